@@ -1,0 +1,164 @@
+"""Rank the trees of a filled max chart, lazily (after the third algorithm of Huang and Chiang, 2005).
+
+A chart item is `(plane, head, end)`. Its analyses are the pairs of analyses of its two parts, over all splits. The
+best of every split is known from the chart, so an item's next best analysis is found by asking the parts of the last
+one for their next best, and only where that matters. A tree has exactly one derivation in Eisner's chart, so
+different derivations are different trees.
+
+Cost: O(n) for every item that is looked at; about n + k log n items are.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zishu.chart._kernels import A, C, INTER_LINK, INTRA_LINK, NEG_INF, T
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+Item = tuple[int, int, int]
+# One way to build an item: its parts, and the score that the parts do not hold.
+Way = tuple[tuple[Item, ...], float]
+# One analysis of an item: minus its score (heaps are smallest first), the way, and the rank of each part's analysis.
+Analysis = tuple[float, int, tuple[int, ...]]
+# (dependent, head, is intra-word)
+Arc = tuple[int, int, bool]
+
+_TOP: Item = (-1, 0, 0)
+
+
+class _Ranking:
+    """The analyses of one item: those already ranked, and the candidates for the next place."""
+
+    def __init__(self, ways: list[Way], value: NDArray[np.float64]) -> None:
+        self.ways = ways
+        self.ranked: list[Analysis] = []
+        self.waiting: list[Analysis] = []
+        for way, (parts, score) in enumerate(ways):
+            best = score + sum(float(value[part]) for part in parts)
+            if best > NEG_INF:
+                self.waiting.append((-best, way, (0,) * len(parts)))
+        heapify(self.waiting)
+        self.seen = {(way, ranks) for _, way, ranks in self.waiting}
+        self.exhausted = False
+
+
+class KBest:
+    """The ranked trees of one sentence whose max chart is `value`."""
+
+    def __init__(
+        self,
+        value: NDArray[np.float64],
+        inter: NDArray[np.float64],
+        intra: NDArray[np.float64],
+        n: int,
+        *,
+        root_as_head: bool,
+    ) -> None:
+        self._value = value
+        self._inter = inter
+        self._intra = intra
+        self._n = n
+        self._root_as_head = root_as_head
+        self._rankings: dict[Item, _Ranking] = {}
+
+    def trees(self) -> Iterator[tuple[float, list[Arc]]]:
+        """Yield the score and the arcs of every tree, the best first."""
+        rank = 0
+        while (analysis := self._analysis(_TOP, rank)) is not None:
+            yield -analysis[0], list(self._arcs(rank))
+            rank += 1
+
+    def _ways(self, item: Item) -> list[Way]:
+        """List the ways to build an item, as in the recursions of `_kernels._inside`."""
+        plane, h, e = item
+        if item == _TOP:
+            roots = range(1, self._n + 1)
+            return [(((T, r, 1), (T, r, self._n)), float(self._inter[r, 0])) for r in roots]
+        if plane in (INTRA_LINK, INTER_LINK):
+            i, j = min(h, e), max(h, e)
+            span, scores = (A, self._intra) if plane == INTRA_LINK else (T, self._inter)
+            return [(((span, i, k), (span, j, k + 1)), float(scores[e, h])) for k in range(i, j)]
+        if h == e:
+            return [((), 0.0)]
+        if plane == T:
+            return [(((A, h, e),), 0.0), (((C, h, e),), 0.0)]
+        dependents = range(h + 1, e + 1) if e > h else range(e, h)
+        if plane == A:
+            return [(((INTRA_LINK, h, k), (A, k, e)), 0.0) for k in dependents]
+        ways: list[Way] = [(((INTER_LINK, h, k), (T, k, e)), 0.0) for k in dependents]
+        if not self._root_as_head:
+            ways += [(((INTRA_LINK, h, k), (C, k, e)), 0.0) for k in dependents]
+        return ways
+
+    def _ranking(self, item: Item) -> _Ranking:
+        if item not in self._rankings:
+            self._rankings[item] = _Ranking(self._ways(item), self._value)
+        return self._rankings[item]
+
+    def _analysis(self, item: Item, rank: int) -> Analysis | None:
+        """Return an item's analysis of that rank, or None when it has fewer; by a stack, as items nest deeply."""
+        pending = [(item, rank)]
+        while pending:
+            ranking = self._ranking(pending[-1][0])
+            if ranking.exhausted or len(ranking.ranked) > pending[-1][1]:
+                pending.pop()
+            elif unknown := self._unknown(ranking):
+                pending.extend(unknown)
+            else:
+                self._rank_next(ranking)
+        ranking = self._ranking(item)
+        return ranking.ranked[rank] if rank < len(ranking.ranked) else None
+
+    def _following(self, ranking: _Ranking) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Yield the analyses that come after the one ranked last, in one of its parts."""
+        if ranking.ranked:
+            _, way, ranks = ranking.ranked[-1]
+            for place in range(len(ranks)):
+                following = (*ranks[:place], ranks[place] + 1, *ranks[place + 1 :])
+                if (way, following) not in ranking.seen:
+                    yield way, following
+
+    def _unknown(self, ranking: _Ranking) -> list[tuple[Item, int]]:
+        """List the analyses of parts that must be ranked before this item's next one can be."""
+        unknown = []
+        for way, ranks in self._following(ranking):
+            for part, rank in zip(ranking.ways[way][0], ranks, strict=True):
+                known = self._ranking(part)
+                if not known.exhausted and len(known.ranked) <= rank:
+                    unknown.append((part, rank))
+        return unknown
+
+    def _rank_next(self, ranking: _Ranking) -> None:
+        for way, ranks in list(self._following(ranking)):
+            ranking.seen.add((way, ranks))
+            parts, score = ranking.ways[way]
+            below = [self._rankings[part].ranked for part in parts]
+            if all(rank < len(ranked) for ranked, rank in zip(below, ranks, strict=True)):
+                score -= sum(ranked[rank][0] for ranked, rank in zip(below, ranks, strict=True))
+                heappush(ranking.waiting, (-score, way, ranks))
+        if ranking.waiting:
+            ranking.ranked.append(heappop(ranking.waiting))
+        else:
+            ranking.exhausted = True
+
+    def _arcs(self, rank: int) -> Iterator[Arc]:
+        pending = [(_TOP, rank)]
+        while pending:
+            item, rank = pending.pop()
+            analysis = self._analysis(item, rank)
+            assert analysis is not None  # it was counted when its parent was ranked
+            _, way, ranks = analysis
+            parts, _ = self._rankings[item].ways[way]
+            plane, h, e = item
+            if item == _TOP:
+                yield parts[0][1], 0, False
+            elif plane in (INTRA_LINK, INTER_LINK):
+                yield e, h, plane == INTRA_LINK
+            pending.extend(zip(parts, ranks, strict=True))

@@ -1,0 +1,131 @@
+"""The command line: one command a file, each a thin wrapper over a plain function.
+
+`main` is the console script. Every way a command can end is decided here: bad input or usage is one line on
+standard error and exit code 2, any other failure one line and exit code 1, never a traceback.
+
+A command's file imports only light modules at its top and the rest inside the function, so that
+`zishu --help` does not wait for Numba or ONNX Runtime.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import traceback
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import zishu
+from zishu.cli.eval import eval_command
+from zishu.cli.stats import stats_command
+from zishu.cli.train import train_command
+from zishu.errors import InputError, ZishuError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+# Every command: its name, and the function whose signature is its options. `zishu --help` keeps this order.
+COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
+    ("eval", eval_command),
+    ("stats", stats_command),
+    ("train", train_command),
+)
+
+SUCCESS, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+# Errors of the operating system that a wrong file name explains.
+_BAD_PATH = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
+
+app = typer.Typer(name="zishu", add_completion=False, pretty_exceptions_enable=False)
+for _name, _function in COMMANDS:
+    app.command(_name)(_function)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"zishu {zishu.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Read Chinese character by character: words, their tree, and the tree inside every word."""
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    _prefer_utf8()
+    code = run(sys.argv[1:])
+    _discard_unwritable()
+    sys.exit(code)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code; what goes wrong is told in one line on standard error."""
+    try:
+        code = _invoke(arguments)
+        # Here and not at the interpreter's exit, so that a full disk or a closed pipe is still told properly.
+        sys.stdout.flush()
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever reads our output has seen enough (`zishu ... | head`): there is nothing to tell.
+        return FAILURE
+    except Exception as error:
+        message, code = explain(error)
+        # One line, whatever a file name or a value in the message holds.
+        typer.echo(f"zishu: {' '.join(message.splitlines())}", err=True)
+        if os.environ.get("ZISHU_TRACEBACK"):
+            traceback.print_exception(error)
+    return code
+
+
+def _invoke(arguments: Sequence[str]) -> int:
+    command = typer.main.get_command(app)
+    try:
+        # Not `app()`, which would draw usage errors as a box of several lines and end the process by itself.
+        with command.make_context("zishu", list(arguments)) as context:
+            command.invoke(context)
+    except typer.Exit as request:
+        return request.exit_code
+    return SUCCESS
+
+
+def explain(error: Exception) -> tuple[str, int]:
+    """Return what to tell the user about an error, and the exit code."""
+    if isinstance(error, InputError):
+        return str(error), BAD_INPUT
+    if isinstance(error, ZishuError):
+        return str(error), FAILURE
+    if isinstance(error, OSError):
+        name = f"{error.filename}: " if error.filename is not None else ""
+        return f"{name}{error.strerror or error}", BAD_INPUT if isinstance(error, _BAD_PATH) else FAILURE
+    # Errors of usage are Click's or, in newer Typers, those of a copy of Click: one method, no common class.
+    if hasattr(error, "format_message"):
+        context = getattr(error, "ctx", None)
+        program = context.command_path if context else "zishu"
+        return f"{error.format_message().rstrip('.')} (see {program} --help)", BAD_INPUT
+    return f"internal error: {type(error).__name__}: {error} (ZISHU_TRACEBACK=1 shows where)", FAILURE
+
+
+def _prefer_utf8() -> None:
+    """Write UTF-8 into files and pipes whatever the locale, and escape what a terminal cannot show."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            encoding = None if stream.isatty() else "utf-8"
+            stream.reconfigure(encoding=encoding, errors="backslashreplace")
+
+
+def _discard_unwritable() -> None:
+    """Send output that cannot be written nowhere, or the interpreter would fail on it again when it exits."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

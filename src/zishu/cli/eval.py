@@ -1,0 +1,141 @@
+"""`zishu eval`: score a predicted CoNLL-U file, or a model, against a gold file.
+
+Four steps: load gold, get predictions, evaluate, print. What the scores mean is told in `zishu.metrics`.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path  # noqa: TC003 (Typer reads the annotations at run time)
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from zishu.cli._table import Table, print_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console
+
+    from zishu.formats.conllu import ConlluSentence
+    from zishu.metrics import Evaluation, Ratio
+    from zishu.tree import WordTree
+
+ABSENT = "-"
+STDIN = "-"
+
+
+def eval_command(
+    gold: Annotated[Path, typer.Argument(help="Gold CoNLL-U file, or - for standard input.")],
+    pred: Annotated[
+        Path | None, typer.Argument(help="Predicted CoNLL-U file, or -; left out with --model.")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="Model directory: parse the characters of GOLD with it.")
+    ] = None,
+    gold_words: Annotated[
+        bool, typer.Option("--gold-words", help="With --model: parse the words of GOLD instead.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object with all counts.")] = False,
+    punct: Annotated[bool, typer.Option("--punct", help="Count the arcs of punctuation too.")] = False,
+    universal_labels: Annotated[
+        bool, typer.Option("--universal-labels", help="Compare labels up to their colon (acl:relcl as acl).")
+    ] = False,
+) -> None:
+    """Score the words and trees of PRED, or of a model, against those of GOLD.
+
+    Both files hold the same sentences over the same characters; their words may differ. A model gets the characters
+    of each gold sentence without white space, so that nothing gives the gold words away.
+    """
+    from zishu.errors import InputError
+    from zishu.metrics import evaluate, pair
+
+    if (pred is None) == (model is None):
+        raise InputError("give either a file of predictions or --model")
+    if gold_words and model is None:
+        raise InputError("--gold-words goes with --model")
+    if str(gold) == STDIN == str(pred):
+        raise InputError("only one of the two files can be standard input")
+    gold_sentences = list(_read(gold))
+    gold_trees = [sentence.tree() for sentence in gold_sentences]
+    if pred is not None:
+        predictions = (sentence.tree() for sentence in _read(pred))
+    else:
+        assert model is not None  # checked above
+        predictions = iter(_parse(model, gold_trees, gold_words=gold_words))
+    evaluation = evaluate(
+        pair(gold_trees, predictions),
+        punct=punct,
+        subtypes=not universal_labels,
+        ids=(sentence.sent_id for sentence in gold_sentences),
+    )
+    if as_json:
+        typer.echo(evaluation.to_json())
+    else:
+        print_evaluation(evaluation)
+
+
+def print_evaluation(evaluation: Evaluation, console: Console | None = None) -> None:
+    """Print the scores, the size of the data and the signature, by default to standard output."""
+    print_tables(tables(evaluation), console)
+    seg = evaluation.scores.overall.seg
+    size = f"{len(evaluation.counts)} sentences, {seg.gold} gold words, {seg.predicted} predicted words"
+    typer.echo(f"\n{size}\n{evaluation.signature()}", file=console.file if console else None)
+
+
+def tables(evaluation: Evaluation) -> list[Table]:
+    """Lay out an evaluation as text: precision and recall, scores of one number, and F1 by word length."""
+    scores = evaluation.scores
+    words = scores.overall
+    ratios = {
+        "segmentation": words.seg,
+        "UPOS": words.upos,
+        "dependency UF": words.uf,
+        "dependency LF": words.lf,
+    }
+    single = [
+        ("complete match", _percent(scores.ucm), _percent(scores.lcm)),
+        ("attachment (UAS, LAS)", _percent(words.uas), _percent(words.las)),
+    ]
+    # UAS and LAS, where they exist, are the UF and LF of the same row.
+    by_length = [
+        (length, str(at.seg.gold), *(_cells(ratio)[-1] for ratio in (at.seg, at.upos, at.uf, at.lf)))
+        for length, at in scores.by_length.items()
+    ]
+    return [
+        Table(("", "precision", "recall", "F1"), [(name, *_cells(ratio)) for name, ratio in ratios.items()]),
+        Table(("", "unlabeled", "labeled"), single),
+        Table(("F1 by word length", "gold words", "segmentation", "UPOS", "UF", "LF"), by_length),
+    ]
+
+
+def _read(path: Path) -> Iterator[ConlluSentence]:
+    from zishu.formats.conllu import read_conllu
+
+    return read_conllu(sys.stdin.buffer, name="<stdin>") if str(path) == STDIN else read_conllu(path)
+
+
+def _parse(directory: Path, trees: list[WordTree], *, gold_words: bool) -> list[WordTree]:
+    from zishu.model import load_model
+    from zishu.text import characters
+    from zishu.tree import flat_tree
+
+    model = load_model(directory)
+    if gold_words:
+        return [analysis.tree for analysis in model.parse_words([tree.forms for tree in trees])]
+    sentences = [[char for form in tree.forms for char in characters(form)] for tree in trees]
+    if model.settings.task == "segment":
+        return [flat_tree(words) for words in model.segment(sentences)]
+    return [analysis.tree for analysis in model.parse(sentences)]
+
+
+def _cells(ratio: Ratio | None) -> tuple[str, str, str]:
+    """Return precision, recall and F1 as text, or their absence where nothing was there to find."""
+    if ratio is None or not ratio.gold + ratio.predicted:
+        return (ABSENT, ABSENT, ABSENT)
+    return (_percent(ratio.precision), _percent(ratio.recall), _percent(ratio.f1))
+
+
+def _percent(value: float | None) -> str:
+    return ABSENT if value is None else f"{value:.2f}"

@@ -1,0 +1,64 @@
+"""`zishu stats`: print what a treebank is made of. The counting is `zishu.stats`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path  # noqa: TC003 (Typer reads the annotations at run time)
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from zishu.cli._table import Table, print_tables
+
+if TYPE_CHECKING:
+    from zishu.stats import Statistics
+
+
+def stats_command(
+    file: Annotated[Path, typer.Argument(help="CoNLL-U or CoNLL-X file (.gz too), or - for standard input.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object with all counts.")] = False,
+) -> None:
+    """Count the words, labels and arcs of a treebank."""
+    from zishu.formats.conllu import read_conllu
+    from zishu.stats import measure
+
+    sentences = read_conllu(sys.stdin.buffer, name="<stdin>") if str(file) == "-" else read_conllu(file)
+    statistics = measure(sentences)
+    if as_json:
+        typer.echo(json.dumps(asdict(statistics), ensure_ascii=False, indent=2))
+    else:
+        print_tables(tables(statistics))
+
+
+def tables(stats: Statistics) -> list[Table]:
+    """Lay out statistics as text: sizes, word lengths, trees, labels and tags; tables of nothing left out."""
+    mean = stats.characters / stats.sentences if stats.sentences else 0.0
+    sizes = [
+        ("sentences", f"{stats.sentences:,}"),
+        ("words", f"{stats.words:,}"),
+        ("characters", f"{stats.characters:,}"),
+        ("characters per sentence, mean", f"{mean:.2f}"),
+        ("characters per sentence, max", f"{stats.longest_sentence:,}"),
+    ]
+    *short, _ = lengths = [str(length) for length in range(1, len(stats.lengths) + 1)]
+    names = [*short, f">= {lengths[-1]}"]
+    arcs = stats.leftward + stats.rightward
+    trees = [
+        _row("projective trees", stats.projective, stats.trees),
+        _row("leftward arcs (dependent before head)", stats.leftward, arcs),
+        _row("rightward arcs (dependent after head)", stats.rightward, arcs),
+    ]
+    shares = {
+        "characters in word": [_row(*pair, stats.words) for pair in zip(names, stats.lengths, strict=True)],
+        "trees": trees if stats.trees else [],
+        "label": [_row(*pair, sum(stats.labels.values())) for pair in stats.labels.items()],
+        "UPOS": [_row(*pair, sum(stats.upos.values())) for pair in stats.upos.items()],
+    }
+    laid_out = [Table((title, "count", "%"), rows) for title, rows in shares.items() if rows]
+    return [Table(("size", "count"), sizes), *laid_out]
+
+
+def _row(name: str, count: int, whole: int) -> tuple[str, str, str]:
+    return name, f"{count:,}", f"{100 * count / whole:.2f}" if whole else "-"

@@ -1,0 +1,161 @@
+"""`zishu train`: train a system from its configuration, with one seed or several. The work is `zishu.train.loop`."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import replace
+from pathlib import Path  # noqa: TC003 (Typer reads the annotations at run time)
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from zishu.cli._table import Table, print_tables
+from zishu.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from zishu.train.config import Config
+
+_INTERRUPTED = 130
+
+Scores = dict[str, float]
+
+
+def train_command(
+    config: Annotated[Path, typer.Argument(help="TOML file, such as those under configs/.")],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a key, such as encoder.layers=3; repeatable."),
+    ] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(metavar="N,N,...", help="Train once for each seed, and average the scores."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
+    directory: Annotated[
+        Path | None, typer.Option(help="Folder of the run; by default runs/NAME/seed-SEED.")
+    ] = None,
+) -> None:
+    """Train a parser and export it as a model directory.
+
+    A run can be killed at any moment: the same command with --resume goes on and ends with the same result.
+    """
+    # The package itself says what to install if torch is missing.
+    from zishu.train.checkpoint import Interrupted
+
+    runs = _plan(config, overrides or [], seeds, directory)
+    for run in runs:
+        _check_folder(run, resume=resume)
+    try:
+        scores = [_train(run, resume=resume) for run in runs]
+    except Interrupted as stop:
+        typer.echo(f"zishu: {stop}; to go on: {_command(config, overrides, seeds, directory)}", err=True)
+        raise typer.Exit(_INTERRUPTED) from stop
+    _report(runs, scores, average=seeds is not None)
+
+
+def _plan(path: Path, overrides: list[str], seeds: str | None, directory: Path | None) -> list[Config]:
+    """Return the configurations of the runs, each with its folder."""
+    from zishu.train.config import load_config, run_directory
+
+    if seeds is None:
+        single = load_config(path, overrides)
+        folder = directory or run_directory(single)
+        return [replace(single, run=replace(single.run, directory=str(folder)))]
+    runs = []
+    for seed in _parse_seeds(seeds):
+        run = load_config(path, [*overrides, f"seed={seed}"])
+        folder = run_directory(run)
+        # A folder that was named is one for all seeds; the default one already has the seed in its name.
+        if directory or run.run.directory:
+            folder = (directory or folder) / f"seed-{seed}"
+        runs.append(replace(run, run=replace(run.run, directory=str(folder))))
+    return runs
+
+
+def _parse_seeds(text: str) -> list[int]:
+    seeds = [part.strip() for part in text.split(",")]
+    # Not `isdigit`, which takes ² for a digit.
+    if not all(seed.isdecimal() for seed in seeds) or len(set(map(int, seeds))) < len(seeds):
+        raise InputError(f"--seeds {text}: expected different whole numbers, with commas between them")
+    return list(map(int, seeds))
+
+
+def _check_folder(run: Config, *, resume: bool) -> None:
+    """Refuse to write over anything; say what is finished."""
+    from zishu.train.config import run_directory
+    from zishu.train.loop import RESULT
+
+    folder = run_directory(run)
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    finished = (folder / RESULT).exists()
+    if resume:
+        if finished:
+            typer.echo(f"{folder}: this run is finished", err=True)
+        return
+    if finished:
+        raise InputError(f"{folder}: a finished run is here: take another --directory, or remove it")
+    raise InputError(f"{folder}: is not empty: go on with --resume, take another --directory, or remove it")
+
+
+def _train(run: Config, *, resume: bool) -> Scores:
+    from zishu.train.checkpoint import exclusive
+    from zishu.train.config import run_directory
+    from zishu.train.loop import train
+
+    folder = run_directory(run)
+    folder.mkdir(parents=True, exist_ok=True)
+    with exclusive(folder):
+        return train(run, resume=resume)
+
+
+def _report(runs: Sequence[Config], scores: Sequence[Scores], *, average: bool) -> None:
+    """Print the scores, with their averages if wanted; those go into summary.json, too."""
+    from zishu.train.checkpoint import write_atomically
+    from zishu.train.config import run_directory
+    from zishu.train.loop import MODEL
+    from zishu.train.report import average_seeds
+
+    averages = average_seeds(scores) if average else {}
+    print_tables([table({run.seed: its for run, its in zip(runs, scores, strict=True)}, averages)])
+    typer.echo()
+    for run in runs:
+        typer.echo(f"model: {run_directory(run) / MODEL}")
+    if average:
+        summary = {
+            "name": runs[0].name,
+            "seeds": {str(run.seed): its for run, its in zip(runs, scores, strict=True)},
+            "mean": {name: mean for name, (mean, _) in averages.items()},
+            "sd": {name: sd for name, (_, sd) in averages.items()},
+        }
+        path = run_directory(runs[0]).parent / "summary.json"
+        write_atomically(path, json.dumps(summary, ensure_ascii=False, indent=1) + "\n")
+        typer.echo(f"summary: {path}")
+
+
+def table(scores: Mapping[int, Scores], averages: Mapping[str, tuple[float, float]]) -> Table:
+    """Lay out the scores of each seed and, if there are any, their means and standard deviations."""
+    names = dict.fromkeys(name for its in scores.values() for name in its)
+    rows = []
+    for name in names:
+        cells = [f"{its[name]:.2f}" if name in its else "-" for its in scores.values()]
+        if averages:
+            cells += [f"{number:.2f}" for number in averages[name]] if name in averages else ["-", "-"]
+        rows.append((name, *cells))
+    titles = [f"seed {seed}" for seed in scores] + (["mean", "sd"] if averages else [])
+    return Table(("score", *titles), rows)
+
+
+def _command(config: Path, overrides: list[str] | None, seeds: str | None, directory: Path | None) -> str:
+    """Return the command line that goes on with a run."""
+    words = ["zishu", "train", str(config)]
+    for override in overrides or ():
+        words += ["--set", override]
+    if seeds is not None:
+        words += ["--seeds", seeds]
+    if directory is not None:
+        words += ["--directory", str(directory)]
+    return shlex.join([*words, "--resume"])

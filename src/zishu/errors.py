@@ -1,0 +1,48 @@
+"""The exceptions a user of Zishu may meet, as one small tree.
+
+ZishuError               anything that Zishu reports on purpose
+├── InputError           the user's input is at fault: exit code 2 on the command line
+│   ├── FormatError      a file that does not follow its format; names file and line
+│   ├── InvalidTree      heads that do not form a tree
+│   ├── ConfigError      a configuration with a wrong key or value
+│   └── Infeasible       constraints that no tree satisfies
+└── MissingExtra         an optional dependency is not installed; says which extra brings it
+"""
+
+from __future__ import annotations
+
+
+class ZishuError(Exception):
+    """Anything that Zishu reports on purpose."""
+
+
+class InputError(ZishuError, ValueError):
+    """The user's input is at fault."""
+
+
+class FormatError(InputError):
+    """A file does not follow its format."""
+
+    def __init__(self, message: str, *, path: str = "<input>", line: int) -> None:
+        super().__init__(f"{path}:{line}: {message}")
+        self.path = path
+        self.line = line
+
+
+class InvalidTree(InputError):
+    """Heads that do not form a tree: a cycle, no root, several roots, a head out of range."""
+
+
+class ConfigError(InputError):
+    """A configuration has a wrong key or value."""
+
+
+class Infeasible(InputError):
+    """No tree satisfies the constraints."""
+
+
+class MissingExtra(ZishuError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"{package} is not installed: pip install 'zishu[{extra}]' brings it")

@@ -1,0 +1,159 @@
+"""Turn a word tree into the forest of its character trees.
+
+A word tree stands for every character tree that satisfies the paper's two constraints (section 2.2): each
+word is a single-root subtree, and only roots take part in arcs between words. Such a forest is never
+written out. It is given by what a chart needs: the gaps that the gold words fix, and the arcs that are
+allowed, as index arrays with their labels. What may stand inside a word is the structure policy (section
+2.1, Figure 1):
+
+    latent      every tree over the word's characters
+    leftward    the last character is the root, every other one is headed by its right neighbour
+    rightward   the mirror image: the first character is the root, each other one headed by its left neighbour
+    annotated   the tree that a lexicon gives; a word without an entry stays latent
+
+Root-as-head is a rule of the chart, not of the forest: the arcs are the same with and without it. The chart
+is projective, so the forest of a word tree that is not projective holds no tree at all; whoever builds it
+must leave such sentences out or make them projective first.
+
+The cost is the number of allowed arcs: for each word the square of its length and its length times the
+length of its head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from zishu.errors import InputError, InvalidTree
+from zishu.gaps import BREAK, FREE, JOIN
+from zishu.tree import INTRA, ROOT, check_heads, is_projective
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from zishu.tree import WordTree
+
+POLICIES: Final = ("latent", "leftward", "rightward", "annotated")
+
+Structures = Mapping[str, tuple[int, ...]]  # word form -> heads inside the word, from 1; 0 = root of the word
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arcs:
+    """Labelled arcs as three arrays of one length; character numbers from 1, head 0 is ROOT."""
+
+    dependents: NDArray[np.int32]
+    heads: NDArray[np.int32]
+    labels: NDArray[np.int32]  # indices into the label vocabulary
+
+    def __len__(self) -> int:
+        return len(self.dependents)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Forest:
+    """The character trees of one word tree: those made of these arcs that respect these gaps."""
+
+    length: int  # characters
+    gaps: NDArray[np.int8]  # length + 1 values of zishu.gaps; [k] lies between k and k+1, the last is unused
+    inter: Arcs
+    intra: Arcs
+
+
+def build_forest(
+    tree: WordTree,
+    label_index: Mapping[str, int],
+    *,
+    policy: str = "latent",
+    structures: Structures | None = None,
+    single_root: bool = True,
+) -> Forest:
+    """Give the gaps and the allowed arcs of a word tree's characters.
+
+    The arcs between two words bear the modifier's relation, those inside a word INTRA, both as numbers of
+    `label_index`. Without `single_root` (the paper's ablation) a gold word may fall into several pieces:
+    the gaps inside it become FREE, and since arcs between words still follow the arcs of the gold tree,
+    every piece then hangs from the head word.
+    """
+    if policy not in POLICIES:
+        raise InputError(f"unknown structure policy {policy!r}, choose one of {', '.join(POLICIES)}")
+    if policy == "annotated" and structures is None:
+        raise InputError("the structure policy 'annotated' needs structures")
+
+    spans = tree.spans
+    length = spans[-1][1] - 1
+    gaps = np.full(length + 1, JOIN if single_root else FREE, dtype=np.int8)
+    gaps[0] = BREAK
+    gaps[[end - 1 for _, end in spans]] = BREAK
+
+    intra_label = _number(INTRA, label_index)
+    intra = [
+        (d, h, intra_label)
+        for form, span in zip(tree.forms, spans, strict=True)
+        for d, h in _inside(form, span, policy, structures or {})
+    ]
+    inter = [
+        (d, h, label)
+        for modifier, head, label in _word_arcs(tree, spans, label_index)
+        for d in range(*modifier)
+        for h in range(*head)
+    ]
+    return Forest(length, gaps, _arcs(inter), _arcs(intra))
+
+
+def _inside(
+    form: str, span: tuple[int, int], policy: str, structures: Structures
+) -> Iterator[tuple[int, int]]:
+    """Yield the (dependent, head) pairs that the policy allows inside one word."""
+    start, end = span
+    if policy == "leftward":
+        yield from ((d, d + 1) for d in range(start, end - 1))
+    elif policy == "rightward":
+        yield from ((d, d - 1) for d in range(start + 1, end))
+    elif policy == "annotated" and form in structures:
+        heads = structures[form]
+        _check_structure(form, heads, end - start)
+        yield from ((start + d, start + h - 1) for d, h in enumerate(heads) if h != ROOT)
+    else:
+        yield from ((d, h) for d in range(start, end) for h in range(start, end) if d != h)
+
+
+def _word_arcs(
+    tree: WordTree, spans: tuple[tuple[int, int], ...], label_index: Mapping[str, int]
+) -> Iterator[tuple[tuple[int, int], tuple[int, int], int]]:
+    """Yield the arcs of the word tree as (span of the modifier, span of the head, number of the label)."""
+    for span, h, deprel in zip(spans, tree.heads, tree.deprels, strict=True):
+        if deprel == INTRA:
+            raise InputError(f"the label {INTRA} is reserved for arcs inside words")
+        yield span, (spans[h - 1] if h != ROOT else (ROOT, ROOT + 1)), _number(deprel, label_index)
+
+
+def _check_structure(form: str, heads: tuple[int, ...], length: int) -> None:
+    """Refuse a structure that is no projective tree over the word's characters, for no chart could use it."""
+    if len(heads) != length:
+        raise InputError(f"structure of {form}: {len(heads)} heads for {length} characters")
+    try:
+        check_heads(heads, kind="character")
+    except InvalidTree as error:
+        raise InputError(f"structure of {form}: {error}") from error
+    if not is_projective(heads):
+        raise InputError(f"structure of {form}: the tree is not projective")
+
+
+def _number(label: str, label_index: Mapping[str, int]) -> int:
+    """Look a label up in the vocabulary."""
+    try:
+        return label_index[label]
+    except KeyError:
+        raise InputError(f"label {label!r} is not in the label vocabulary") from None
+
+
+def _arcs(triples: list[tuple[int, int, int]]) -> Arcs:
+    """Store (dependent, head, label) triples column by column."""
+    table = np.array(triples, dtype=np.int32).reshape(-1, 3)
+    return Arcs(*np.ascontiguousarray(table.T))

@@ -1,0 +1,62 @@
+"""Turn sentences into the arrays that a network reads; `zishu.model.decode` has their names and shapes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zishu.model.vocabulary import bigrams
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from zishu.model.vocabulary import Vocabulary
+
+
+def features(
+    sentences: Sequence[Sequence[str]], chars: Vocabulary, pairs: Vocabulary | None
+) -> dict[str, NDArray[np.int64]]:
+    """Number the characters of a batch of sentences, and their pairs if there is a vocabulary of them."""
+    lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
+    arrays = {"chars": _table([chars.ids(sentence) for sentence in sentences], chars)}
+    if pairs is not None:
+        arrays["bigrams"] = _table([pairs.ids(bigrams(sentence)) for sentence in sentences], pairs)
+    return {**arrays, "lengths": lengths}
+
+
+def pooling(word_lengths: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+    """Return `[b, W+1, N+1]` whose rows average the characters of each word; row 0 picks ROOT."""
+    width = max(map(sum, word_lengths)) + 1
+    pool = np.zeros((len(word_lengths), max(map(len, word_lengths)) + 1, width), dtype=np.float32)
+    for b, sizes in enumerate(word_lengths):
+        rows = np.repeat(np.arange(len(sizes) + 1), (1, *sizes))
+        pool[b, rows, np.arange(len(rows))] = (1 / np.array((1, *sizes)))[rows]
+    return pool
+
+
+def batches(lengths: Sequence[int], size: int) -> list[NDArray[np.int64]]:
+    """Deal sentences of about equal length to batches of at most `size` characters, padding and ROOT counted.
+
+    A longer sentence is a batch of its own. The long ones come first, so that memory is claimed once.
+    """
+    order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable")
+    dealt: list[NDArray[np.int64]] = []
+    start = 0
+    while start < len(order):
+        count = max(1, size // (lengths[order[start]] + 1))
+        dealt.append(order[start : start + count])
+        start += count
+    return dealt
+
+
+def _table(rows: Sequence[Sequence[int]], vocabulary: Vocabulary) -> NDArray[np.int64]:
+    """Put the numbers of sentences side by side, after the begin of a sentence and before padding."""
+    width = max(map(len, rows)) + 1
+    table = np.full((len(rows), width), vocabulary.pad, dtype=np.int64)
+    table[:, 0] = vocabulary.bos
+    for line, row in zip(table, rows, strict=True):
+        line[1 : len(row) + 1] = row
+    return table

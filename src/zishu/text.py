@@ -1,0 +1,405 @@
+"""Turn raw text into sentences of characters, with exact offsets into the original string.
+
+A *character* is an extended grapheme cluster (UAX #29) inside a run of non-white-space: a letter with its
+combining marks is one, and so is a family emoji. White space (`str.isspace`) separates words and belongs to
+none. Every other code point, control characters and lone surrogates included, is in exactly one character of
+exactly one sentence.
+
+Where a sentence ends:
+- At a blank line. A single line break is plain white space, because many files wrap their lines.
+- At 。！？ ! ? and their relatives (Unicode's STerm). A run such as ？！ or !!! or 。。。 stays together, and
+  closing quotes and brackets stay with it. No end if a clause mark follows (”，), or 的 after a closing mark.
+- At a Western full stop before white space or before a letter that is neither Latin nor a digit, unless it
+  follows an abbreviation (Mr.), an initial (U.S.) or an item number (1.), or precedes a small letter. So
+  decimals, web and mail addresses and version numbers stay whole.
+- Not at an ellipsis (…… or ...) nor at ；, as in the UD treebanks.
+- Inside quotes as outside: 他说：“你好。我走了。”然后离开。 makes three sentences. UD_Chinese-GSD is cut so,
+  sentences stay short, and a quotation that is never closed does no harm. But a quote that opens right after
+  a letter is part of its clause and keeps its ？ and ！ (节目“谁是球王？”开播了); title marks and brackets
+  keep all end marks (《你好！李焕英》), save brackets that open a sentence: they hold sentences of their own.
+
+It does not segment words or normalise anything, and beside Chinese it knows only Latin-script tokens.
+
+Cost: linear in the text, about a second for a million characters; memory for a block or the longest sentence.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from itertools import accumulate, cycle, pairwise, starmap
+from typing import TYPE_CHECKING
+
+import regex  # type: ignore[import-untyped, unused-ignore]
+
+from zishu.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+LIMIT = 384  # characters of a sentence; the chart's cost grows with the cube of it
+
+_BLOCK = 1 << 16  # code points read before sentences are looked for
+_REACH = 100  # a bracket or quote shields end marks only if it closes within so many characters
+
+# Between two of these there is always a boundary: a run of them does not need \X, which is much slower.
+_PLAIN = regex.compile(r"[\p{GCB=Other}\p{GCB=Control}]*+")
+# \X alone counts back over all the regional indicators before each one: quadratic on a long row of flags.
+# Taking them in pairs from the left is the same rule (GB12, GB13).
+_CLUSTER = regex.compile(
+    r"\p{GCB=Regional_Indicator}{1,2}[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}]*+|\X"
+)
+
+
+def characters(form: str) -> list[str]:
+    """Split a form without white space into its characters."""
+    if _PLAIN.fullmatch(form):
+        return list(form)
+    clusters: list[str] = _CLUSTER.findall(form)
+    return clusters
+
+
+def is_punctuation(form: str) -> bool:
+    """Tell whether a form is punctuation: not empty, and every code point is of a Unicode category P.
+
+    The paper leaves punctuation out of its scores (section 4) without defining it. Symbols (category S: $ + =
+    ～) are not punctuation here: a sign such as $ has a syntactic function that a score should count.
+    """
+    return bool(form) and all(unicodedata.category(c)[0] == "P" for c in form)
+
+
+@dataclass(frozen=True, slots=True)
+class RawSentence:
+    """The characters of one sentence and their places: `text[starts[i]:ends[i]] == chars[i]`."""
+
+    chars: tuple[str, ...]
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+    cut: bool = (
+        False  # the sentence goes on in the next one: it was cut for its length, not at a sentence end
+    )
+
+    def __len__(self) -> int:
+        return len(self.chars)
+
+    @property
+    def start(self) -> int:
+        """Return the offset of the first character."""
+        return self.starts[0]
+
+    @property
+    def end(self) -> int:
+        """Return the offset behind the last character."""
+        return self.ends[-1]
+
+    @property
+    def breaks(self) -> tuple[int, ...]:
+        """Return the gaps that hold white space: gap k lies between characters k and k+1, counted from 1."""
+        return tuple(k for k in range(1, len(self.chars)) if self.ends[k - 1] < self.starts[k])
+
+
+def split_sentences(text: str, *, limit: int = LIMIT) -> list[RawSentence]:
+    """Split a text into sentences of at most `limit` characters.
+
+    A longer sentence is cut, and the cut marked: after the last clause punctuation within the limit, else at
+    the last white space, else at the last place where a line of print might break, else at the limit.
+    """
+    return list(iter_sentences([text], limit=limit))
+
+
+def iter_sentences(lines: Iterable[str], *, limit: int = LIMIT) -> Iterator[RawSentence]:
+    """Split a stream of text, such as an open file, into sentences; offsets count from its beginning.
+
+    The result is that of `split_sentences("".join(lines))`, however the text is divided into lines. A
+    paragraph comes out as soon as a blank line follows it. Open files with `newline=""`: else CR LF counts 1.
+    """
+    if limit < 1:
+        raise InputError(f"the limit must be at least 1 character, not {limit}")
+    pending: list[str] = []
+    size, target, offset, quoted = 0, _BLOCK, 0, False
+    for line in lines:
+        blank = bool(pending) and pending[-1].endswith("\n") and line.endswith("\n") and line.isspace()
+        pending.append(line)
+        size += len(line)
+        if blank or size >= target:
+            text = "".join(pending)
+            block = _read(text, offset, quoted)
+            spans = _spans(block, limit, final=False)
+            yield from starmap(block.sentence, spans)
+            done = spans[-1][1] if spans else 0
+            if block.closed and done == len(block.chars):
+                text, offset, quoted = "", offset + size, False
+            elif done:
+                quoted = block.quoted_after(done)
+                text, offset = text[block.ends[done - 1] - offset :], block.ends[done - 1]
+            pending, size = [text], len(text)
+            # One sentence may fill the block: reading as much again before the next look keeps this linear.
+            target = max(_BLOCK, 2 * size)
+    block = _read("".join(pending), offset, quoted)
+    yield from starmap(block.sentence, _spans(block, limit, final=True))
+
+
+# How the rules work: every character has a kind, one letter. A block of text becomes a string of kinds, as
+# long as its list of characters, and the rules are patterns over that string. A small letter says that white
+# space stands before the character.
+#   T end mark     P full stop      E ellipsis    M clause mark    N Western clause mark
+#   O opening mark C closing mark   Q straight double quote (resolved into O or C)    A straight single quote
+#   W Latin letter or digit         Z invisible: control or format character          X anything else
+
+_GIVEN = {
+    **dict.fromkeys("…‥⋯︙", "E"),
+    **dict.fromkeys("，；：、､﹐﹑﹔﹕︐︑︓︔", "M"),
+    **dict.fromkeys(",;:", "N"),
+    **dict.fromkeys('"＂', "Q"),
+    **dict.fromkeys("'＇", "A"),
+}
+_BY_PROPERTY = regex.compile(
+    r"(?P<T>\p{SB=STerm})|(?P<P>\p{SB=ATerm})|(?P<O>[\p{Ps}\p{Pi}])|(?P<C>[\p{Pe}\p{Pf}])|(?P<Z>[\p{Cc}\p{Cf}])"
+    r"|(?P<W>\p{Nd}|[\p{L}&&[\p{Latin}\p{Greek}\p{Cyrillic}]])|(?P<X>.)",
+    regex.DOTALL | regex.VERSION1,
+)
+
+
+class _Kinds(dict[int, str]):
+    """A table for `str.translate` from code points to kinds, filled as code points turn up."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        kind: str = _GIVEN.get(char) or _BY_PROPERTY.match(char).lastgroup
+        self[code] = kind
+        return kind
+
+
+_KINDS = _Kinds()
+
+_QUOTES = dict(zip('“‘「『"＂', '”’」』"＂', strict=True))
+_TITLES = dict(zip("《〈", "》〉", strict=True))
+_BRACKETS = dict(zip("([{（［｛【〔〖", ")]}）］｝】〕〗", strict=True))
+_CLOSING_OF = _QUOTES | _TITLES | _BRACKETS
+
+_IDEOGRAPHIC_STOPS = frozenset("。｡︒")
+_STRAIGHT = frozenset('"＂')
+
+_LINE_END = re.compile("\r\n|[\n\r\x0b\x0c\x85\u2028\u2029]")
+_RUN = re.compile(r"\S+")
+_QUOTE = re.compile("[Qq]")
+_PAIR = re.compile("[OoCc]")
+_END = re.compile("([TtPpEe][TPEZ]*)(?:[CZc]|A(?![XWO]))*")  # a run of end marks, with closing marks
+_TAIL = re.compile("(?:[CTPEZct]|A(?![XWO]))*")  # all that stays with a run that does end a sentence
+_CLAUSE = re.compile("(?:[MmEeTt]|[Nn](?!W))[MNETCZ]*")
+
+# Words whose full stop does not end a sentence; single letters (U.S., e.g., J. K.) need no list.
+_ABBREVIATIONS = frozenset(
+    """
+    mr mrs ms mx dr prof st sr jr rev hon gen col lt maj capt cmdr sgt gov sen rep pres vs etc cf al ca approx
+    est fig figs eq eqs no nos vol vols pp ed eds ch sec art dept univ inst assn bros co corp inc ltd llc plc
+    ave blvd rd tel ext jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri ph ver resp incl
+    """.split()  # noqa: SIM905 - a list of a hundred quoted words is harder to read
+)
+_WORD_REACH = 12  # longer words before a full stop are no abbreviation
+_TOKEN_GOES_ON = frozenset("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ=&/#%+-_@~$")
+_ITEM_NUMBER = re.compile(r"\d+(?:[.．]\d+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A stretch of text: its characters, their offsets and kinds, and the paragraphs as ranges of them."""
+
+    chars: list[str]
+    starts: list[int]
+    ends: list[int]
+    kinds: str
+    paragraphs: list[tuple[int, int]]
+    closed: bool  # a blank line follows the last paragraph
+    quoted: bool  # the first paragraph begins inside straight double quotes
+
+    def sentence(self, first: int, last: int, cut: bool) -> RawSentence:
+        """Build the sentence of the characters `first` to `last` (exclusive)."""
+        part = slice(first, last)
+        return RawSentence(tuple(self.chars[part]), tuple(self.starts[part]), tuple(self.ends[part]), cut)
+
+    def quoted_after(self, done: int) -> bool:
+        """Tell whether the text goes on inside straight double quotes after `done` characters."""
+        first = max((first for first, _ in self.paragraphs if first < done), default=0)
+        marks = sum(char[0] in _STRAIGHT for char in self.chars[first:done])
+        return (marks + (self.quoted and first == 0)) % 2 == 1
+
+
+def _is_blank(space: str) -> bool:
+    """Tell whether a stretch of white space holds a blank line."""
+    return len(_LINE_END.findall(space)) > 1
+
+
+def _read(text: str, offset: int, quoted: bool) -> _Block:
+    """Find the characters, their kinds and the paragraphs of a text that begins at `offset` of the whole."""
+    chars: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    kinds: list[str] = []
+    firsts: list[int] = []
+    end = 0
+    for run in _RUN.finditer(text):
+        form, start = run.group(), run.start()
+        blank = start - end > 1 and _is_blank(text[end:start])
+        end = run.end()
+        if blank or not chars:
+            firsts.append(len(chars))
+            quoted = quoted and not (blank and not chars)
+        clusters = characters(form)
+        places: Sequence[int] = range(offset + start, offset + end + 1)
+        if len(clusters) < len(form):
+            places = list(accumulate(map(len, clusters), initial=offset + start))
+            form = "".join(cluster[0] for cluster in clusters)
+        chars += clusters
+        starts += places[:-1]
+        ends += places[1:]
+        letters = form.translate(_KINDS)
+        kinds.append(letters[0].lower() + letters[1:])
+    joined = "".join(kinds)
+    paragraphs = list(pairwise([*firsts, len(chars)]))
+    kinds = [_resolve(joined[a:b], quoted and a == 0) for a, b in paragraphs]
+    return _Block(chars, starts, ends, "".join(kinds), paragraphs, _is_blank(text[end:]), quoted)
+
+
+def _resolve(kinds: str, quoted: bool) -> str:
+    """Make straight double quotes of a paragraph opening and closing by turns."""
+    turns = cycle("CO" if quoted else "OC")
+    return _QUOTE.sub(lambda m: next(turns) if m[0] == "Q" else next(turns).lower(), kinds)
+
+
+def _spans(block: _Block, limit: int, *, final: bool) -> list[tuple[int, int, bool]]:
+    """Return first, last (exclusive) and cut of every sentence that no later text can change."""
+    spans: list[tuple[int, int, bool]] = []
+    for number, (first, last) in enumerate(block.paragraphs, start=1):
+        complete = final or block.closed or number < len(block.paragraphs)
+        for end in _ends(block, first, last):
+            # A rule looks ahead no farther than a shield reaches.
+            if not complete and last - end <= _REACH:
+                break
+            for place in _cuts(block.kinds, first, end, limit):
+                spans.append((first, place, True))
+                first = place
+            spans.append((first, end, False))
+            first = end
+    return spans
+
+
+def _ends(block: _Block, first: int, last: int) -> Iterator[int]:
+    """Yield the end (exclusive) of every sentence of the paragraph `first` to `last`."""
+    chars, kinds = block.chars, block.kinds
+    pairs = _pairs(block, first, last)
+    pair = next(pairs, None)
+    shield = soft_shield = place = first  # up to where no end mark counts, or none but 。; where to look on
+    while match := _END.search(kinds, place, last):
+        start, place = match.span(1)
+        while pair and pair[0] < start:
+            opening, closing = pair
+            char, inner = chars[opening], opening > first
+            if char in _TITLES or (char in _BRACKETS and inner):
+                shield = max(shield, closing)
+            elif char in _QUOTES and inner and kinds[opening] == "O" and kinds[opening - 1] in "XxWw":
+                soft_shield = max(soft_shield, closing)
+            pair = next(pairs, None)
+        marks = match[1].upper().rstrip("Z")
+        if start < shield:
+            continue
+        if "T" in marks:
+            if start < soft_shield and not any(char[0] in _IDEOGRAPHIC_STOPS for char in chars[start:place]):
+                continue
+            if _inside_token(block, first, start, place, last):
+                continue
+        elif marks != "P" or not _stop_ends(block, first, start, match.end(), last):
+            continue
+        tail = _TAIL.match(kinds, place, last)
+        end, place = place, tail.end() if tail else place
+        if not _continues(block, end, place, last):
+            yield place
+            first = place
+    if first < last:
+        yield last
+
+
+def _pairs(block: _Block, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Return the opening marks that are closed within reach, in order, each with its closing mark."""
+    waiting: dict[str, list[int]] = {closing: [] for closing in _CLOSING_OF.values()}
+    pairs: list[tuple[int, int]] = []
+    for mark in _PAIR.finditer(block.kinds, first, last):
+        place = mark.start()
+        char = block.chars[place]
+        if mark.group() in "Oo":
+            if char in _CLOSING_OF:
+                waiting[_CLOSING_OF[char]].append(place)
+        elif waiting.get(char):
+            opening = waiting[char].pop()
+            if place - opening <= _REACH:
+                pairs.append((opening, place))
+    return iter(sorted(pairs))
+
+
+def _inside_token(block: _Block, first: int, start: int, end: int, last: int) -> bool:
+    """Tell whether Western end marks stand inside a token without spaces, such as an address with a query."""
+    chars, kinds = block.chars, block.kinds
+    if start == first or end == last or not (kinds[start].isupper() and kinds[end].isupper()):
+        return False
+    western = all(char in "!?." for char in chars[start:end])
+    return western and chars[start - 1].isascii() and chars[end] in _TOKEN_GOES_ON
+
+
+def _stop_ends(block: _Block, first: int, stop: int, tail: int, last: int) -> bool:
+    """Tell whether a single full stop ends the sentence that began at `first`."""
+    chars, kinds = block.chars, block.kinds
+    if tail == last:
+        return True
+    if stop == first:
+        return False
+    if kinds[tail].isupper() and (kinds[tail] not in "XO" or chars[tail].isascii()):
+        return False
+    if kinds[tail] in "Ww" and chars[tail].islower():
+        return False
+    word = stop
+    while word > max(first, stop - _WORD_REACH) and kinds[word] not in "wp" and kinds[word - 1] in "Ww":
+        word -= 1
+    form = "".join(chars[word:stop])
+    if form.lower() in _ABBREVIATIONS or (len(form) == 1 and form.isalpha()):
+        return False
+    if stop - first <= _WORD_REACH and _ITEM_NUMBER.fullmatch("".join(chars[first:stop])):
+        return False
+    listed = word > first and (kinds[word] == "w" or kinds[word - 1] in "MmNnOo")
+    return not (listed and form.isdigit() and len(form) <= 2)
+
+
+def _continues(block: _Block, end: int, tail: int, last: int) -> bool:
+    """Tell whether what follows an end mark and its closing marks shows that the sentence goes on."""
+    if tail == last:
+        return False
+    chars, kinds = block.chars, block.kinds
+    if kinds[tail] in "MN":
+        return True
+    if not any(kind in "Cc" for kind in kinds[end:tail]):
+        return False
+    particle = (
+        chars[tail] == "的" and kinds[tail] == "X" and "".join(chars[tail : tail + 2]) not in ("的确", "的士")
+    )
+    return particle or (kinds[tail] in "Ww" and chars[tail].islower())
+
+
+def _cuts(kinds: str, first: int, last: int, limit: int) -> Iterator[int]:
+    """Yield the places where the sentence `first` to `last` is cut so that no piece exceeds the limit."""
+    while last - first > limit:
+        far = first + limit
+        # One kind beyond the limit is in view, to see whether a closing mark or the rest of a token follows.
+        clauses = [m.end() for m in _CLAUSE.finditer(kinds, first, far + 1) if m.end() <= far]
+        places = range(far, first, -1)
+        if clauses:
+            first = clauses[-1]
+        elif spaces := next((p for p in places if kinds[p].islower()), None):
+            first = spaces
+        else:
+            first = next((p for p in places if _may_break(kinds[p - 1], kinds[p])), far)
+        yield first
+
+
+def _may_break(before: str, after: str) -> bool:
+    """Tell whether a line of print might break between two characters of these kinds."""
+    return after in "XWO" and before not in "Oo" and not (before in "WwNnPp" and after == "W")

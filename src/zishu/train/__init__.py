@@ -1,0 +1,16 @@
+"""Train parsers: encoders, scorers, losses, optimisation, export.
+
+The only part of Zishu that imports torch.
+"""
+
+from __future__ import annotations
+
+from zishu.errors import MissingExtra
+
+try:
+    import torch as _torch  # noqa: F401  (asked for here so that the message comes once, and first)
+except ModuleNotFoundError as error:
+    # A torch that is there but lacks something of its own must keep its own message.
+    if error.name != "torch":
+        raise
+    raise MissingExtra("torch", "train") from error

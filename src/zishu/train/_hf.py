@@ -1,0 +1,207 @@
+"""Encode with a pre-trained BERT from the Hugging Face world: the one file that knows `transformers`.
+
+One token for each character, straight from the tokeniser's vocabulary; its own way of cutting text into pieces
+is not used, so characters and encodings stay aligned (section 4.4 of the paper). [CLS] is position 0 and so
+stands for ROOT; [SEP] is put after the last character inside. A sentence longer than the model's positions is
+read in overlapping windows (`zishu.model.windows`). A local folder is read without touching the network.
+
+Cost: that of the model. Its dropout is that of its own configuration.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from torch import nn
+
+from zishu.errors import ConfigError, MissingExtra
+from zishu.model.vocabulary import Vocabulary
+from zishu.model.windows import plan_windows
+from zishu.train.encoders import Encoder
+
+try:
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
+    from transformers.utils import logging
+except ModuleNotFoundError as error:
+    # A transformers that is there but lacks something of its own must keep its own message.
+    if error.name != "transformers":
+        raise
+    raise MissingExtra("transformers", "train") from error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from torch import Tensor
+
+    from zishu.train.config import EncoderConfig
+
+
+class Bert(Encoder):
+    """A pre-trained model that reads one token for each character, of sentences of any length."""
+
+    def __init__(self, model: nn.Module, vocabulary: Vocabulary, *, overlap: int) -> None:
+        super().__init__()
+        self.core = CharacterBert(model, vocabulary)
+        self.width = self.core.width
+        self.longest = _capacity(model)
+        self.overlap = overlap
+        self.hf_config = json.loads(cast("Any", model.config).to_json_string(use_diff=False))
+        del self.hf_config["_name_or_path"]  # where it was loaded from is nobody's business
+        if self.longest is not None and not overlap < self.longest:
+            raise ConfigError(
+                f"encoder.window_overlap: must be less than the {self.longest} characters that this model reads "
+                f"at once, not {overlap}"
+            )
+
+    def forward(self, chars: Tensor, bigrams: Tensor | None, lengths: Tensor) -> Tensor:
+        """Encode sentences; bigrams are not read."""
+        # An exported graph is the core alone: whoever runs it plans the windows outside, where it is cheap.
+        if torch.onnx.is_in_onnx_export() or self.longest is None or chars.shape[1] <= self.longest + 1:
+            return cast("Tensor", self.core(chars, bigrams, lengths))
+        plan = plan_windows(lengths.cpu().numpy(), self.longest, self.overlap)
+        sentence, inner, position, window, place = (
+            torch.from_numpy(array).to(chars.device)
+            for array in (plan.sentence, plan.lengths, plan.position, plan.window, plan.place)
+        )
+        encoded = self.core(chars[sentence[:, None], position], None, inner)
+        merged: Tensor = encoded[window, place]
+        # Positions beyond the longest sentence of the batch are padding of the caller's.
+        return nn.functional.pad(merged, (0, 0, 0, chars.shape[1] - merged.shape[1]))
+
+
+class CharacterBert(nn.Module):
+    """The model with its two special tokens around the characters: what is exported."""
+
+    def __init__(self, model: nn.Module, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self.model = model
+        self.separator = vocabulary.eos
+        self.width = int(cast("Any", model.config).hidden_size)
+
+    def forward(self, chars: Tensor, _bigrams: Tensor | None, lengths: Tensor) -> Tensor:
+        """Encode sentences of at most as many characters as the model has room for."""
+        end = lengths[:, None] + 1
+        tokens = nn.functional.pad(chars, (0, 1))  # room for [SEP] after the longest sentence
+        position = torch.arange(tokens.shape[1], device=chars.device)
+        tokens = torch.where(position == end, self.separator, tokens)
+        mask = (position <= end).long()
+        output = self.model(input_ids=tokens, attention_mask=mask, return_dict=True)
+        return cast("Tensor", output.last_hidden_state)[:, :-1]
+
+
+def build(
+    config: EncoderConfig,
+    vocabulary: Vocabulary,
+    *,
+    pretrained: bool,
+    hf_config: Mapping[str, Any] | None,
+) -> Bert:
+    """Build the encoder from a name or folder, or, with random weights, from a stored configuration."""
+    if pretrained:
+        if not config.pretrained:
+            raise ConfigError("encoder.pretrained: a bert needs the name or folder of a pre-trained model")
+        model = _from_pretrained(config.pretrained)
+    elif hf_config is not None:
+        model = _from_config(AutoConfig.for_model(**hf_config))
+    elif config.pretrained:
+        model = _from_config(_load(AutoConfig, config.pretrained))
+    else:
+        raise ConfigError("encoder.pretrained: neither a pre-trained model nor a stored configuration of one")
+    entries = cast("Any", model).get_input_embeddings().num_embeddings
+    if len(vocabulary.symbols) > entries:
+        raise ConfigError(
+            f"encoder.pretrained: the model has {entries} embeddings, the vocabulary {len(vocabulary.symbols)} symbols"
+        )
+    return Bert(model, vocabulary, overlap=config.window_overlap)
+
+
+def hf_vocabulary(path: str) -> Vocabulary:
+    """Read the vocabulary of a pre-trained model, by name or folder; a symbol's number is the model's."""
+    tokenizer = _load(AutoTokenizer, path)
+    numbers: dict[str, int] = tokenizer.get_vocab()
+    # Numbers that the tokeniser leaves out are kept free by names that no character can have.
+    symbols = [f"[free {number}]" for number in range(1 + max(numbers.values()))]
+    for symbol, number in numbers.items():
+        symbols[number] = symbol
+    special = {
+        "pad": tokenizer.pad_token_id,
+        "unknown": tokenizer.unk_token_id,
+        "bos": tokenizer.cls_token_id,
+        "eos": tokenizer.sep_token_id,
+    }
+    missing = [name for name, number in special.items() if number is None]
+    if missing:
+        raise ConfigError(
+            f"encoder.pretrained: the vocabulary of {path} has no symbol for {', '.join(missing)}"
+        )
+    return Vocabulary(tuple(symbols), **special, lowercase=_lowercases(tokenizer, numbers))
+
+
+def _lowercases(tokenizer: Any, numbers: Mapping[str, int]) -> bool:
+    """Tell whether a vocabulary knows small letters only, whatever the tokeniser does about it.
+
+    Some models come with an uncased vocabulary and a tokeniser that keeps capitals, to which every capital is
+    unknown. Their small letters stand for both here.
+    """
+    normalizer = getattr(getattr(tokenizer, "backend_tokenizer", None), "normalizer", None)
+    if normalizer is not None and normalizer.normalize_str("A") == "a":
+        return True
+    return "a" in numbers and "A" not in numbers
+
+
+def _from_pretrained(path: str) -> nn.Module:
+    """Load a model in single precision, without the pooling layer (of [CLS] alone) where it can be left out."""
+    try:
+        model = _load(AutoModel, path, add_pooling_layer=False)
+    except TypeError:  # a model without such a layer does not know the word
+        model = _load(AutoModel, path)
+    return cast("nn.Module", model.float().train())  # it comes in evaluation mode, unlike any new module
+
+
+def _from_config(config: Any) -> nn.Module:
+    """Build the same kind of model with random weights."""
+    factory = cast("Any", AutoModel)
+    try:
+        model = factory.from_config(config, add_pooling_layer=False)
+    except TypeError:
+        model = factory.from_config(config)
+    return cast("nn.Module", model.float())
+
+
+def _load(kind: Any, path: str, **options: Any) -> Any:
+    """Load something by name or folder; a folder never asks the network."""
+    try:
+        with _quiet():
+            return kind.from_pretrained(path, local_files_only=Path(path).is_dir(), **options)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ConfigError(f"encoder.pretrained: cannot load {path}: {reason}") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the loader's progress bar, and its report of weights left out on purpose, off the terminal."""
+    settings = cast("Any", logging)
+    verbosity, bar = settings.get_verbosity(), settings.is_progress_bar_enabled()
+    settings.set_verbosity_error()
+    settings.disable_progress_bar()
+    try:
+        yield
+    finally:
+        settings.set_verbosity(verbosity)
+        if bar:
+            settings.enable_progress_bar()
+
+
+def _capacity(model: nn.Module) -> int | None:
+    """Return how many characters fit between [CLS] and [SEP]; None if the model has no table of positions."""
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
+            # RoBERTa's kind counts positions from the one after padding's.
+            unused = 0 if module.padding_idx is None else module.padding_idx + 1
+            return module.num_embeddings - unused - 2
+    return None

@@ -1,0 +1,73 @@
+"""Differentiate the log partition: `zishu.chart` for scores in main memory, `zishu.train.torch_chart` for a GPU.
+
+The derivative of log Z by the score of an arc is the arc's probability, so the backward pass is a product with the
+marginals that the forward pass already computed. Sums are float64 whatever the scores are: a loss is the difference
+of two log partitions that are both large.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from zishu import chart
+from zishu.train import torch_chart
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+
+def log_partition(
+    inter: Tensor,
+    lengths: Tensor,
+    intra: Tensor | None = None,
+    gaps: NDArray[np.int8] | None = None,
+    *,
+    root_as_head: bool = True,
+) -> Tensor:
+    """Return log Z of every sentence, float64, with gradients; arguments as `zishu.chart.log_partition`."""
+    if inter.device.type != "cpu":
+        known = None if gaps is None else torch.as_tensor(gaps, device=inter.device)
+        return torch_chart.log_partition(inter, lengths, intra, known, root_as_head=root_as_head).double()
+    logz: Tensor = _LogPartition.apply(inter, intra, lengths, gaps, root_as_head)  # type: ignore[no-untyped-call]
+    return logz
+
+
+class _LogPartition(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        inter: Tensor,
+        intra: Tensor | None,
+        lengths: Tensor,
+        gaps: NDArray[np.int8] | None,
+        root_as_head: bool,
+    ) -> Tensor:
+        scores = inter.detach().numpy()
+        intra_scores = None if intra is None else intra.detach().numpy()
+        if not any(ctx.needs_input_grad[:2]):
+            logz = chart.log_partition(scores, lengths.numpy(), intra_scores, gaps, root_as_head=root_as_head)
+            return torch.from_numpy(logz)
+        found = chart.marginals(scores, lengths.numpy(), intra_scores, gaps, root_as_head=root_as_head)
+        to_inter = found.inter
+        if intra is None and found.intra is not None:
+            # One score serves both roles: its derivative is the probability of the arc in either.
+            to_inter = found.inter + found.intra
+        to_intra = None if intra is None or found.intra is None else torch.from_numpy(found.intra)
+        ctx.probabilities = torch.from_numpy(to_inter), to_intra
+        return torch.from_numpy(found.logz)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        to_inter, to_intra = ctx.probabilities
+        weight = upstream[0][:, None, None]
+        return (
+            to_inter * weight.to(to_inter.dtype),
+            None if to_intra is None else to_intra * weight.to(to_intra.dtype),
+            None,
+            None,
+            None,
+        )

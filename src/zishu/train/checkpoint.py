@@ -1,0 +1,231 @@
+"""Write and read checkpoints: one safetensors file each, whole or not there.
+
+A checkpoint's tensors are weights (`model.*`, `average.*`), the state of the optimiser
+(`optimiser.<weight>.<slot>`) and random states (`random.*`, bytes); everything else is one JSON object in the
+file's header. No pickle: a checkpoint from somebody else can be wrong, but it cannot run code.
+
+A file is written beside its final name, flushed to the disk, and only then renamed onto it. So a process that
+is killed, or a disk that fills up, leaves the previous checkpoint as it was. The name of the unfinished file
+is always the same, so what a killed run left of it is gone after the next save.
+
+Saving costs one pass over the tensors for a checksum, which loading compares, and one to write them. Nothing
+here knows what a run consists of.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import torch
+from safetensors import SafetensorError, safe_open
+
+from zishu.errors import InputError, ZishuError
+
+try:
+    import fcntl
+except ModuleNotFoundError:
+    fcntl = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from torch import Tensor
+    from torch.optim import Optimizer
+
+# Keys of the file's header, which maps strings to strings, and the version of what is written here.
+_FORMAT_KEY, _STATE_KEY, _CHECKSUM_KEY = "zishu.checkpoint", "state", "checksum"
+_FORMAT = "1"
+# The types that weights and states have, as safetensors calls them.
+_TYPES = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+
+
+class Interrupted(ZishuError):
+    """The user stopped a run; it is saved and can go on."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        super().__init__(f"interrupted; the run is saved in {os.fspath(folder)}")
+        self.folder = Path(folder)
+
+
+class SaveError(ZishuError):
+    """A file could not be written; the one it was to replace is as it was."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: cannot be saved ({reason}); the file of that name, if any, is as it was")
+
+
+def save_checkpoint(
+    path: str | os.PathLike[str], tensors: Mapping[str, Tensor], state: dict[str, Any]
+) -> None:
+    """Write tensors and a JSON-like state into one file, atomically.
+
+    JSON has no tuples and no keys but strings: what `load_checkpoint` returns has lists and strings there.
+    """
+    dense = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    text = json.dumps(state, ensure_ascii=False)
+    metadata = {_FORMAT_KEY: _FORMAT, _STATE_KEY: text, _CHECKSUM_KEY: _checksum(dense, text)}
+    with _replacing(Path(path)) as file:
+        _write_safetensors(file, dense, metadata)
+
+
+def load_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read a checkpoint: its tensors, on the CPU, and its state. A damaged file is an `InputError`."""
+    name = os.fspath(path)
+    try:
+        with safe_open(name, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors: dict[str, Tensor] = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise InputError(f"{name}: damaged, or not a checkpoint: {error}") from error
+    if _FORMAT_KEY not in metadata:
+        raise InputError(f"{name}: a safetensors file, but not a checkpoint of Zishu")
+    if metadata[_FORMAT_KEY] != _FORMAT:
+        version = metadata[_FORMAT_KEY]
+        raise InputError(f"{name}: format {version} of checkpoints; this version reads format {_FORMAT}")
+    text = metadata.get(_STATE_KEY, "")
+    if metadata.get(_CHECKSUM_KEY) != _checksum(tensors, text):
+        raise InputError(f"{name}: damaged: the checksum differs")
+    return tensors, json.loads(text)
+
+
+def optimiser_state(optimiser: Optimizer, names: Mapping[Tensor, str]) -> dict[str, Tensor]:
+    """Return the state of an optimiser as tensors `optimiser.<weight>.<slot>`.
+
+    Learning rates and the like are not in it: they follow from the configuration and the step.
+    """
+    return {
+        f"optimiser.{names[weight]}.{slot}": torch.as_tensor(value)
+        for weight, slots in optimiser.state.items()
+        for slot, value in slots.items()
+    }
+
+
+def restore_optimiser(
+    optimiser: Optimizer, names: Mapping[Tensor, str], tensors: Mapping[str, Tensor]
+) -> None:
+    """Put the tensors of `optimiser_state` into a new optimiser of the same weights; ignore all others."""
+    slots: dict[str, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        if key.startswith("optimiser."):
+            # A weight's name has dots, a slot's has none.
+            weight, _, slot = key.removeprefix("optimiser.").rpartition(".")
+            slots.setdefault(weight, {})[slot] = value
+    stranger = next(iter(slots.keys() - set(names.values())), None)
+    if stranger is not None:
+        raise InputError(f"the checkpoint has an optimiser's state for {stranger}, which the model has not")
+    # Torch numbers the weights in the order of its groups; through its own method each value gets the device
+    # and type that its weight wants.
+    state = optimiser.state_dict()
+    weights = [weight for group in optimiser.param_groups for weight in group["params"]]
+    state["state"] = {
+        number: {slot: value.clone() for slot, value in slots[names[weight]].items()}
+        for number, weight in enumerate(weights)
+        if names[weight] in slots
+    }
+    optimiser.load_state_dict(state)
+
+
+def write_atomically(path: str | os.PathLike[str], text: str) -> None:
+    """Write a small text file, whole or not at all."""
+    with _replacing(Path(path)) as file:
+        file.write(text.encode())
+
+
+@contextlib.contextmanager
+def exclusive(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Keep every other process that asks for it out of a folder; the system lets go when a process dies."""
+    if fcntl is None:  # Windows
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        # Some network file systems know no locks; the run is then as safe as its user is careful.
+        with contextlib.suppress(OSError):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise InputError(f"{os.fspath(folder)}: another process is at work in this folder") from error
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """Give a file to write into; when the block ends well, move it, safe on the disk, to its place."""
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        with unfinished.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)  # noqa: PTH105 (beside the other calls of the operating system)
+    except OSError as error:
+        raise SaveError(path, error.strerror or str(error)) from error
+    finally:
+        with contextlib.suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+    # Too late to fail: the new file is in place, and some file systems know no flushing of folders.
+    with contextlib.suppress(OSError):
+        _flush_folder(path.parent)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Wait until the names in a folder would survive a loss of power."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_safetensors(file: BinaryIO, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
+    """Write the safetensors format: the length of the header, the header, the bytes of the tensors.
+
+    The library's own writer makes temporary files under names of its own, which nobody removes after a kill,
+    or else a copy of everything in memory.
+    """
+    # Widest numbers first, so that every tensor starts at a multiple of its own width.
+    names = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
+    header: dict[str, Any] = {"__metadata__": metadata}
+    end = 0
+    for name in names:
+        tensor = tensors[name]
+        start, end = end, end + tensor.numel() * tensor.element_size()
+        kind, shape = _TYPES[tensor.dtype], list(tensor.shape)
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [start, end]}
+    text = json.dumps(header, ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    file.write(len(text).to_bytes(8, "little"))
+    file.write(text)
+    for name in names:
+        file.write(_bytes_of(tensors[name]))
+
+
+def _bytes_of(tensor: Tensor) -> memoryview:
+    """Return the memory of a contiguous tensor."""
+    # Flat first: a single number has no last dimension to be seen as bytes.
+    return tensor.reshape(-1).view(torch.uint8).numpy().data
+
+
+def _checksum(tensors: Mapping[str, Tensor], text: str) -> str:
+    checksum = zlib.crc32(text.encode())
+    for name in sorted(tensors):
+        shape = f"{name} {tensors[name].dtype} {tuple(tensors[name].shape)}"
+        checksum = zlib.crc32(shape.encode(), checksum)
+        checksum = zlib.crc32(_bytes_of(tensors[name]), checksum)
+    return f"{checksum:08x}"

@@ -1,0 +1,397 @@
+"""Read the configuration of a training run from one TOML file, and check every key and value.
+
+A configuration is a tree of frozen dataclasses: `Config` with one section for each concern. Their fields
+document the keys: the key `layers` of the table `[encoder]` is the field `EncoderConfig.layers`. The defaults
+are the paper's (section 4, Appendix A.4), or sensible ones where the paper only knows BERT.
+
+    config = load_config("configs/latent-c2f.toml", ["seed=3", "encoder.kind=bilstm"])
+
+A file may start from another one, `extends = "other.toml"` (relative to the file that says so), and then
+gives only what differs. Later wins: the extended file, the file, then the overrides.
+
+This module neither opens data nor builds anything, and needs no torch. Paths of data stay as written, that
+is, relative to the directory in which the program runs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+from zishu.errors import ConfigError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Mapping, Sequence
+
+Task = Literal["parse", "parse-words", "segment", "pipeline"]
+Policy = Literal["latent", "leftward", "rightward", "annotated"]
+Roles = Literal[1, 2]
+EncoderKind = Literal["bilstm", "transformer", "bert"]
+
+
+# Not infinity, so that no range holds infinity, nor a whole number too large to be a float.
+_HUGE = 1e300
+
+
+class Range(NamedTuple):
+    """The numbers that a key may take, as they are told to the user, and the test."""
+
+    words: str
+    low: float = -_HUGE
+    high: float = _HUGE
+    low_open: bool = False
+    high_open: bool = False
+
+    def holds(self, number: float) -> bool:
+        """Tell whether a number lies in the range."""
+        above = self.low < number if self.low_open else self.low <= number
+        below = number < self.high if self.high_open else number <= self.high
+        return above and below
+
+
+Count = Annotated[int, Range("a whole number from 0", low=0)]
+Size = Annotated[int, Range("a whole number from 1", low=1)]
+Seed = Annotated[int, Range("a whole number from 0 to 4294967295", low=0, high=2**32 - 1)]
+Share = Annotated[float, Range("a number from 0 to 1", low=0, high=1)]
+Rate = Annotated[float, Range("a number from 0 up to, but not including, 1", low=0, high=1, high_open=True)]
+Positive = Annotated[float, Range("a number above 0", low=0, low_open=True)]
+NonNegative = Annotated[float, Range("a number from 0", low=0)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Say which files to learn from: `[data]`. Paths are relative to the current directory."""
+
+    train: str
+    """CoNLL-U file to learn from; its non-projective trees are left out and counted."""
+    dev: str
+    """CoNLL-U file that is scored after every epoch; the epoch with the best LF is kept."""
+    test: str = ""
+    """CoNLL-U file that is scored once, at the end; empty for none."""
+    structures: str = ""
+    """WIST-format file of annotated words; read by the policy `annotated` only."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StructureConfig:
+    """Say what a word looks like inside: `[structure]`. Of no effect on words and segmentation tasks."""
+
+    policy: Policy = "latent"
+    """Which trees inside a gold word count as right: all of them (`latent`), one fixed pattern (`leftward`,
+    `rightward`), or the annotated one (`annotated`; latent where a word has none)."""
+    roles: Roles = 2
+    """2: intra-word and inter-word arcs have their own scores and inference is coarse-to-fine.
+    1: one score for both, told apart by the label alone; inference is the vanilla Eisner algorithm."""
+    single_root: bool = True
+    """Whether a word's characters must form one subtree (the ablation "- single-root" turns it off)."""
+    root_as_head: bool = True
+    """Whether a word's dependents must hang on its root character (the ablation "- root-as-head")."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig:
+    """Say how characters become vectors: `[encoder]`. Keys that a kind does not name do not concern it."""
+
+    kind: EncoderKind
+    """`bilstm` and `transformer` learn from scratch, `bert` continues from a pre-trained model."""
+    char_width: Size = 128
+    """bilstm, transformer: width of a character's embedding."""
+    bigram_width: Count = 128
+    """bilstm, transformer: width of the embedding of (previous character, character); 0 for none."""
+    bigram_min_count: Size = 2
+    """bilstm, transformer: rarer pairs of the training text share the unknown pair's embedding."""
+    layers: Size = 2
+    """bilstm, transformer: number of layers."""
+    hidden: Size = 300
+    """bilstm: units in each direction; transformer: width of the model, a multiple of `heads`."""
+    heads: Size = 4
+    """transformer: attention heads."""
+    feed_forward: Size = 1024
+    """transformer: width of the feed-forward layer."""
+    dropout: Rate = 0.33
+    """bilstm, transformer: dropout between and after the layers; a BERT keeps its own (0.1 as a rule)."""
+    embedding_dropout: Rate = 0.33
+    """bilstm, transformer: dropout of the embeddings."""
+    character_dropout: Rate = 0.0
+    """bilstm, transformer: share of characters replaced by the unknown one, in training only."""
+    pretrained: str = ""
+    """bert: name on the Hugging Face hub or local folder; others: safetensors file of weights to start from,
+    or empty."""
+    window_overlap: Count = 64
+    """bert: characters shared by neighbouring windows of a sentence longer than the model's positions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScorerConfig:
+    """Say how vectors become scores of arcs, labels and tags: `[scorer]`."""
+
+    arc: Size = 500
+    """Width of the arc MLPs."""
+    label: Size = 100
+    """Width of the label MLPs."""
+    dropout: Rate = 0.33
+    """Dropout of the MLPs."""
+    upos: bool = True
+    """Whether to learn parts of speech too, where the training file has them."""
+    upos_weight: NonNegative = 1.0
+    """Weight of the part-of-speech loss beside the tree loss."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimiserConfig:
+    """Say how the weights are learned: `[optimiser]`. AdamW, linear warm-up, then linear decay to 0."""
+
+    epochs: Size = 10
+    """Passes over the training file."""
+    batch_chars: Size = 1000
+    """Characters in a batch, about; a longer sentence is a batch by itself."""
+    learning_rate: Positive = 1e-3
+    """Peak learning rate of the scorer and of an encoder that starts from scratch."""
+    encoder_learning_rate: Positive = 5e-5
+    """Peak learning rate of a pre-trained encoder."""
+    beta1: Rate = 0.9
+    """AdamW's decay of the mean gradient."""
+    beta2: Rate = 0.9
+    """AdamW's decay of the mean squared gradient."""
+    eps: Positive = 1e-12
+    """AdamW's guard against division by zero."""
+    weight_decay: NonNegative = 0.0
+    """AdamW's decoupled weight decay."""
+    warmup: Share = 0.1
+    """Share of all steps in which the learning rate rises from 0 to its peak."""
+    clip: NonNegative = 5.0
+    """Greatest norm of the gradient of all weights together; 0 for no clipping."""
+    averaging: Rate = 0.0
+    """Decay of an exponential moving average of the weights, which is then what is scored and exported;
+    0 for the weights themselves."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """Say where and how the program runs: `[run]`. Nothing here changes the result, except `patience`."""
+
+    directory: str = ""
+    """Folder of the run; empty for `runs/NAME/seed-SEED`."""
+    device: str = ""
+    """Where to train, in torch's words: `cpu`, `cuda`, `cuda:1`; empty for a GPU if there is one."""
+    threads: Count = 0
+    """Processor threads; 0 for all cores."""
+    checkpoint_seconds: Count = 120
+    """Seconds between checkpoints inside an epoch; 0 for one after every batch."""
+    patience: Count = 0
+    """Epochs without a better dev LF after which training stops; 0 for never."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Hold everything that defines a training run."""
+
+    name: str
+    """Name of the experiment and of its folder: letters, digits, `_`, `-` and `.`."""
+    task: Task = "parse"
+    """`parse`: characters to words and trees; `parse-words`: given words to trees; `segment`: characters to
+    words; `pipeline`: the last two, each trained on its own, and chained."""
+    seed: Seed = 0
+    """Seed of everything random."""
+    data: DataConfig
+    structure: StructureConfig = field(default_factory=StructureConfig)
+    encoder: EncoderConfig
+    scorer: ScorerConfig = field(default_factory=ScorerConfig)
+    optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
+    run: RunConfig = field(default_factory=RunConfig)
+
+
+def run_directory(config: Config) -> Path:
+    """Return the folder of a run: the one it names, or its place under `runs`."""
+    return Path(config.run.directory or f"runs/{config.name}/seed-{config.seed}")
+
+
+def load_config(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Config:
+    """Read a TOML file, apply overrides such as `encoder.layers=3`, check everything, return the whole."""
+    values = _read_toml(Path(path), ())
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        key = key.strip()
+        source = f"--set {override}"
+        if not equals or not key:
+            raise ConfigError(f"{source}: expected key=value")
+        values[key] = _Value(_parse_override(key, text.strip()), source)
+    return _build(values, str(path))
+
+
+def config_to_dict(config: Config) -> dict[str, Any]:
+    """Return a configuration as nested dictionaries of JSON's own types."""
+    return asdict(config)
+
+
+def config_from_dict(data: Mapping[str, Any], *, source: str = "configuration") -> Config:
+    """Return the configuration of a nested dictionary, checked; `source` says in errors where it is from."""
+    return _build({key: _Value(value, source) for key, value in _flatten(data)}, source)
+
+
+class _Value(NamedTuple):
+    """A value, and where the user wrote it."""
+
+    value: object
+    source: str
+
+
+def _read_toml(path: Path, extended_by: tuple[Path, ...]) -> dict[str, _Value]:
+    """Return the keys of a file and of those it extends, dotted: `encoder.layers`."""
+    if path.resolve() in extended_by:
+        raise ConfigError(f"{path}: extends itself")
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not a TOML file: {error}") from error
+    values = {}
+    if "extends" in data:
+        base = data.pop("extends")
+        if not isinstance(base, str) or not base:
+            raise ConfigError(f"{path}: extends = {base!r}: expected the name of a TOML file")
+        if not (path.parent / base).is_file():
+            raise ConfigError(f"{path}: extends = {base!r}: there is no file {path.parent / base}")
+        values = _read_toml(path.parent / base, (*extended_by, path.resolve()))
+    return values | {key: _Value(value, str(path)) for key, value in _flatten(data)}
+
+
+def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Yield the dotted keys of nested tables; an empty table counts, so that its name is checked."""
+    for key, value in table.items():
+        if isinstance(value, dict) and value:
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _parse_override(key: str, text: str) -> object:
+    """Read the right side of an override: a TOML value, or else a string without its quotation marks."""
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    # A text such as "1\nother = 2" is not one value, and a name of digits is a string without its marks.
+    value = parsed.pop("value")
+    is_text = _KEYS.get(key) is str and not isinstance(value, str)
+    return text if parsed or is_text else value
+
+
+def _list_keys(section: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every dotted key under a dataclass, with its type."""
+    for name, kind in get_type_hints(section, include_extras=True).items():
+        if is_dataclass(kind) and isinstance(kind, type):
+            yield from _list_keys(kind, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", kind
+
+
+_KEYS: dict[str, Any] = dict(_list_keys(Config))
+_SECTIONS: dict[str, type] = {
+    name: kind
+    for name, kind in get_type_hints(Config).items()
+    if isinstance(kind, type) and is_dataclass(kind)
+}
+
+
+def _build(values: Mapping[str, _Value], source: str) -> Config:
+    """Check dotted keys and their values and put them into their dataclasses."""
+    parts: dict[str, dict[str, Any]] = {section: {} for section in ("", *_SECTIONS)}
+    for key, (value, origin) in values.items():
+        if key in _SECTIONS:
+            if value == {}:
+                continue
+            raise ConfigError(f"{origin}: {key} is a section, its keys are {_join(_section_keys(key))}")
+        if key not in _KEYS:
+            raise ConfigError(f"{origin}: unknown key {key}; {_suggest(key)}")
+        section, _, name = key.rpartition(".")
+        parts[section][name] = _check_value(key, value, _KEYS[key], origin)
+
+    top = parts.pop("")
+    for name, kind in _SECTIONS.items():
+        _require(kind, parts[name], source, f"{name}.")
+        top[name] = kind(**parts[name])
+    _require(Config, top, source)
+    config = Config(**top)
+    _check_together(config, source)
+    return config
+
+
+def _section_keys(section: str) -> list[str]:
+    return [key for key in _KEYS if key.startswith(f"{section}.")]
+
+
+def _require(kind: type, given: Mapping[str, Any], source: str, prefix: str = "") -> None:
+    for item in fields(kind):
+        optional = item.default is not MISSING or item.default_factory is not MISSING
+        if not optional and item.name not in given:
+            raise ConfigError(f"{source}: {prefix}{item.name} is missing")
+
+
+def _suggest(key: str) -> str:
+    """Return the known key that the user most likely meant, as a question."""
+    name = key.rpartition(".")[2]
+    # The right name in the wrong section first, then the likest whole key, then the likest name.
+    same_name = [known for known in _KEYS if known.rpartition(".")[2] == name]
+    by_name = {known.rpartition(".")[2]: known for known in _KEYS}
+    for wanted, candidates, cutoff in ((key, same_name, 0.0), (key, list(_KEYS), 0.6), (name, by_name, 0.6)):
+        nearest = difflib.get_close_matches(wanted, candidates, n=1, cutoff=cutoff)
+        if nearest:
+            return f"did you mean {by_name.get(nearest[0], nearest[0])}?"
+    return f"the keys are {_join(_KEYS)}"
+
+
+def _check_value(key: str, value: object, kind: Any, origin: str) -> object:
+    """Return a value as its key's type, or stop with what was expected."""
+    if get_origin(kind) is Literal:
+        choices = get_args(kind)
+        # By type too, because True == 1.
+        if not any(value == choice and type(value) is type(choice) for choice in choices):
+            raise _wrong(key, value, f"one of {_join(map(repr, choices))}", origin)
+        return value
+    if get_origin(kind) is Annotated:
+        kind, limits = get_args(kind)
+        is_number = isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
+        if not is_number or not limits.holds(value):
+            raise _wrong(key, value, limits.words, origin)
+        return kind(value)
+    if type(value) is not kind:
+        raise _wrong(key, value, "true or false" if kind is bool else "a string", origin)
+    return value
+
+
+def _wrong(key: str, value: object, expected: str, origin: str) -> ConfigError:
+    shown = str(value).lower() if isinstance(value, bool) else repr(value)
+    # The override itself already shows key and value.
+    where = origin if origin.startswith("--set") else f"{origin}: {key} = {shown}"
+    return ConfigError(f"{where}: expected {expected}")
+
+
+def _check_together(config: Config, source: str) -> None:
+    """Check what no single key can tell."""
+
+    def demand(holds: bool, message: str) -> None:
+        if not holds:
+            raise ConfigError(f"{source}: {message}")
+
+    safe = re.fullmatch(r"[\w-][\w.-]*", config.name)
+    demand(safe is not None, f"name = {config.name!r}: expected letters, digits, '_', '-' and '.'")
+    demand(config.data.train != "", "data.train is empty: expected a CoNLL-U file")
+    demand(config.data.dev != "", "data.dev is empty: expected a CoNLL-U file")
+    if config.structure.policy == "annotated":
+        found = config.data.structures != ""
+        demand(found, "structure.policy = 'annotated' needs data.structures, a WIST-format file")
+    encoder = config.encoder
+    if encoder.kind == "bert":
+        demand(encoder.pretrained != "", "encoder.kind = 'bert' needs encoder.pretrained, a name or a folder")
+    if encoder.kind == "transformer":
+        fits = encoder.hidden % encoder.heads == 0
+        demand(fits, f"encoder.hidden = {encoder.hidden}: expected a multiple of the {encoder.heads} heads")
+
+
+def _join(words: Any) -> str:
+    return ", ".join(words)

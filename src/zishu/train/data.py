@@ -1,0 +1,266 @@
+"""Turn treebanks into batches of tensors.
+
+A treebank is read once and every sentence becomes an `Example`: numbers of its characters, and its forest as slots.
+The slots of a unit are its allowed heads with their labels, so that the labels of all allowed arcs are scored as
+`[units, slots, labels]` and nothing of the size n x n x labels ever exists. Batches hold sentences of about equal
+length; which ones, and in what order, depends only on the seed and the epoch, so that a run can be resumed anywhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from zishu.chart.chain import word_tags
+from zishu.errors import InputError
+from zishu.forest import Forest, Structures, build_forest
+from zishu.formats.conllu import read_conllu
+from zishu.model.features import pooling
+from zishu.model.vocabulary import Vocabulary, bigrams
+from zishu.text import characters
+from zishu.tree import INTRA, WordTree
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from zishu.train.config import StructureConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Treebank:
+    """The trees of one file, with how many could not be used because they are not projective."""
+
+    trees: tuple[WordTree, ...]
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What a training set teaches to number: characters, pairs of characters, labels, parts of speech."""
+
+    chars: Vocabulary
+    bigrams: Vocabulary | None
+    labels: tuple[str, ...]
+    upos: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Example:
+    """One sentence in numbers; position 0 is ROOT. Slots are -1 where a unit has fewer allowed heads than others."""
+
+    chars: NDArray[np.int64]  # n+1
+    bigrams: NDArray[np.int64]  # n+1
+    word_lengths: tuple[int, ...]
+    tags: NDArray[np.int64]  # n+1: place in the word
+    upos: NDArray[np.int64]  # u+1: -1 unknown
+    upos_weight: NDArray[np.float32]  # u+1: a word's characters share its weight of 1
+    slot_heads: NDArray[np.int64]  # u+1 k
+    slot_labels: NDArray[np.int64]  # u+1 k
+    slot_intra: NDArray[np.bool_]  # u+1 k
+    gaps: NDArray[np.int8]  # u+1
+
+    @property
+    def length(self) -> int:
+        """Count the characters."""
+        return len(self.chars) - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Examples side by side, padded; see `Example`. `pool` averages characters to words, for models of words."""
+
+    chars: Tensor  # b n+1
+    bigrams: Tensor  # b n+1
+    lengths: Tensor  # b, characters
+    units: Tensor  # b, characters or words
+    pool: Tensor | None  # b u+1 n+1
+    tags: Tensor  # b n+1
+    upos: Tensor  # b u+1
+    upos_weight: Tensor  # b u+1
+    slot_heads: Tensor  # b u+1 k
+    slot_labels: Tensor  # b u+1 k
+    slot_intra: Tensor  # b u+1 k
+    gaps: NDArray[np.int8]  # b u+1
+
+    def to(self, device: torch.device) -> Batch:
+        """Move the tensors; gaps stay where the chart reads them."""
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        moved: dict[str, Any] = {k: v.to(device) for k, v in values if isinstance(v, torch.Tensor)}
+        return replace(self, **moved)
+
+
+def read_treebank(path: str, *, projective_only: bool = False) -> Treebank:
+    """Read the trees of a CoNLL-U file."""
+    trees = [sentence.tree() for sentence in read_conllu(path)]
+    kept = [tree for tree in trees if not projective_only or tree.is_projective]
+    if not kept:
+        raise InputError(f"{path}: no {'projective ' if projective_only else ''}sentence in it")
+    return Treebank(tuple(kept), len(trees) - len(kept))
+
+
+def take_inventory(
+    trees: Sequence[WordTree], chars: Vocabulary | None, *, bigram_min_count: int, joint: bool
+) -> Inventory:
+    """Number what occurs in the training trees; `chars` is given when the encoder brings its own vocabulary.
+
+    Pairs of characters are left out when `bigram_min_count` is 0. `joint` models label the arcs inside words, too.
+    """
+    char_counts: Counter[str] = Counter()
+    bigram_counts: Counter[str] = Counter()
+    for tree in trees:
+        sentence = sentence_characters(tree)
+        char_counts.update(sentence)
+        bigram_counts.update(bigrams(sentence))
+    labels = Counter(label for tree in trees for label in tree.deprels)
+    upos = Counter(tag for tree in trees for tag in tree.upos or () if tag != "_")
+    return Inventory(
+        chars or Vocabulary.build(char_counts),
+        Vocabulary.build(bigram_counts, min_count=bigram_min_count) if bigram_min_count else None,
+        ((INTRA,) if joint else ()) + _by_count(labels),
+        _by_count(upos),
+    )
+
+
+def sentence_characters(tree: WordTree) -> list[str]:
+    """List the characters of a sentence."""
+    return [char for form in tree.forms for char in characters(form)]
+
+
+def make_example(
+    tree: WordTree,
+    inventory: Inventory,
+    structure: StructureConfig,
+    structures: Structures | None,
+    *,
+    task: str,
+) -> Example:
+    """Number one training sentence and build its forest (for models of words: its tree, a word being one unit)."""
+    chars = sentence_characters(tree)
+    lengths = tree.lengths
+    upos_index = {tag: number for number, tag in enumerate(inventory.upos)}
+    upos = np.array([-1, *(upos_index.get(tag, -1) for tag in tree.upos or ("_",) * len(lengths))])
+    units_of_word = (1, *lengths) if task == "parse" else (1,) * (len(lengths) + 1)
+    forest = _make_forest(tree, inventory, structure, structures, task=task)
+    slot_heads, slot_labels, slot_intra = _slots(forest)
+    vocabulary = inventory.chars
+    pairs = inventory.bigrams.ids(bigrams(chars)) if inventory.bigrams else [0] * len(chars)
+    return Example(
+        chars=np.array([vocabulary.bos, *vocabulary.ids(chars)]),
+        bigrams=np.array([inventory.bigrams.bos if inventory.bigrams else 0, *pairs]),
+        word_lengths=lengths,
+        tags=np.array([0, *word_tags(lengths)]),
+        upos=np.repeat(upos, units_of_word),
+        upos_weight=np.repeat((upos >= 0) / np.array(units_of_word), units_of_word).astype(np.float32),
+        slot_heads=slot_heads,
+        slot_labels=slot_labels,
+        slot_intra=slot_intra,
+        gaps=forest.gaps,
+    )
+
+
+def batches_of(lengths: Sequence[int], batch_chars: int, *, seed: int, epoch: int) -> list[NDArray[np.int64]]:
+    """Deal sentences out to batches of at most that many characters, padding counted, in random order.
+
+    Sentences are sorted by length up to a random number of characters, so that each epoch has other batches.
+    """
+    random = np.random.default_rng((seed, epoch))
+    sizes = np.asarray(lengths) + 1
+    order = np.argsort(sizes + random.uniform(0, 4, len(sizes)), kind="stable")
+    dealt: list[NDArray[np.int64]] = []
+    start, longest = 0, 0
+    for place, example in enumerate(order):
+        longest = max(longest, int(sizes[example]))
+        if place > start and longest * (place - start + 1) > batch_chars:
+            dealt.append(order[start:place])
+            start, longest = place, int(sizes[example])
+    dealt.append(order[start:])
+    return [dealt[k] for k in random.permutation(len(dealt))]
+
+
+def collate(examples: Sequence[Example], inventory: Inventory, *, task: str) -> Batch:
+    """Put examples side by side."""
+    lengths = np.array([example.length for example in examples])
+    units = np.array([len(example.gaps) - 1 for example in examples])
+    width = int(lengths.max()) + 1
+    pool = None
+    if task == "parse-words":
+        pool = torch.from_numpy(pooling([example.word_lengths for example in examples]))
+    unit_width = int(units.max()) + 1
+    slots = max(example.slot_heads.shape[1] for example in examples)
+    bigram_pad = inventory.bigrams.pad if inventory.bigrams else 0
+
+    def stack(name: str, shape: tuple[int, ...], value: float) -> Tensor:
+        return torch.from_numpy(pad([getattr(example, name) for example in examples], shape, value))
+
+    return Batch(
+        chars=stack("chars", (width,), inventory.chars.pad),
+        bigrams=stack("bigrams", (width,), bigram_pad),
+        lengths=torch.from_numpy(lengths),
+        units=torch.from_numpy(units),
+        pool=pool,
+        tags=stack("tags", (width,), 0),
+        upos=stack("upos", (unit_width,), -1),
+        upos_weight=stack("upos_weight", (unit_width,), 0),
+        slot_heads=stack("slot_heads", (unit_width, slots), -1),
+        slot_labels=stack("slot_labels", (unit_width, slots), 0),
+        slot_intra=stack("slot_intra", (unit_width, slots), 0),
+        gaps=pad([example.gaps for example in examples], (unit_width,), 0),
+    )
+
+
+def pad(arrays: Sequence[NDArray[Any]], shape: tuple[int, ...], value: float) -> NDArray[Any]:
+    """Stack arrays of different sizes, filling up with a value."""
+    padded = np.full((len(arrays), *shape), value, dtype=arrays[0].dtype)
+    for row, array in zip(padded, arrays, strict=True):
+        row[tuple(slice(size) for size in array.shape)] = array
+    return padded
+
+
+def _make_forest(
+    tree: WordTree,
+    inventory: Inventory,
+    structure: StructureConfig,
+    structures: Structures | None,
+    *,
+    task: str,
+) -> Forest:
+    if task == "parse":
+        index = {label: number for number, label in enumerate(inventory.labels)}
+        return build_forest(
+            tree, index, policy=structure.policy, structures=structures, single_root=structure.single_root
+        )
+    # Stand a single character in for every word: then the forest is the word tree itself.
+    words = WordTree(("字",) * len(tree.forms), tree.heads, tree.deprels)
+    index = {label: number for number, label in enumerate((*inventory.labels, INTRA))}
+    return build_forest(words, index)
+
+
+def _slots(forest: Forest) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """List the allowed heads of every unit, with their labels and roles."""
+    dependents = np.concatenate([forest.inter.dependents, forest.intra.dependents])
+    heads = np.concatenate([forest.inter.heads, forest.intra.heads])
+    labels = np.concatenate([forest.inter.labels, forest.intra.labels])
+    intra = np.repeat([False, True], (len(forest.inter), len(forest.intra)))
+    order = np.argsort(dependents, kind="stable")
+    dependents = dependents[order]
+    counts = np.bincount(dependents, minlength=forest.length + 1)
+    place = np.arange(len(dependents)) - np.repeat(np.cumsum(counts) - counts, counts)
+    shape = (forest.length + 1, int(counts.max()))
+    slot_heads = np.full(shape, -1)
+    slot_labels = np.zeros(shape, dtype=np.int64)
+    slot_intra = np.zeros(shape, dtype=np.bool_)
+    slot_heads[dependents, place] = heads[order]
+    slot_labels[dependents, place] = labels[order]
+    slot_intra[dependents, place] = intra[order]
+    return slot_heads, slot_labels, slot_intra
+
+
+def _by_count(counts: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple(sorted(counts, key=lambda symbol: (-counts[symbol], symbol)))

@@ -1,0 +1,305 @@
+"""Turn characters into vectors: a BiLSTM, a small transformer, or a pre-trained BERT (`_hf.py`).
+
+    encoder = build_encoder(config.encoder, vocabulary, bigram_vocabulary)
+    encoded = encoder(chars, bigrams, lengths)   # batch n+1 encoder.width
+
+Position 0 is the begin of the sentence, which stands for ROOT, and `lengths` counts the characters after it.
+What follows a sentence in its row never changes the sentence's encoding. Section 4 of the paper encodes with
+BERT only; the other two learn from the treebank alone and are small enough to train and to run anywhere.
+
+Every encoder is exportable to ONNX with a dynamic batch and length. Nothing here reads a configuration file or
+a treebank. Cost: BiLSTM linear in the length, transformer and BERT quadratic.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812  (torch's own convention)
+from torch import nn
+
+from zishu.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
+    from zishu.model.vocabulary import Vocabulary
+    from zishu.train.config import EncoderConfig
+
+
+class Encoder(nn.Module):
+    """What the three encoders have in common."""
+
+    width: int
+    """Numbers in a character's encoding."""
+    longest: int | None = None
+    """The most characters that one pass, and so the exported graph, can read; None: any number."""
+    hf_config: dict[str, Any] | None = None
+    """What `build_encoder` needs to build a BERT again without its original folder."""
+
+    def forward(self, chars: Tensor, bigrams: Tensor | None, lengths: Tensor) -> Tensor:
+        """Encode sentences: `[batch, n+1]` twice and `[batch]` to `[batch, n+1, width]`."""
+        raise NotImplementedError
+
+
+def build_encoder(
+    config: EncoderConfig,
+    vocabulary: Vocabulary,
+    bigram_vocabulary: Vocabulary | None,
+    *,
+    pretrained: bool = True,
+    hf_config: Mapping[str, Any] | None = None,
+) -> Encoder:
+    """Build an encoder; with `pretrained=False` its weights are random, for a checkpoint to be loaded over them.
+
+    A BERT without its pre-trained weights is built from `hf_config`, which an encoder keeps under that name.
+    """
+    if config.kind == "bert":
+        # Imported here: only this kind needs transformers, which takes seconds to import.
+        from zishu.train import _hf
+
+        return _hf.build(config, vocabulary, pretrained=pretrained, hf_config=hf_config)
+    if config.bigram_width and bigram_vocabulary is None:
+        raise ConfigError("encoder.bigram_width: bigrams are wanted, but there is no vocabulary of them")
+    embeddings = Embeddings(config, vocabulary, bigram_vocabulary if config.bigram_width else None)
+    encoder: Encoder
+    if config.kind == "bilstm":
+        encoder = BiLSTM(embeddings, config.layers, config.hidden, dropout=config.dropout)
+    elif config.kind == "transformer":
+        encoder = Transformer(embeddings, config)
+    else:
+        raise ConfigError(f"encoder.kind: {config.kind!r} is none of bilstm, transformer, bert")
+    if pretrained and config.pretrained:
+        _load(encoder, config.pretrained)
+    return encoder
+
+
+def _load(encoder: Encoder, path: str) -> None:
+    """Start from the weights of a safetensors file, which must be those of an equal encoder."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        encoder.load_state_dict(load_file(path))
+    except OSError as error:
+        raise ConfigError(f"encoder.pretrained: cannot read {path}: {error.strerror or error}") from error
+    except (RuntimeError, SafetensorError) as error:
+        raise ConfigError(f"encoder.pretrained: {path} does not fit this encoder: {error}") from error
+
+
+# --- bricks ---------------------------------------------------------------------------------------------------
+
+
+class Embeddings(nn.Module):
+    """Look characters and bigrams up, side by side; in training forget some of both."""
+
+    def __init__(
+        self, config: EncoderConfig, vocabulary: Vocabulary, bigram_vocabulary: Vocabulary | None
+    ) -> None:
+        super().__init__()
+        self.unknown = vocabulary.unknown
+        self.character_dropout = config.character_dropout
+        self.dropout = config.embedding_dropout
+        self.chars = _embedding(vocabulary, config.char_width)
+        self.width = config.char_width
+        self.bigrams: nn.Embedding | None = None
+        if bigram_vocabulary is not None:
+            self.unknown_bigram = bigram_vocabulary.unknown
+            self.bigrams = _embedding(bigram_vocabulary, config.bigram_width)
+            self.width += config.bigram_width
+
+    def forward(self, chars: Tensor, bigrams: Tensor | None) -> Tensor:
+        """Return the embeddings, `[batch, n+1, width]`."""
+        if self.bigrams is None:
+            bigrams = None
+        elif bigrams is None:
+            raise ValueError("this encoder reads bigrams, too")
+        if self.training and self.character_dropout:
+            chars, bigrams = self._forget(chars, bigrams)
+        parts = [self.chars(chars)]
+        if self.bigrams is not None:
+            parts.append(self.bigrams(bigrams))
+        if self.training and self.dropout:
+            parts = drop_embeddings(parts, self.dropout)
+        return torch.cat(parts, dim=-1)
+
+    def _forget(self, chars: Tensor, bigrams: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Replace some characters by the unknown one, as they will be met in new text."""
+        forgotten = torch.rand(chars.shape, device=chars.device) < self.character_dropout
+        forgotten[:, 0] = False  # the begin of a sentence is always known
+        if bigrams is not None:
+            # No pair with an unknown character is known, and a character stands in two pairs.
+            pairs = forgotten | F.pad(forgotten[:, :-1], (1, 0))
+            bigrams = bigrams.masked_fill(pairs, self.unknown_bigram)
+        return chars.masked_fill(forgotten, self.unknown), bigrams
+
+
+def _embedding(vocabulary: Vocabulary, width: int) -> nn.Embedding:
+    """Make a table of embeddings of length about one each; padding is zero and stays so."""
+    table = nn.Embedding(len(vocabulary.symbols), width, padding_idx=vocabulary.pad)
+    with torch.no_grad():
+        table.weight.normal_(std=width**-0.5)
+        table.weight[vocabulary.pad] = 0
+    return table
+
+
+def drop_embeddings(parts: list[Tensor], rate: float) -> list[Tensor]:
+    """Drop whole embeddings, each part of each character on its own, and scale up what is left of the character.
+
+    As biaffine parsers do (Dozat and Manning, 2017): the parts of a character keep their sum's size, so that
+    one part learns to stand in for the other.
+    """
+    keep = torch.rand(*parts[0].shape[:2], len(parts), device=parts[0].device) >= rate
+    scale = keep * (len(parts) / keep.sum(-1, keepdim=True).clamp(min=1))
+    return [part * scale[..., i, None] for i, part in enumerate(parts)]
+
+
+class SharedDropout(nn.Module):
+    """Drop the same features at all positions of a sentence (variational dropout)."""
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return `[batch, n, width]` with the same columns of a sentence zeroed throughout."""
+        if not self.training or not self.rate:
+            return x
+        return x * F.dropout(x.new_ones(x.shape[0], 1, x.shape[2]), self.rate)
+
+
+# --- BiLSTM ---------------------------------------------------------------------------------------------------
+
+
+class BiLSTM(Encoder):
+    """Read the sentence in both directions, layer by layer.
+
+    The backward LSTM is a forward one over the reversed sentence, padding left where it is. So padding comes
+    last on both sides and needs no packing: packed sequences miss oneDNN's kernels (twice the time in training
+    on a CPU) and do not export to ONNX.
+    """
+
+    def __init__(self, embeddings: Embeddings, layers: int, hidden: int, *, dropout: float) -> None:
+        super().__init__()
+        self.embeddings = embeddings
+        self.width = 2 * hidden
+        inputs = [embeddings.width] + [self.width] * (layers - 1)
+        self.forwards = nn.ModuleList(nn.LSTM(size, hidden, batch_first=True) for size in inputs)
+        self.backwards = nn.ModuleList(nn.LSTM(size, hidden, batch_first=True) for size in inputs)
+        self.dropout = SharedDropout(dropout)
+        for lstm in (*self.forwards, *self.backwards):
+            _initialise_lstm(lstm)
+
+    def forward(self, chars: Tensor, bigrams: Tensor | None, lengths: Tensor) -> Tensor:
+        """Encode sentences."""
+        x: Tensor = self.embeddings(chars, bigrams)
+        last = lengths[:, None]  # the position of the last character, as characters count from 1
+        position = torch.arange(chars.shape[1], device=chars.device)
+        mirror = torch.where(position <= last, last - position, position)[..., None]  # batch n+1 1
+        for ahead, back in zip(self.forwards, self.backwards, strict=True):
+            left, _ = ahead(x)
+            right, _ = back(x.gather(1, mirror.expand(-1, -1, x.shape[2])))
+            right = right.gather(1, mirror.expand(-1, -1, right.shape[2]))
+            x = self.dropout(torch.cat((left, right), dim=-1))
+        return x
+
+
+def _initialise_lstm(lstm: nn.Module) -> None:
+    """Start with orthogonal recurrences and open forget gates, so that early gradients reach far."""
+    for name, parameter in lstm.named_parameters():
+        if name.startswith("weight_hh"):
+            for gate in parameter.data.chunk(4):
+                nn.init.orthogonal_(gate)
+        elif name.startswith("weight_ih"):
+            nn.init.xavier_uniform_(parameter.data)
+        else:
+            nn.init.zeros_(parameter.data)
+            if name.startswith("bias_ih"):
+                parameter.data.chunk(4)[1].fill_(1)  # torch orders the gates input, forget, cell, output
+
+
+# --- transformer ----------------------------------------------------------------------------------------------
+
+
+class Transformer(Encoder):
+    """Attend over the sentence, layer by layer; normalised before each step, which trains without much care.
+
+    Positions enter as a learned bias on attention for each bucket of distances (`distance_buckets`), so a
+    sentence may be longer than any that was trained on.
+    """
+
+    def __init__(self, embeddings: Embeddings, config: EncoderConfig) -> None:
+        super().__init__()
+        if config.hidden % config.heads:
+            raise ConfigError(f"encoder.hidden: {config.hidden} is not a multiple of heads, {config.heads}")
+        self.embeddings = embeddings
+        self.width = config.hidden
+        self.project = nn.Linear(embeddings.width, config.hidden)
+        self.dropout = nn.Dropout(config.dropout)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        self.norm = nn.LayerNorm(config.hidden)
+
+    def forward(self, chars: Tensor, bigrams: Tensor | None, lengths: Tensor) -> Tensor:
+        """Encode sentences."""
+        position = torch.arange(chars.shape[1], device=chars.device)
+        buckets = distance_buckets(position[None, :] - position[:, None])
+        padding = torch.zeros(chars.shape, dtype=torch.float32, device=chars.device)
+        padding = padding.masked_fill(position > lengths[:, None], -torch.inf)[:, None, None, :]
+        x = self.dropout(self.project(self.embeddings(chars, bigrams)))
+        for block in self.blocks:
+            x = block(x, buckets, padding)
+        encoded: Tensor = self.norm(x)
+        return encoded
+
+
+class Block(nn.Module):
+    """One layer of the transformer: attention, then a feed-forward network, each added to its input."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.heads = config.heads
+        self.attention_norm = nn.LayerNorm(config.hidden)
+        self.queries_keys_values = nn.Linear(config.hidden, 3 * config.hidden)
+        self.distances = nn.Embedding(_BUCKETS, config.heads)
+        self.mix = nn.Linear(config.hidden, config.hidden)
+        self.feed_norm = nn.LayerNorm(config.hidden)
+        self.feed = nn.Sequential(
+            nn.Linear(config.hidden, config.feed_forward),
+            nn.GELU(),
+            nn.Dropout(config.dropout),
+            nn.Linear(config.feed_forward, config.hidden),
+        )
+        self.dropout = nn.Dropout(config.dropout)
+        nn.init.zeros_(self.distances.weight)
+
+    def forward(self, x: Tensor, buckets: Tensor, padding: Tensor) -> Tensor:
+        """Return the layer's output; `buckets [n+1, n+1]`, `padding [batch, 1, 1, n+1]` is 0 or -inf."""
+        parts = self.queries_keys_values(self.attention_norm(x)).chunk(3, dim=-1)
+        # batch heads n+1 width/heads, three times
+        query, key, value = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)
+        bias = self.distances(buckets).permute(2, 0, 1) + padding  # batch heads n+1 n+1
+        attended = F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
+        x = x + self.dropout(self.mix(attended.transpose(1, 2).flatten(2)))
+        fed: Tensor = x + self.dropout(self.feed(self.feed_norm(x)))
+        return fed
+
+
+_NEAR = 16  # distances up to this have a bucket of their own
+_FAR = 128  # distances from this on share one
+_GROUPS = 8  # buckets for those between, each wider than the last by the same factor
+_SIDE = _NEAR + _GROUPS + 1
+_BUCKETS = 2 * _SIDE + 1
+
+
+def distance_buckets(distance: Tensor) -> Tensor:
+    """Return the bucket of each signed distance: one for each near distance, wider ones farther away."""
+    size = distance.abs()
+    growth = (size.clamp(min=_NEAR).float() / _NEAR).log() / math.log(_FAR / _NEAR)
+    grouped = _NEAR + 1 + (growth * _GROUPS).long().clamp(max=_GROUPS - 1)
+    grouped = torch.where(size >= _FAR, _SIDE, grouped)
+    bucket = torch.where(size <= _NEAR, size, grouped)
+    return torch.where(distance < 0, bucket + _SIDE, bucket)

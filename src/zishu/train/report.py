@@ -1,0 +1,276 @@
+"""Tell how a training run is going: live progress, metrics.jsonl, the training curve, averages over seeds.
+
+Nothing here changes a run; it only sees numbers. Progress goes to standard error: a live bar on a terminal, plain
+lines anywhere else. `metrics.jsonl` has one JSON object a line, one line an epoch: epoch, step, loss, seconds,
+chars_per_second, and the scores of the dev set under `dev`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import statistics
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as LiveProgress
+
+from zishu.errors import FormatError, MissingExtra, ZishuError
+from zishu.train.checkpoint import write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from matplotlib.axes import Axes
+
+    from zishu.train.config import Config
+
+# Seconds between two lines of progress where there is no terminal.
+_QUIET = 30.0
+
+# The scores that the curve shows, and what the paper calls them.
+_CURVES = {"seg": "F1$_{seg}$", "uf": "UF", "lf": "LF"}
+
+
+class Progress:
+    """Show where a run is: epoch, batches, loss, speed, time left.
+
+    with Progress(config, sentences) as progress:
+        progress.start_epoch(0, batches)
+        progress.advance(loss, characters)      # after every batch
+        progress.end_epoch(line, better=True)   # the line that metrics.jsonl gets, too
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        sentences: int,
+        left_out: int = 0,
+        *,
+        console: Console | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.console = console or Console(stderr=True)
+        self._clock = clock
+        self._epochs = config.optimiser.epochs
+        self._title = f"{config.name}, seed {config.seed}: {sentences:,} sentences"
+        if left_out:
+            self._title += f" ({left_out:,} non-projective ones left out)"
+        self._live = LiveProgress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[numbers]}"),
+            console=self.console,
+            transient=True,  # what stays is the line of each finished epoch
+            disable=not self.console.is_terminal,
+        )
+        self._task = self._live.add_task("", total=None, numbers="")
+        self._epoch = self._batches = self._batch = 0  # where the run is
+        self._loss = self._chars = 0.0  # of this epoch, as far as this process has seen it
+        self._epoch_started = self._told = 0.0
+        self._started: float | None = None  # when this process began with its first batch
+        self._done = 0  # batches since then
+
+    def __enter__(self) -> Self:
+        self._say(self._title)
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def start_epoch(self, epoch: int, batches: int, done: int = 0) -> None:
+        """Begin, or go on with, an epoch (from 0) of so many batches, some of which may be done."""
+        now = self._clock()
+        self._epoch, self._batches, self._batch = epoch, batches, done
+        self._loss = self._chars = 0.0
+        self._epoch_started = self._told = now
+        self._started = now if self._started is None else self._started
+        self._live.reset(
+            self._task, total=batches, completed=done, description=self._where(), numbers="starting"
+        )
+
+    def advance(self, loss: float, chars: int) -> None:
+        """Count one more batch: its loss, a mean over characters or words, and its number of characters."""
+        self._batch += 1
+        self._done += 1
+        self._loss += loss * chars
+        self._chars += chars
+        numbers = self._numbers()
+        if self._batch == self._batches:
+            numbers += ", scoring the dev set"
+        self._live.update(self._task, completed=self._batch, numbers=numbers)
+        now = self._clock()
+        if not self.console.is_terminal and now - self._told >= _QUIET:
+            self._told = now
+            self._say(f"{self._where()}  batch {self._batch}/{self._batches}  {numbers}")
+
+    def end_epoch(self, line: Mapping[str, Any], *, better: bool = False) -> None:
+        """Print the results of an epoch on one line that stays."""
+        scores = [f"{name} {value:.2f}" for name, value in line.get("dev", {}).items()]
+        parts = [
+            self._where(),
+            f"loss {line['loss']:.4f}",
+            *scores,
+            f"{line['chars_per_second']:,.0f} characters/s",
+            f"{_duration(line['seconds'])}{', best so far' if better else ''}",
+        ]
+        self._say("  ".join(parts))
+
+    def _where(self) -> str:
+        width = len(str(self._epochs))
+        return f"epoch {self._epoch + 1:{width}}/{self._epochs}"
+
+    def _numbers(self) -> str:
+        now = self._clock()
+        speed = self._chars / max(now - self._epoch_started, 1e-9)
+        # Batches are of about equal size; scoring the dev set is counted with the batches before it.
+        left = self._batches - self._batch + (self._epochs - self._epoch - 1) * self._batches
+        seconds = (now - (self._started or 0.0)) / max(self._done, 1) * left
+        mean = self._loss / max(self._chars, 1)
+        return f"loss {mean:.4f}  {speed:,.0f} characters/s  {_duration(seconds)} left"
+
+    def _say(self, text: str) -> None:
+        # Not wrapped, because a line is a line in a log file; not marked up, because a name may have brackets.
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+class MetricsLog:
+    """Keep a run's metrics.jsonl, to which lines are only ever added.
+
+    A run that goes on from a checkpoint gives the number of epochs that are finished there: what an earlier process
+    wrote about later ones is dropped, so that nothing is there twice. Without one the log starts empty.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, epochs: int = 0) -> None:
+        self.path = Path(path)
+        kept = [line for line in read_metrics(self.path) if line["epoch"] <= epochs]
+        write_atomically(self.path, "".join(map(_to_line, kept)))
+
+    def append(self, line: Mapping[str, Any]) -> None:
+        """Add one object, which has at least an `epoch`, and wait until it is on the disk."""
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(_to_line(line))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise ZishuError(f"{self.path}: cannot be written ({error.strerror or error})") from error
+
+
+def read_metrics(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """Read a metrics.jsonl; no file is no lines, and a last line that was cut off by a kill is left out."""
+    path = Path(path)
+    if not path.exists():
+        return []
+    text = path.read_text(encoding="utf-8", errors="replace")
+    *whole, _ = text.split("\n")
+    lines = []
+    for number, line in enumerate(whole, start=1):
+        try:
+            parsed = json.loads(line)
+        except ValueError:
+            parsed = None
+        if not isinstance(parsed, dict) or not isinstance(parsed.get("epoch"), int):
+            raise FormatError("not a JSON object with an epoch", path=str(path), line=number)
+        lines.append(parsed)
+    return lines
+
+
+def plot_curve(metrics: str | os.PathLike[str], picture: str | os.PathLike[str]) -> None:
+    """Draw loss and dev scores over the epochs of a metrics.jsonl into a PNG; without epochs draw nothing."""
+    try:
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
+    except ModuleNotFoundError as error:
+        raise MissingExtra("matplotlib", "train") from error
+
+    lines = read_metrics(metrics)
+    if not lines:
+        return
+    epochs = [line["epoch"] for line in lines]
+    # Not pyplot: no window, no global state.
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    left.plot(epochs, [line["loss"] for line in lines], color="0.25", marker="o", markersize=3)
+    left.set(title="training loss", ylim=(0, None))
+    _plot_scores(right, epochs, [line.get("dev", {}) for line in lines])
+    for axes in (left, right):
+        axes.set_xlabel("epoch")
+        axes.set_xlim(epochs[0] - 0.5, epochs[-1] + 0.5)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        axes.grid(alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=150)
+    Path(picture).write_bytes(drawn.getvalue())
+
+
+def _plot_scores(axes: Axes, epochs: Sequence[int], scores: Sequence[Mapping[str, float]]) -> None:
+    """Draw each score as a line, circled at the epoch that is kept, with its value there at the line's end."""
+    shown = [name for name in _CURVES if all(name in at for at in scores)]
+    curves = {name: [at[name] for at in scores] for name in shown}
+    if not curves:
+        return
+    # The first of the best epochs by LF or, for a segmenter, by the only score there is.
+    by = curves.get("lf", curves[shown[0]])
+    kept = by.index(max(by))
+    for number, values in enumerate(curves.values()):
+        axes.plot(epochs, values, color=f"C{number}", marker="o", markersize=3)
+        axes.plot(epochs[kept], values[kept], f"oC{number}", markersize=8, fillstyle="none", clip_on=False)
+    bottom, top = axes.get_ylim()
+    place = float("inf")
+    for number, (name, values) in sorted(enumerate(curves.items()), key=lambda item: -item[1][1][-1]):
+        # Lines may end close together; their names must not.
+        place = min(values[-1], place - 0.06 * (top - bottom))
+        axes.annotate(
+            f"{_CURVES[name]} {values[kept]:.2f}",
+            (epochs[-1], place),
+            xytext=(10, 0),
+            textcoords="offset points",
+            color=f"C{number}",
+            verticalalignment="center",
+            annotation_clip=False,
+        )
+    axes.set_title(f"dev scores (epoch {epochs[kept]} is kept)")
+
+
+class Average(NamedTuple):
+    """A score over several seeds."""
+
+    mean: float
+    sd: float  # of the sample (n - 1); 0 for one seed
+
+
+def average_seeds(scores: Sequence[Mapping[str, float]]) -> dict[str, Average]:
+    """Return mean and standard deviation of every score that all runs have, in the order of the first run."""
+    averages = {}
+    for name in scores[0] if scores else ():
+        values = [run[name] for run in scores if name in run]
+        if len(values) == len(scores):
+            spread = statistics.stdev(values) if len(values) > 1 else 0.0
+            averages[name] = Average(statistics.fmean(values), spread)
+    return averages
+
+
+def _to_line(line: Mapping[str, Any]) -> str:
+    return json.dumps(line, ensure_ascii=False) + "\n"
+
+
+def _duration(seconds: float) -> str:
+    """Return a time in one or two units: 8 s, 3 min 20 s, 2 h 05 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600:,} h {whole % 3600 // 60:02} min"

@@ -1,0 +1,70 @@
+"""Score arcs, labels and tags from character encodings (section 3 and Appendix A.3 of the paper).
+
+Every layer is small and does one thing; `zishu.train.systems` puts them together. Shapes: b sentences, u units
+(ROOT included), k allowed heads of a unit, l labels.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from zishu.train.encoders import SharedDropout
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Projection(nn.Module):
+    """One hidden layer, as head or as modifier."""
+
+    def __init__(self, width: int, out: int, *, dropout: float) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, out)
+        nn.init.orthogonal_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+        self.activation = nn.LeakyReLU(0.1)
+        self.dropout = SharedDropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Take `[b, u, width]`, return `[b, u, out]`."""
+        projected: Tensor = self.dropout(self.activation(self.linear(x)))
+        return projected
+
+
+class ArcScorer(nn.Module):
+    """Biaffine arc scores: s(d, h) = [m_d; 1]^T W h_h, one W for each role."""
+
+    def __init__(self, width: int, *, roles: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(roles, width + 1, width))
+
+    def forward(self, modifiers: Tensor, heads: Tensor) -> list[Tensor]:
+        """Take two `[b, u, width]`, return for each role `[b, u, u]`, dependent first."""
+        with_bias = torch.cat([modifiers, torch.ones_like(modifiers[..., :1])], dim=-1)
+        return [(with_bias @ weight) @ heads.transpose(1, 2) for weight in self.weight.unbind(0)]
+
+
+class LabelScorer(nn.Module):
+    """Biaffine label scores with both biases: s(d, h, l) = [m_d; 1]^T W_l [h_h; 1]."""
+
+    def __init__(self, width: int, labels: int) -> None:
+        super().__init__()
+        self.labels = labels
+        self.weight = nn.Parameter(torch.zeros(width + 1, labels * (width + 1)))
+
+    def forward(self, modifiers: Tensor, heads: Tensor) -> Tensor:
+        """Take the ends of m arcs, two `[m, width]`, return the log-probabilities `[m, l]`."""
+        return self.of_heads(modifiers, heads.unsqueeze(1)).squeeze(1)
+
+    def of_heads(self, modifiers: Tensor, heads: Tensor) -> Tensor:
+        """Take m modifiers `[m, width]` and k heads for each `[m, k, width]`, return `[m, k, l]`.
+
+        The product with W is taken once for a modifier, whatever the number of its heads.
+        """
+        with_bias = torch.cat([modifiers, torch.ones_like(modifiers[..., :1])], dim=-1)
+        by_label = (with_bias @ self.weight).view(modifiers.shape[0], self.labels, -1)
+        heads = torch.cat([heads, torch.ones_like(heads[..., :1])], dim=-1)
+        return torch.log_softmax(heads @ by_label.transpose(1, 2), dim=-1)

@@ -1,0 +1,101 @@
+"""Build a network from a configuration, with what it learned to number.
+
+The one place where configuration, vocabularies, encoder and scorer meet: for a new run, and for one that is restored
+from a checkpoint without the files it started from.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zishu import __version__
+from zishu.errors import ConfigError
+from zishu.model.settings import Settings
+from zishu.model.vocabulary import Vocabulary
+from zishu.train.data import Inventory, take_inventory
+from zishu.train.encoders import build_encoder
+from zishu.train.systems import Network
+from zishu.treebank.wist import read_wist
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zishu.forest import Structures
+    from zishu.train.config import Config
+    from zishu.tree import WordTree
+
+
+def build_network(
+    config: Config,
+    trees: Sequence[WordTree],
+    *,
+    inventory: Inventory | None = None,
+    hf_config: dict[str, Any] | None = None,
+) -> tuple[Network, Inventory]:
+    """Return a network and its inventory; given an inventory, the weights are to be loaded by the caller."""
+    encoder_config = config.encoder
+    restored = inventory is not None
+    if inventory is None:
+        pretrained = encoder_config.kind == "bert"
+        vocabulary = None
+        if pretrained and not encoder_config.pretrained:
+            raise ConfigError("encoder.pretrained must name a model when encoder.kind is bert")
+        if pretrained:
+            # Imported here: only a pre-trained encoder needs transformers, which takes seconds to import.
+            from zishu.train._hf import hf_vocabulary
+
+            vocabulary = hf_vocabulary(encoder_config.pretrained)
+        inventory = take_inventory(
+            trees,
+            vocabulary,
+            bigram_min_count=encoder_config.bigram_min_count
+            if encoder_config.bigram_width and not pretrained
+            else 0,
+            joint=config.task == "parse",
+        )
+    parses = config.task != "segment"
+    settings = Settings(
+        task=config.task,
+        roles=config.structure.roles if config.task == "parse" else 1,
+        root_as_head=config.structure.root_as_head,
+        labels=inventory.labels if parses else (),
+        upos=inventory.upos if parses and config.scorer.upos else (),
+        encoder=encoder_config.kind,
+        bigrams=inventory.bigrams is not None,
+        name=config.name,
+        version=__version__,
+    )
+    encoder = build_encoder(
+        encoder_config, inventory.chars, inventory.bigrams, pretrained=not restored, hf_config=hf_config
+    )
+    network = Network(settings, inventory, encoder, width=encoder.width, scorer=config.scorer)
+    return network, inventory
+
+
+def read_structures(config: Config) -> Structures | None:
+    """Read the structures of words that the policy `annotated` needs."""
+    if config.task != "parse" or config.structure.policy != "annotated":
+        return None
+    if not config.data.structures:
+        raise ConfigError("data.structures must name a file when structure.policy is annotated")
+    return read_wist(config.data.structures)
+
+
+def inventory_to_json(inventory: Inventory) -> dict[str, Any]:
+    """Return an inventory as plain objects, for a checkpoint."""
+    return {
+        "chars": inventory.chars.to_json(),
+        "bigrams": inventory.bigrams.to_json() if inventory.bigrams else None,
+        "labels": list(inventory.labels),
+        "upos": list(inventory.upos),
+    }
+
+
+def inventory_from_json(data: dict[str, Any]) -> Inventory:
+    """Rebuild what `inventory_to_json` gave."""
+    return Inventory(
+        Vocabulary.from_json(data["chars"]),
+        Vocabulary.from_json(data["bigrams"]) if data["bigrams"] else None,
+        tuple(data["labels"]),
+        tuple(data["upos"]),
+    )

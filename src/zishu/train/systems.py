@@ -1,0 +1,128 @@
+"""The network of every system of the paper, and its loss.
+
+One class serves them all; the systems are settings:
+
+    segmenter               task "segment": emissions of B M E S, a linear-chain CRF
+    treecrf                 task "parse-words": units are words, an untyped chart
+    latent, leftward, ...   task "parse", one role: an untyped chart; the forest decides which structures are right
+    latent-c2f              task "parse", two roles: a typed chart
+
+The loss is minus the log-likelihood of the labelled forest (Appendix A.2): log-probabilities of labels are added to the
+scores of the forest's arcs before they are summed, so that label loss and tree loss are one number. Labels are scored
+for the arcs that the forest allows, nowhere else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from zishu.train.chart_bridge import log_partition
+from zishu.train.crf import ChainCRF
+from zishu.train.scorer import ArcScorer, LabelScorer, Projection
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from zishu.model.settings import Settings
+    from zishu.train.config import ScorerConfig
+    from zishu.train.data import Batch, Inventory
+
+
+class Network(nn.Module):
+    """Characters in, scores out: what training fits and what is exported."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        inventory: Inventory,
+        encoder: nn.Module,
+        *,
+        width: int,
+        scorer: ScorerConfig,
+    ) -> None:
+        super().__init__()
+        self.settings = settings
+        self.vocabulary = inventory.chars
+        self.bigram_vocabulary = inventory.bigrams
+        self.encoder = encoder
+        if settings.task == "segment":
+            self.emissions = nn.Linear(width, 4)
+            self.crf = ChainCRF()
+        else:
+            self.arc_dep = Projection(width, scorer.arc, dropout=scorer.dropout)
+            self.arc_head = Projection(width, scorer.arc, dropout=scorer.dropout)
+            self.arcs = ArcScorer(scorer.arc, roles=settings.roles)
+            self.label_dep = Projection(width, scorer.label, dropout=scorer.dropout)
+            self.label_head = Projection(width, scorer.label, dropout=scorer.dropout)
+            self.label_scorer = LabelScorer(scorer.label, len(settings.labels))
+            if settings.upos:
+                self.upos = nn.Linear(width, len(settings.upos))
+        self.upos_weight = scorer.upos_weight
+
+    def forward(
+        self, chars: Tensor, bigrams: Tensor | None, lengths: Tensor, pool: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        """Return the outputs named in `zishu.model`: arc scores by role, ends of labelled arcs, tags."""
+        encoded = self.encoder(chars, bigrams, lengths)
+        if self.settings.task == "segment":
+            return {"tags": self.emissions(encoded)}
+        if pool is not None:
+            encoded = pool @ encoded
+        scores = self.arcs(self.arc_dep(encoded), self.arc_head(encoded))
+        outputs = dict(zip(("inter", "intra"), scores, strict=False))
+        outputs["label_dep"] = self.label_dep(encoded)
+        outputs["label_head"] = self.label_head(encoded)
+        if self.settings.upos:
+            outputs["upos"] = torch.log_softmax(self.upos(encoded), dim=-1)
+        return outputs
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Return minus the log-likelihood of a batch, for each unit of it."""
+        outputs = self(batch.chars, batch.bigrams, batch.lengths, batch.pool)
+        units = batch.units.sum()
+        if self.settings.task == "segment":
+            tags = self.crf.loss(outputs["tags"][:, 1:], batch.tags[:, 1:], batch.lengths)
+            return tags.sum() / batch.lengths.sum()
+        loss = self._tree_loss(outputs, batch).sum() / units
+        if self.settings.upos:
+            loss = loss + self.upos_weight * self._upos_loss(outputs["upos"], batch) / units
+        return loss
+
+    def _tree_loss(self, outputs: dict[str, Tensor], batch: Batch) -> Tensor:
+        """Return -log p(forest) of every sentence (Appendix A.2)."""
+        inter, intra = outputs["inter"], outputs.get("intra")
+        root_as_head = self.settings.root_as_head
+        everything = log_partition(inter, batch.units, intra, root_as_head=root_as_head)
+        forest_inter, forest_intra = self._forest_scores(outputs, batch)
+        forest = log_partition(forest_inter, batch.units, forest_intra, batch.gaps, root_as_head=root_as_head)
+        return everything - forest
+
+    def _forest_scores(self, outputs: dict[str, Tensor], batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the arc scores with the log-probabilities of their labels, -inf where the forest has no arc."""
+        inter = outputs["inter"]
+        intra = outputs.get("intra", inter)
+        label = self._slot_labels(outputs, batch)
+        forbidden = torch.full_like(inter, -torch.inf)
+        forests = []
+        for scores, chosen in ((inter, ~batch.slot_intra), (intra, batch.slot_intra)):
+            b, d, k = torch.nonzero(chosen & (batch.slot_heads >= 0), as_tuple=True)
+            h = batch.slot_heads[b, d, k]
+            forests.append(forbidden.index_put((b, d, h), scores[b, d, h] + label[b, d, k]))
+        return forests[0], forests[1]
+
+    def _slot_labels(self, outputs: dict[str, Tensor], batch: Batch) -> Tensor:
+        """Return log p(gold label | arc) for every slot, `[b, u+1, k]`."""
+        heads = batch.slot_heads.clamp(min=0)
+        sentence = torch.arange(len(heads), device=heads.device)[:, None, None]
+        ends = outputs["label_head"][sentence, heads]
+        by_label = self.label_scorer.of_heads(outputs["label_dep"].flatten(0, 1), ends.flatten(0, 1))
+        gold = by_label.gather(2, batch.slot_labels.flatten(0, 1)[..., None])
+        return gold.view(heads.shape)
+
+    def _upos_loss(self, logp: Tensor, batch: Batch) -> Tensor:
+        """Return the sum over words of the mean over their characters of -log p(tag)."""
+        gold = logp.gather(2, batch.upos.clamp(min=0)[..., None]).squeeze(2)
+        return -(gold * batch.upos_weight).sum()

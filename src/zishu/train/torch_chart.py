@@ -1,0 +1,307 @@
+"""Compute log partition, marginals and best tree of the typed chart as batched torch operations.
+
+The twin of `zishu.chart` for scores that live on a GPU: the same functions over the same arrays, as tensors
+on any device. The recursions (section 3 of the paper, in the form of `docs/algorithm.md`) are written once,
+in `_total`, over a sum that is logsumexp or max. There is no outside pass: marginals are the gradient of the
+log partition, and the best tree is the gradient of the best score. It gives no k best trees and no samples,
+and it does not choose between the backends.
+
+Cost: O(n^3) work in n steps, each of a fixed number of operations over all spans of one width in the whole
+batch. For the gradient of the log partition autograd keeps O(batch n^3) numbers, for the best tree
+O(batch n^2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from zishu.errors import Infeasible
+from zishu.gaps import BREAK, FREE, JOIN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+_INF = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Marginals:
+    """Hold the log partition and the probability of every arc and every word boundary."""
+
+    logz: Tensor  # batch
+    inter: Tensor  # batch d h
+    intra: Tensor | None  # batch d h
+    boundary: Tensor | None  # batch k
+
+
+@dataclass(frozen=True, slots=True)
+class Trees:
+    """Hold one tree for each sentence."""
+
+    heads: Tensor  # batch d
+    intra: Tensor  # batch d, true where the arc lies inside a word
+    score: Tensor  # batch
+
+
+def log_partition(
+    inter: Tensor,
+    lengths: Tensor,
+    intra: Tensor | None = None,
+    gaps: Tensor | None = None,
+    *,
+    root_as_head: bool = True,
+) -> Tensor:
+    """Sum over all trees of each sentence, in logs; -inf where no tree is possible. Differentiable, once."""
+    intra, lengths, gap_scores = _prepare(inter, lengths, intra, gaps)
+    return _total(inter, lengths, intra, gap_scores, _LogSum.apply, root_as_head)
+
+
+def marginals(
+    inter: Tensor,
+    lengths: Tensor,
+    intra: Tensor | None = None,
+    gaps: Tensor | None = None,
+    *,
+    root_as_head: bool = True,
+) -> Marginals:
+    """Return the probability of every arc and word boundary; zeros where no tree is possible."""
+    gradients = _gradients(inter, lengths, intra, gaps, _LogSum.apply, root_as_head)
+    boundary = None
+    if gradients.intra is not None:
+        # The score of an inter-word arc holds the score of the gap it owns, so the gap's gradient is the
+        # expected number of inter-word arcs that own it: the probability of a word boundary.
+        boundary = gradients.gaps.new_zeros(inter.shape[:2])
+        boundary[:, : gradients.gaps.shape[-1]] = gradients.gaps[-1]
+    return Marginals(gradients.total, gradients.inter, gradients.intra, boundary)
+
+
+def best_tree(
+    inter: Tensor,
+    lengths: Tensor,
+    intra: Tensor | None = None,
+    gaps: Tensor | None = None,
+    *,
+    root_as_head: bool = True,
+) -> Trees:
+    """Return the tree of the highest score of each sentence; raise `Infeasible` where no tree is possible."""
+    gradients = _gradients(inter, lengths, intra, gaps, _maximum, root_as_head)
+    for sentence in torch.isneginf(gradients.total).nonzero().flatten().tolist():
+        raise Infeasible(f"sentence {sentence}: no tree satisfies the constraints")
+    is_intra = torch.zeros(inter.shape[:2], dtype=torch.bool, device=inter.device)
+    arcs = gradients.inter
+    if gradients.intra is not None:
+        arcs = arcs + gradients.intra
+        is_intra = gradients.intra.sum(-1) > 0.5
+    heads = (arcs * torch.arange(arcs.shape[-1], device=arcs.device)).sum(-1).round().long()
+    return Trees(heads, is_intra, gradients.total)
+
+
+@dataclass(frozen=True, slots=True)
+class _Gradients:
+    total: Tensor  # batch
+    inter: Tensor  # batch d h
+    intra: Tensor | None  # batch d h
+    gaps: Tensor  # role batch k
+
+
+def _gradients(
+    inter: Tensor,
+    lengths: Tensor,
+    intra: Tensor | None,
+    gaps: Tensor | None,
+    plus: Callable[[Tensor], Tensor],
+    root_as_head: bool,
+) -> _Gradients:
+    """Differentiate the totals by the scores of arcs and gaps, whatever gradient mode the caller is in."""
+    # A tensor made in inference mode takes part in no gradient; its clone made outside does.
+    with torch.inference_mode(mode=False), torch.enable_grad():
+        intra, lengths, gap_scores = _prepare(inter, lengths.clone(), intra, gaps)
+        # `intra` may be the very tensor `inter`: leaves of their own keep the two roles apart.
+        inter, gap_scores = (x.detach().clone().requires_grad_() for x in (inter, gap_scores))
+        leaves = [inter, gap_scores]
+        if intra is not None:
+            intra = intra.detach().clone().requires_grad_()
+            leaves.append(intra)
+        total = _total(inter, lengths, intra, gap_scores, plus, root_as_head)
+        by_inter, by_gap, *by_intra = torch.autograd.grad(total.sum(), leaves)
+    return _Gradients(total.detach(), by_inter, by_intra[0] if by_intra else None, by_gap)
+
+
+def _total(
+    inter: Tensor,
+    lengths: Tensor,
+    intra: Tensor | None,
+    gap_scores: Tensor,
+    plus: Callable[[Tensor], Tensor],
+    root_as_head: bool,
+) -> Tensor:
+    """Return the total of each sentence by the inside recursion; `plus` sums over the last dimension.
+
+    Tables are [role, batch, i] or [direction, role, batch, i] for the spans (i, j) of one width w = j - i.
+    Roles are intra and inter, only inter in the untyped chart. Directions are right, i->j, and left, i<-j.
+    """
+    n = gap_scores.shape[-1]
+    arc_scores, root_scores, shift = _arc_scores(inter, intra, lengths, n)
+    typed = intra is not None
+    batch = lengths.shape[0]
+
+    # The two sides of all splits of all spans of one width are two tables with one more dimension, for k.
+    # A start table has a row for each i and grows to the right, an end table a row for each j and grows to
+    # the left. Each loses one row with every width, so that row i always belongs to the span (i, i + w).
+    roles = 1 if not typed else 2 if root_as_head else 3  # t; a, t; a, t, c
+    t = 1 if typed else 0
+    spans = arc_scores[0].new_zeros(2, roles, batch, n)  # a(i,i) = t(i,i) = 1
+    if roles == 3:
+        spans[:, 2] = -_INF  # c(i,i) = 0
+    span_start = span_end = spans.new_zeros(2, roles, batch, n, 0)
+    link_start = link_end = span_start[0, :2]
+    inside = [spans[:, t]]
+    for w in range(1, n):
+        right, left = spans  # of width w - 1
+
+        # Ihat(i->j) = s_intra(i,j) (x) SUM_k a(i->k) (x) a(k+1<-j)          gap k not BREAK
+        # I   (i->j) = s_inter(i,j) (x) SUM_k t(i->k) (x) t(k+1<-j)          gap k not JOIN
+        link_start = _grow_start(link_start, right[:2, :, :-1] + gap_scores[..., w:])
+        link_end = _grow_end(link_end, left[:2, :, 1:])
+        arcs = arc_scores[w][..., : n - w] + plus(link_start + link_end)
+
+        # a   (i->j) = SUM_k Ihat(i->k) (x) a(k->j)
+        # c   (i->j) = SUM_k I(i->k) (x) t(k->j)   [ (+) SUM_k Ihat(i->k) (x) c(k->j)  root-as-head off ]
+        if roles == 3:
+            arcs = torch.cat([arcs, arcs[:, :1]], 1)
+        span_start = _grow_start(span_start, torch.stack([arcs[0], left[..., :-1]]))
+        span_end = _grow_end(span_end, torch.stack([right[..., 1:], arcs[1]]))
+        spans = plus(span_start + span_end)
+        if typed:  # from a, c and the bracket to a, t = a (+) c and c
+            tables = [spans[:, 0], plus(spans.movedim(1, -1))]
+            if roles == 3:
+                tables.append(plus(spans[:, 1:].movedim(1, -1)))
+            spans = torch.stack(tables, 1)
+        inside.append(spans[:, t])
+
+    # Z = SUM_r s_inter(0,r) (x) t(1<-r) (x) t(r->n)                     the arc owns gap 0
+    # t(1<-r) is the first span of width r - 1, and t(r->n) is span r of width n - r, where n is the length of
+    # the sentence; `first` is where each width begins when all are laid one after the other.
+    right, left = torch.cat(inside, -1)
+    width = torch.arange(n, device=lengths.device)
+    first = width * n - width * (width - 1) // 2
+    to_end = lengths[:, None] - 1 - width
+    right = right.gather(1, first[to_end.clamp(min=0)] + width)
+    return plus(root_scores + gap_scores[-1, :, :1] + left[:, first] + right) + shift
+
+
+def _grow_start(table: Tensor, column: Tensor) -> Tensor:
+    """Add the longest subspans that begin at each i, and drop the row of the last i."""
+    return torch.cat([table[..., :-1, :], column[..., None]], -1)
+
+
+def _grow_end(table: Tensor, column: Tensor) -> Tensor:
+    """Add the longest subspans that end at each j, and drop the row of the first j."""
+    return torch.cat([column[..., None], table[..., 1:, :]], -1)
+
+
+class _LogSum(torch.autograd.Function):
+    """Sum in the log semiring over the last dimension; where all terms are -inf the gradient is zero."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        top = x.amax(-1, keepdim=True)
+        top = top.masked_fill(torch.isneginf(top), 0.0)
+        weights = (x - top).exp_()
+        mass = weights.sum(-1, keepdim=True)
+        # The mass is at least 1 wherever it is not 0.
+        ctx.save_for_backward(weights.div_(mass.clamp(min=1.0)))
+        return (mass.log_() + top).squeeze(-1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (weights,) = ctx.saved_tensors
+        return cast("Tensor", gradient[..., None] * weights)
+
+
+def _maximum(x: Tensor) -> Tensor:
+    """Sum in the max semiring over the last dimension.
+
+    Its derivative follows one argument, also among equals (that of `amax` is shared between them), so that
+    the gradient of the best score is one whole tree.
+    """
+    return x.max(-1).values
+
+
+def _arc_scores(
+    inter: Tensor, intra: Tensor | None, lengths: Tensor, n: int
+) -> tuple[tuple[Tensor, ...], Tensor, Tensor]:
+    """Return the scores of arcs by width [direction, role, batch, i] and from ROOT, and the total's shift."""
+    index = torch.arange(n + 1, device=inter.device)
+    outside = index > lengths[:, None]  # batch n+1
+    # What is not an arc gets -inf, so that nothing found there, not even NaN, reaches a value or a gradient.
+    no_arc = (
+        outside[:, :, None] | outside[:, None, :] | torch.eye(n + 1, dtype=torch.bool, device=inter.device)
+    )
+    # ROOT is the head of no intra-word arc.
+    forbidden = [no_arc] if intra is None else [no_arc | (index == 0), no_arc]
+    scores = torch.stack([inter] if intra is None else [intra, inter])[:, :, : n + 1, : n + 1]
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    scores = scores.masked_fill(torch.stack(forbidden), -_INF)
+
+    # Every character has one head. So taking its best score from the scores of all its heads changes no
+    # tree's share, and it keeps the numbers of a long sentence small enough for float32.
+    best = scores.detach()[:, :, 1:, :].amax(3).amax(0)  # batch d
+    for sentence in (~(best < _INF)).any(1).nonzero().flatten().tolist():
+        raise ValueError(f"sentence {sentence}: scores must be numbers below infinity")
+    best = best.masked_fill(torch.isneginf(best), 0.0)
+    scores = scores[:, :, 1:, :] - best[:, :, None]
+
+    # All diagonals, of equal length: the part of one that lies beyond the matrix wraps round and is not read.
+    low, width = index[:n], index[:n, None]
+    high = (low + width) % n
+    diagonals = torch.stack([high * (n + 1) + low + 1, low * (n + 1) + high + 1])  # direction width i
+    by_width = scores.flatten(2).index_select(2, diagonals.flatten())
+    by_width = by_width.view(*by_width.shape[:2], 2, n, n)
+    return by_width.permute(3, 2, 0, 1, 4).unbind(0), scores[-1, :, :, 0], best.sum(-1)
+
+
+def _prepare(
+    inter: Tensor, lengths: Tensor, intra: Tensor | None, gaps: Tensor | None
+) -> tuple[Tensor | None, Tensor, Tensor]:
+    """Check the arguments; return intra scores (None: untyped), lengths, scores of gaps [role, batch, k]."""
+    batch, size = inter.shape[0], inter.shape[-1]
+    if inter.dim() != 3 or inter.shape[1] != size or not inter.is_floating_point():
+        raise ValueError(
+            f"inter must be floating point [batch, N+1, N+1], got {inter.dtype} {tuple(inter.shape)}"
+        )
+    if intra is not None and intra.shape != inter.shape:
+        raise ValueError(f"intra has shape {tuple(intra.shape)}, inter {tuple(inter.shape)}")
+    if gaps is not None and gaps.shape != inter.shape[:2]:
+        raise ValueError(f"gaps must be [batch, N+1] = {tuple(inter.shape[:2])}, got {tuple(gaps.shape)}")
+    if lengths.shape != (batch,):
+        raise ValueError(f"lengths must be [batch] = {(batch,)}, got {tuple(lengths.shape)}")
+    lengths = lengths.to(inter.device, torch.long)
+    n = int(lengths.max()) if batch else 1
+    if batch and not 1 <= int(lengths.min()) <= n < size:
+        raise ValueError(f"lengths must lie in 1..{size - 1}")
+
+    dtype = torch.promote_types(inter.dtype, torch.float32)
+    if gaps is not None:
+        gaps = gaps.to(inter.device)[:, :n]
+        index = torch.arange(n, device=inter.device)
+        gaps = gaps.masked_fill((index == 0) | (index >= lengths[:, None]), BREAK)
+        if not bool(((gaps == FREE) | (gaps == JOIN) | (gaps == BREAK)).all()):
+            raise ValueError("gaps must be FREE, JOIN or BREAK")
+    if intra is None and gaps is not None:
+        if bool((gaps == FREE).any()):
+            raise ValueError("without intra scores, gaps must be all known (JOIN or BREAK) or None")
+        intra = inter
+    if intra is None:
+        return None, lengths, torch.zeros(1, batch, n, dtype=dtype, device=inter.device)
+    scores = torch.zeros(2, batch, n, dtype=dtype, device=inter.device)
+    if gaps is not None:
+        scores.masked_fill_(torch.stack([gaps == BREAK, gaps == JOIN]), -_INF)
+    return intra, lengths, scores

@@ -1,0 +1,226 @@
+"""Hold word trees and character trees, and recover words from characters.
+
+Both kinds of tree are small immutable objects that cannot exist in a broken state: one root, no cycle,
+heads in range. `recover` follows Appendix A.1 of the paper: characters connected by INTRA arcs collapse
+into words, the other arcs are revived as arcs between words. The way back, from a word tree to its many
+character trees, is `zishu.forest`.
+
+Numbers of words and characters start at 1; head 0 is ROOT. Nothing here asks for projective trees,
+`is_projective` only tells. Every check costs O(n) up to a sort; `recover` costs O(n) for a legal tree and
+O(n) more for every round of repairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Final
+
+from zishu.errors import InvalidTree
+from zishu.text import characters
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ROOT: Final = 0
+INTRA: Final = "INTRA"
+
+# Labels that `recover` has to make up, because INTRA says nothing about the relation between two words.
+ROOT_LABEL: Final = "root"
+CUT_LABEL: Final = "dep"
+
+
+@dataclass(frozen=True, slots=True)
+class WordTree:
+    """A dependency tree over words."""
+
+    forms: tuple[str, ...]
+    heads: tuple[int, ...]
+    deprels: tuple[str, ...]
+    upos: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _check_lengths("word", len(self.forms), heads=self.heads, deprels=self.deprels, upos=self.upos)
+        _check_forms("word", self.forms)
+        check_heads(self.heads, kind="word")
+
+    @property
+    def is_projective(self) -> bool:
+        """Tell whether no two arcs cross."""
+        return is_projective(self.heads)
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Count the characters of every word."""
+        return tuple(len(characters(form)) for form in self.forms)
+
+    @property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """Give every word's half-open span of character numbers, which start at 1."""
+        return tuple(pairwise(accumulate(self.lengths, initial=1)))
+
+
+@dataclass(frozen=True, slots=True)
+class CharTree:
+    """A dependency tree over characters; an arc inside a word bears the label INTRA."""
+
+    chars: tuple[str, ...]
+    heads: tuple[int, ...]
+    labels: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _check_lengths("character", len(self.chars), heads=self.heads, labels=self.labels)
+        _check_forms("character", self.chars)
+        check_heads(self.heads, kind="character")
+
+    @property
+    def is_projective(self) -> bool:
+        """Tell whether no two arcs cross."""
+        return is_projective(self.heads)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """The word tree of a character tree, and where its words came from."""
+
+    tree: WordTree
+    repairs: int  # arcs whose label had to change; 0 for a legal character tree
+    spans: tuple[tuple[int, int], ...]  # half-open spans of character numbers, one per word
+    roots: tuple[int, ...]  # each word's root character, numbered in the sentence
+    char_heads: tuple[tuple[int, ...], ...]  # each word's inner tree, numbered from 1 in the word, 0 = root
+
+
+def check_heads(heads: Sequence[int], *, kind: str = "item") -> None:
+    """Refuse heads that are out of range, have not exactly one root, or run in a circle."""
+    for d, h in enumerate(heads, start=1):
+        if not 0 <= h <= len(heads):
+            raise InvalidTree(f"{kind} {d} has head {h}, which is outside 0..{len(heads)}")
+    roots = [d for d, h in enumerate(heads, start=1) if h == ROOT]
+    if not roots:
+        raise InvalidTree(f"no {kind} is the root")
+    if len(roots) > 1:
+        raise InvalidTree(f"{kind}s {', '.join(map(str, roots))} are all roots, only one may be")
+
+    # Walk up from every item; an item met twice in one walk lies on a cycle, one met in an earlier walk is
+    # known to be safe.
+    walk_of = [0] * (len(heads) + 1)
+    for start in range(1, len(heads) + 1):
+        d = start
+        while d != ROOT and not walk_of[d]:
+            walk_of[d] = start
+            d = heads[d - 1]
+        if d != ROOT and walk_of[d] == start:
+            raise InvalidTree(f"{kind} {d} is its own ancestor")
+
+
+def flat_tree(words: Sequence[str]) -> WordTree:
+    """Return the tree that says nothing but what the words are: all of them under the first."""
+    others = len(words) - 1
+    return WordTree(tuple(words), (ROOT, *(1,) * others), (ROOT_LABEL, *(CUT_LABEL,) * others))
+
+
+def is_projective(heads: Sequence[int]) -> bool:
+    """Tell whether no two arcs of a tree cross, the arc from ROOT included; heads[0] belongs to item 1."""
+    starts: list[list[int]] = [[] for _ in range(len(heads) + 1)]
+    for d, h in enumerate(heads, start=1):
+        starts[min(d, h)].append(max(d, h))
+    # The right ends of the arcs that are open at the current item. Nested arcs close in the reverse order
+    # of opening, so an arc that would end beyond the innermost open one crosses it.
+    open_ends: list[int] = []
+    for item, ends in enumerate(starts):
+        while open_ends and open_ends[-1] == item:
+            open_ends.pop()
+        for end in sorted(ends, reverse=True):
+            if open_ends and end > open_ends[-1]:
+                return False
+            open_ends.append(end)
+    return True
+
+
+def recover(tree: CharTree) -> Recovery:
+    """Collapse the characters of every word and revive the arcs between words (paper, Appendix A.1).
+
+    A character tree is legal when the characters connected by INTRA arcs are always neighbours without a
+    hole; then the result is exact, whether or not the arcs between words start at root characters. The
+    label of the arc that enters a word's root character becomes the word's relation.
+
+    An illegal tree is repaired by changing labels only, never heads, so what comes out is a tree by
+    construction:
+
+    1. An INTRA arc from ROOT becomes a `root` arc between words.
+    2. Every INTRA arc that passes over a character of another word becomes a `dep` arc between words, which
+       cuts its word in two. This is repeated until all words are contiguous; once is enough if the tree is
+       projective.
+
+    Each of these cuts is forced: the words only get smaller, so an arc over a foreign character can never
+    become legal again. The repair thus is the smallest set of INTRA arcs whose loss makes the tree legal,
+    and does not depend on any order.
+    """
+    labels = list(tree.labels)
+    repairs = 0
+    root = tree.heads.index(ROOT)
+    if labels[root] == INTRA:
+        labels[root] = ROOT_LABEL
+        repairs += 1
+
+    runs = _runs(tree.heads, labels)
+    while over_foreign := [
+        d for d, h in enumerate(tree.heads) if labels[d] == INTRA and runs[d] != runs[h - 1]
+    ]:
+        for d in over_foreign:
+            labels[d] = CUT_LABEL
+        repairs += len(over_foreign)
+        runs = _runs(tree.heads, labels)
+    return _collapse(tree, labels, runs, repairs)
+
+
+def _runs(heads: Sequence[int], labels: Sequence[str]) -> list[int]:
+    """Number the maximal runs of neighbouring characters that INTRA arcs connect to one another, from 1."""
+    # The top of a character is the character that its chain of INTRA arcs leads up to. Chains share their
+    # ends, so each walk stops at the first character whose top is known.
+    tops = [0] * len(heads)
+    for start in range(len(heads)):
+        path = []
+        d = start
+        while not tops[d] and labels[d] == INTRA:
+            path.append(d)
+            d = heads[d] - 1
+        top = tops[d] = tops[d] or d + 1
+        for below in path:
+            tops[below] = top
+    return list(accumulate((a != b for a, b in pairwise(tops)), initial=1))
+
+
+def _collapse(tree: CharTree, labels: Sequence[str], runs: Sequence[int], repairs: int) -> Recovery:
+    """Build the words of a legal tree, whose runs are its words."""
+    starts = [d for d in range(1, len(runs) + 1) if d == 1 or runs[d - 1] != runs[d - 2]]
+    spans = tuple(pairwise([*starts, len(runs) + 1]))
+    # Exactly one character of a word has an arc that is not INTRA, because the others hang below it inside
+    # the word.
+    roots = tuple(d for d, label in enumerate(labels, start=1) if label != INTRA)
+    words = WordTree(
+        forms=tuple("".join(tree.chars[start - 1 : end - 1]) for start, end in spans),
+        heads=tuple(runs[h - 1] if (h := tree.heads[d - 1]) else ROOT for d in roots),
+        deprels=tuple(labels[d - 1] for d in roots),
+    )
+    char_heads = tuple(
+        tuple(0 if d == r else tree.heads[d - 1] - start + 1 for d in range(start, end))
+        for (start, end), r in zip(spans, roots, strict=True)
+    )
+    return Recovery(words, repairs, spans, roots, char_heads)
+
+
+def _check_lengths(kind: str, count: int, **columns: tuple[object, ...] | None) -> None:
+    """Refuse an empty tree and columns of different lengths."""
+    if not count:
+        raise InvalidTree(f"a tree needs at least one {kind}")
+    for name, column in columns.items():
+        if column is not None and len(column) != count:
+            raise InvalidTree(f"{count} {kind}s but {len(column)} {name}")
+
+
+def _check_forms(kind: str, forms: Sequence[str]) -> None:
+    """Refuse forms without a character."""
+    for number, form in enumerate(forms, start=1):
+        if not form or form.isspace():
+            raise InvalidTree(f"{kind} {number} is empty")

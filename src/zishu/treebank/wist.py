@@ -1,0 +1,93 @@
+"""Read annotated structures inside words, in the format of WIST (Gong et al., ACL 2021).
+
+A file is a list of words. A word is a block of lines, one for each character, with a blank line after it:
+number of the character, character, number of its head (0: the root of the word), label; separated by tabs.
+
+    1	金	2	att
+    2	融	3	att
+    3	业	0	root
+
+The result is what `zishu.forest` wants for its policy `annotated`. Labels are read past, for the parser knows
+one label only inside words.
+
+The reader is strict, because a word that is left out in silence becomes latent in training and nobody would
+notice: whatever is no projective tree over the characters of a word, and a word with two different trees, is
+a `FormatError` with file and line. The published file has no such word. A word that comes twice with the
+same tree is fine, so that lexicons may be joined.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zishu.errors import FormatError, InvalidTree
+from zishu.formats._lines import Source, read_lines, source_name
+from zishu.text import characters
+from zishu.tree import check_heads, is_projective
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+COLUMNS = ("number", "character", "head", "label")
+
+
+def read_wist(source: Source, *, name: str | None = None) -> dict[str, tuple[int, ...]]:
+    """Return the heads inside every word of a file, counted from 1, 0 for the word's root."""
+    name = name or source_name(source)
+    structures: dict[str, tuple[int, ...]] = {}
+    first_line: dict[str, int] = {}
+    for line, chars, heads in _blocks(read_lines(source, name), name):
+        form = "".join(chars)
+        problem = _problem(chars, heads)
+        if form in structures and structures[form] != heads:
+            problem = f"line {first_line[form]} has another structure"
+        if problem:
+            raise FormatError(f"{form}: {problem}", path=name, line=line)
+        structures[form] = heads
+        first_line.setdefault(form, line)
+    return structures
+
+
+def _blocks(lines: Iterator[str], name: str) -> Iterator[tuple[int, list[str], tuple[int, ...]]]:
+    """Yield the line where a word begins, its characters and their heads."""
+    chars: list[str] = []
+    heads: list[int] = []
+    number = 0
+    for number, line in enumerate(lines, start=1):
+        if line:
+            char, head = _row(line, len(chars) + 1, name, number)
+            chars.append(char)
+            heads.append(head)
+        elif chars:
+            yield number - len(chars), chars, tuple(heads)
+            chars, heads = [], []
+    if chars:
+        yield number - len(chars) + 1, chars, tuple(heads)
+
+
+def _row(line: str, expected: int, name: str, number: int) -> tuple[str, int]:
+    """Return the character and the head of one line, whose first column should be `expected`."""
+    columns = line.split("\t")
+    if len(columns) != len(COLUMNS):
+        problem = f"{len(columns)} columns, expected {len(COLUMNS)}: {', '.join(COLUMNS)}"
+    elif columns[0] != str(expected):
+        problem = f"character number {columns[0]!r}, expected {expected}"
+    elif len(characters(columns[1])) != 1 or columns[1].isspace():
+        problem = f"{columns[1]!r} is not one character"
+    elif not (columns[2].isascii() and columns[2].isdecimal()):
+        problem = f"head {columns[2]!r} is not a number"
+    else:
+        return columns[1], int(columns[2])
+    raise FormatError(problem, path=name, line=number)
+
+
+def _problem(chars: list[str], heads: tuple[int, ...]) -> str:
+    """Say why a forest could not use a structure, the empty string if it could."""
+    # Pieces that are characters by themselves may be one together: a letter and a combining mark.
+    if len(characters("".join(chars))) != len(chars):
+        return f"{len(chars)} lines, but the word has {len(characters(''.join(chars)))} characters"
+    try:
+        check_heads(heads, kind="character")
+    except InvalidTree as error:
+        return str(error)
+    return "" if is_projective(heads) else "the tree is not projective"

@@ -1,0 +1,473 @@
+from __future__ import annotations
+
+import json
+import warnings
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import save_file
+from transformers import BertConfig, BertModel, DistilBertConfig, DistilBertModel, RobertaConfig, RobertaModel
+
+from zishu.errors import ConfigError, InputError
+from zishu.model.vocabulary import Vocabulary
+from zishu.model.windows import plan_windows, spans
+from zishu.train._hf import Bert, hf_vocabulary
+from zishu.train.config import EncoderConfig
+from zishu.train.encoders import (
+    _FAR,
+    BiLSTM,
+    Embeddings,
+    Encoder,
+    SharedDropout,
+    Transformer,
+    build_encoder,
+    distance_buckets,
+    drop_embeddings,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from torch import Tensor
+
+CHARS = "上海计划发展金融业中国人民银行布了关于进一步推改革开放的通知"
+VOCABULARY = Vocabulary.build(dict.fromkeys(CHARS, 1))
+BIGRAMS = Vocabulary.build({left + right: 1 for left in CHARS[:6] for right in CHARS[:6]})
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+KINDS = ["bilstm", "transformer", "bert"]
+POSITIONS = 32  # of the tiny BERT: room for 30 characters
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    """Keep tiny matrices on one core: threads would spend their time waiting for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(1)
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the folder of a tiny BERT with random weights."""
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("bert")
+    write_vocabulary(folder, "ab" + CHARS)
+    config = BertConfig(
+        vocab_size=len(SPECIAL) + 2 + len(CHARS),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=24,
+        max_position_embeddings=POSITIONS,
+    )
+    BertModel(config).save_pretrained(folder)
+    return str(folder)
+
+
+def write_vocabulary(folder: Path, chars: str, **options: object) -> None:
+    (folder / "vocab.txt").write_text("\n".join([*SPECIAL, *chars]) + "\n", encoding="utf-8")
+    settings = {"tokenizer_class": "BertTokenizer", **options}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+
+
+def tiny(kind: str, bert: str = "", **options: object) -> EncoderConfig:
+    sizes: dict[str, object] = {
+        "char_width": 8,
+        "bigram_width": 6,
+        "hidden": 12,
+        "heads": 3,
+        "feed_forward": 20,
+        "window_overlap": 8,
+        "pretrained": bert if kind == "bert" else "",
+    }
+    return EncoderConfig(kind=kind, **(sizes | options))  # type: ignore[arg-type]
+
+
+def build(kind: str, bert: str, **options: object) -> Encoder:
+    vocabulary = hf_vocabulary(bert) if kind == "bert" else VOCABULARY
+    return build_encoder(tiny(kind, bert, **options), vocabulary, BIGRAMS)
+
+
+def sentences(*lengths: int, width: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    """Return random sentences of these lengths, with noise for padding: it must not matter."""
+    size = 1 + max(*lengths, width)
+    chars = torch.randint(5, 30, (len(lengths), size))
+    chars[:, 0] = 2
+    return chars, torch.randint(4, 36, (len(lengths), size)), torch.tensor(lengths)
+
+
+# --- all three ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_shape(kind: str, bert: str) -> None:
+    encoder = build(kind, bert)
+    for lengths in ((1,), (7, 3, 5), (1, 1)):
+        encoded = encoder(*sentences(*lengths))
+        assert encoded.shape == (len(lengths), 1 + max(lengths), encoder.width)
+        assert encoded.dtype == torch.float32
+        assert encoded.isfinite().all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("lengths", [(9, 4, 1, 6), (50, 4, 31, 30)])  # the second needs windows in a BERT
+def test_a_sentence_is_encoded_as_if_it_were_alone(kind: str, bert: str, lengths: tuple[int, ...]) -> None:
+    encoder = build(kind, bert).eval()
+    chars, bigrams, counts = sentences(*lengths, width=max(lengths) + 2)
+    together = encoder(chars, bigrams, counts)
+    assert together.shape[:2] == chars.shape
+    for b, n in enumerate(lengths):
+        alone = encoder(chars[b : b + 1, : n + 1], bigrams[b : b + 1, : n + 1], counts[b : b + 1])
+        torch.testing.assert_close(together[b, : n + 1], alone[0], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_position_sees_the_whole_sentence(kind: str, bert: str) -> None:
+    encoder = build(kind, bert).eval()
+    chars, bigrams, lengths = sentences(6)
+    plain = encoder(chars, bigrams, lengths)
+    for changed in (1, 6):
+        other = chars.clone()
+        other[0, changed] = 4 + other[0, changed] % 20
+        difference = (encoder(other, bigrams, lengths) - plain).abs().amax(-1)[0]
+        assert (difference > 0).all(), "both directions, ROOT included"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_reach_the_embeddings(kind: str, bert: str) -> None:
+    encoder = build(kind, bert, dropout=0.0, embedding_dropout=0.0)
+    chars, bigrams, lengths = sentences(5, 3)
+    encoder(chars, bigrams, lengths)[0, 1, 0].backward()
+    if isinstance(encoder, Bert):
+        tables = [(encoder.core.model.get_input_embeddings(), chars)]
+    else:
+        tables = [(encoder.embeddings.chars, chars), (encoder.embeddings.bigrams, bigrams)]
+    for table, ids in tables:
+        touched = table.weight.grad.abs().sum(-1) > 0
+        assert touched[ids[0, :6]].all()
+    # Only the first sentence was asked about, so nothing of the second one's may move.
+    only_second = set(chars[1].tolist()) - set(chars[0].tolist()) - {3}
+    grad = tables[0][0].weight.grad
+    assert all(grad[number].abs().sum() == 0 for number in only_second)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_is_random_and_evaluation_is_not(kind: str, bert: str) -> None:
+    encoder = build(kind, bert)
+    inputs = sentences(8, 5)
+    assert not torch.equal(encoder(*inputs), encoder(*inputs))
+    encoder.eval()
+    assert torch.equal(encoder(*inputs), encoder(*inputs))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_checkpoint_needs_no_pretrained_weights(kind: str, bert: str) -> None:
+    first = build(kind, bert).eval()
+    stored = json.loads(json.dumps(first.hf_config))
+    vocabulary = hf_vocabulary(bert) if kind == "bert" else VOCABULARY
+    config = tiny(kind, "/no/such/folder" if kind == "bert" else "")
+    second = build_encoder(config, vocabulary, BIGRAMS, pretrained=False, hf_config=stored).eval()
+    inputs = sentences(6, 2)
+    assert not torch.allclose(first(*inputs), second(*inputs))
+    second.load_state_dict(first.state_dict())
+    assert torch.equal(first(*inputs), second(*inputs))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_onnx_gives_the_same_encodings(kind: str, bert: str, tmp_path: Path) -> None:
+    encoder = build(kind, bert).eval()
+    path = str(tmp_path / "encoder.onnx")
+    rows = {0: "batch", 1: "n"}
+    with warnings.catch_warnings():
+        # This exporter is on its way out, but the new one freezes the length of an LSTM (pytorch 191855);
+        # what it traces inside torch's LSTM and transformers does not depend on the example.
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            encoder,
+            sentences(7, 2, 5),
+            path,
+            dynamo=False,
+            opset_version=17,
+            input_names=["chars", "bigrams", "lengths"],
+            output_names=["encoded"],
+            dynamic_axes={"chars": rows, "bigrams": rows, "lengths": {0: "batch"}, "encoded": rows},
+        )
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    names = {node.name for node in session.get_inputs()}
+    for lengths in ((7, 2, 5), (1,), (1, 1, 1, 1), (30,), (30, 1), (2,) * 9):
+        inputs = dict(zip(("chars", "bigrams", "lengths"), sentences(*lengths), strict=True))
+        (encoded,) = session.run(None, {k: v.numpy() for k, v in inputs.items() if k in names})
+        expected = encoder(**inputs).detach().numpy()
+        for b, n in enumerate(lengths):
+            np.testing.assert_allclose(encoded[b, : n + 1], expected[b, : n + 1], atol=1e-5)
+
+
+# --- learning from scratch ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["bilstm", "transformer"])
+def test_bigrams_are_optional(kind: str) -> None:
+    encoder = build_encoder(tiny(kind, bigram_width=0), VOCABULARY, None).eval()
+    chars, bigrams, lengths = sentences(5, 3)
+    assert torch.equal(encoder(chars, None, lengths), encoder(chars, bigrams, lengths))
+    with pytest.raises(ConfigError, match="bigram_width"):
+        build_encoder(tiny(kind), VOCABULARY, None)
+    with pytest.raises(ValueError, match="bigrams"):
+        build_encoder(tiny(kind), VOCABULARY, BIGRAMS)(chars, None, lengths)
+
+
+def test_characters_are_forgotten_in_training_only() -> None:
+    embeddings = Embeddings(tiny("bilstm", character_dropout=0.5, embedding_dropout=0.0), VOCABULARY, BIGRAMS)
+    chars, bigrams, _ = sentences(400)
+    unknown = embeddings.chars.weight[VOCABULARY.unknown]
+    unknown_pair = embeddings.bigrams.weight[BIGRAMS.unknown]
+
+    def forgotten() -> tuple[Tensor, Tensor]:
+        by_char, by_pair = embeddings(chars, bigrams)[0].split([8, 6], dim=-1)
+        return (by_char == unknown).all(-1), (by_pair == unknown_pair).all(-1)
+
+    lost, lost_pairs = forgotten()
+    assert 0.4 < lost[1:].float().mean() < 0.6
+    assert not lost[0]
+    assert torch.equal(lost_pairs[1:], lost[1:] | lost[:-1])
+    embeddings.eval()
+    assert not any(part.any() for part in forgotten())
+
+
+def test_dropped_embeddings_are_made_up_for() -> None:
+    parts = [torch.ones(1, 5000, 2), torch.ones(1, 5000, 3)]
+    left, right = (part[0, :, 0] for part in drop_embeddings(parts, 0.3))
+    pairs = set(zip(left.tolist(), right.tolist(), strict=True))
+    assert pairs == {(1.0, 1.0), (2.0, 0.0), (0.0, 2.0), (0.0, 0.0)}
+    assert ((left == 0).float().mean() - 0.3).abs() < 0.03
+    dropped = drop_embeddings(parts, 0.3)[1][0]
+    assert torch.equal(dropped[:, 0], dropped[:, 2]), "an embedding is dropped as a whole"
+
+
+def test_shared_dropout_is_the_same_at_every_position() -> None:
+    dropped = SharedDropout(0.5)(torch.ones(3, 7, 100))
+    assert torch.equal(dropped, dropped[:, :1].expand_as(dropped))
+    assert set(dropped.unique().tolist()) == {0.0, 2.0}
+    assert not torch.equal(dropped[0], dropped[1])
+
+
+def test_lstm_starts_orthogonal_with_open_forget_gates() -> None:
+    encoder = build_encoder(tiny("bilstm"), VOCABULARY, BIGRAMS)
+    assert isinstance(encoder, BiLSTM)
+    for lstm in (*encoder.forwards, *encoder.backwards):
+        for gate in lstm.weight_hh_l0.chunk(4):
+            torch.testing.assert_close(gate @ gate.T, torch.eye(12), atol=1e-5, rtol=0)
+        bias = (lstm.bias_ih_l0 + lstm.bias_hh_l0).chunk(4)
+        assert [gate.unique().tolist() for gate in bias] == [[0], [1], [0], [0]]
+
+
+def test_bilstm_equals_torch_with_packed_sequences() -> None:
+    encoder = build_encoder(tiny("bilstm", layers=1), VOCABULARY, BIGRAMS).eval()
+    assert isinstance(encoder, BiLSTM)
+    twin = torch.nn.LSTM(14, 12, batch_first=True, bidirectional=True)
+    weights = encoder.forwards[0].state_dict()
+    weights |= {f"{name}_reverse": weight for name, weight in encoder.backwards[0].state_dict().items()}
+    twin.load_state_dict(weights)
+    chars, bigrams, lengths = sentences(8, 1, 5)
+    embedded = encoder.embeddings(chars, bigrams)
+    packed = torch.nn.utils.rnn.pack_padded_sequence(
+        embedded, lengths + 1, batch_first=True, enforce_sorted=False
+    )
+    expected, _ = torch.nn.utils.rnn.pad_packed_sequence(twin(packed)[0], batch_first=True)
+    inside = torch.arange(9) <= lengths[:, None]
+    torch.testing.assert_close(encoder(chars, bigrams, lengths)[inside], expected[inside])
+
+
+def test_distances_far_apart_share_a_bucket() -> None:
+    distance = torch.arange(-1000, 1001)
+    buckets = distance_buckets(distance).tolist()
+    assert sorted(set(buckets)) == list(range(max(buckets) + 1))
+    ahead = buckets[1000:]
+    assert ahead == sorted(ahead)
+    assert ahead[:17] == list(range(17))
+    assert len(set(ahead[_FAR:])) == 1
+    assert ahead[_FAR] != ahead[_FAR - 1]
+    assert not set(ahead) & set(buckets[:1000]), "before and after are told apart"
+
+
+def test_transformer_reads_sentences_longer_than_any_trained_on() -> None:
+    encoder = build_encoder(tiny("transformer"), VOCABULARY, BIGRAMS).eval()
+    assert encoder(*sentences(700, 384)).isfinite().all()
+    with pytest.raises(ConfigError, match="multiple of heads"):
+        build_encoder(tiny("transformer", hidden=13), VOCABULARY, BIGRAMS)
+
+
+def test_transformer_knows_positions() -> None:
+    encoder = build_encoder(tiny("transformer", layers=1), VOCABULARY, BIGRAMS).eval()
+    assert isinstance(encoder, Transformer)
+    chars = torch.tensor([[2, 7, 8, 9]])
+    swapped = torch.tensor([[2, 8, 7, 9]])
+    same = torch.full_like(chars, 5)
+    torch.nn.init.normal_(encoder.blocks[0].distances.weight)
+    one, other = (encoder(ids, same, torch.tensor([3]))[0, 3] for ids in (chars, swapped))
+    assert not torch.allclose(one, other, atol=1e-4)
+
+
+def test_weights_to_start_from(tmp_path: Path) -> None:
+    first = build_encoder(tiny("bilstm"), VOCABULARY, BIGRAMS).eval()
+    path = str(tmp_path / "encoder.safetensors")
+    save_file(first.state_dict(), path)
+    second = build_encoder(tiny("bilstm", pretrained=path), VOCABULARY, BIGRAMS).eval()
+    inputs = sentences(4)
+    assert torch.equal(first(*inputs), second(*inputs))
+    with pytest.raises(ConfigError, match="does not fit"):
+        build_encoder(tiny("bilstm", pretrained=path, hidden=8), VOCABULARY, BIGRAMS)
+    with pytest.raises(ConfigError, match="cannot read"):
+        build_encoder(tiny("bilstm", pretrained=path + "x"), VOCABULARY, BIGRAMS)
+
+
+# --- BERT -----------------------------------------------------------------------------------------------------
+
+
+def test_bert_vocabulary(bert: str) -> None:
+    vocabulary = hf_vocabulary(bert)
+    assert vocabulary.symbols[:5] == tuple(SPECIAL)
+    assert (vocabulary.pad, vocabulary.unknown, vocabulary.bos, vocabulary.eos) == (0, 1, 2, 3)
+    assert vocabulary.lowercase
+    assert vocabulary.ids(["上", "海", "A", "b", "龘"]) == [7, 8, 5, 6, 1]
+
+
+@pytest.mark.parametrize(("chars", "lowercase"), [("a", True), ("aA", False)])
+def test_capitals_of_a_tokeniser_that_keeps_them(tmp_path: Path, chars: str, lowercase: bool) -> None:
+    write_vocabulary(tmp_path, chars, do_lower_case=False)
+    BertConfig().save_pretrained(tmp_path)
+    assert hf_vocabulary(str(tmp_path)).lowercase is lowercase
+
+
+def test_bert_reads_what_its_own_tokeniser_gives(bert: str) -> None:
+    """The independent way: tokens of the tokeniser, padded by it, through the model as it is used elsewhere."""
+    from transformers import AutoTokenizer
+
+    encoder = build("bert", bert).eval()
+    texts = ["上海计划发展金融业", "通知", "中国人民"]
+    batch = AutoTokenizer.from_pretrained(bert)(texts, padding=True, return_tensors="pt")
+    expected = BertModel.from_pretrained(bert).eval()(**batch).last_hidden_state
+    vocabulary = hf_vocabulary(bert)
+    chars = torch.zeros(3, 10, dtype=torch.long)
+    for row, text in zip(chars, texts, strict=True):
+        row[: len(text) + 1] = torch.tensor([vocabulary.bos, *vocabulary.ids(list(text))])
+    encoded = encoder(chars, None, torch.tensor([9, 2, 4]))
+    for b, text in enumerate(texts):
+        n = len(text) + 1
+        torch.testing.assert_close(encoded[b, :n], expected[b, :n], atol=1e-5, rtol=1e-5)
+
+
+def test_windows_are_plain_passes_over_parts_of_the_sentence(bert: str) -> None:
+    encoder = build("bert", bert).eval()
+    assert isinstance(encoder, Bert)
+    assert encoder.longest == POSITIONS - 2
+    chars, _, lengths = sentences(45)
+    encoded = encoder(chars, None, lengths)[0]
+    head = encoder.core(chars[:, :31], None, torch.tensor([30]))[0]
+    tail = encoder.core(torch.cat((chars[:, :1], chars[:, 16:]), 1), None, torch.tensor([30]))[0]
+    # Windows 1..30 and 16..45 share 16..30; 23 is the middle.
+    torch.testing.assert_close(encoded[:23], head[:23], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(encoded[23:], tail[8:], atol=1e-5, rtol=1e-5)
+
+
+def test_gradients_pass_through_windows(bert: str) -> None:
+    encoder = build("bert", bert)
+    assert isinstance(encoder, Bert)
+    chars, _, lengths = sentences(100)
+    chars[0, 1:] = torch.arange(100) % 25 + 7
+    encoder(chars, None, lengths)[0, 100, 0].backward()
+    assert encoder.core.model.get_input_embeddings().weight.grad[chars[0, 100]].abs().sum() > 0
+
+
+def test_bert_keeps_its_own_dropout_and_single_precision(bert: str, tmp_path: Path) -> None:
+    encoder = build("bert", bert, dropout=0.9)
+    rates = {module.p for module in encoder.modules() if isinstance(module, torch.nn.Dropout)}
+    assert rates == {0.1}
+    BertModel.from_pretrained(bert).half().save_pretrained(tmp_path)
+    half = build_encoder(tiny("bert", str(tmp_path)), hf_vocabulary(bert), None)
+    assert {parameter.dtype for parameter in half.parameters()} == {torch.float32}
+
+
+def test_other_models_than_bert(tmp_path: Path) -> None:
+    vocabulary = Vocabulary((*SPECIAL, *CHARS), pad=0, unknown=1, bos=2, eos=3)
+    shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    roberta = RobertaConfig(vocab_size=40, max_position_embeddings=19, pad_token_id=0, **shape)
+    distil = DistilBertConfig(
+        vocab_size=40, max_position_embeddings=18, dim=8, n_layers=1, n_heads=2, hidden_dim=8
+    )
+    for name, model in (("roberta", RobertaModel(roberta)), ("distil", DistilBertModel(distil))):
+        model.save_pretrained(tmp_path / name)
+        encoder = build_encoder(tiny("bert", str(tmp_path / name)), vocabulary, None).eval()
+        assert encoder.longest == 16
+        assert encoder(*sentences(16, 40)).shape == (2, 41, 8)
+        again = build_encoder(tiny("bert"), vocabulary, None, pretrained=False, hf_config=encoder.hf_config)
+        again.load_state_dict(encoder.state_dict())
+
+
+def test_what_is_wrong_with_a_bert_is_said(bert: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="needs the name or folder"):
+        build_encoder(tiny("bert"), VOCABULARY, None)
+    with pytest.raises(ConfigError, match="cannot load"):
+        build_encoder(tiny("bert", str(tmp_path)), VOCABULARY, None)
+    with pytest.raises(ConfigError, match="window_overlap"):
+        build("bert", bert, window_overlap=30)
+    large = Vocabulary.build({chr(0x4E00 + i): 1 for i in range(100)})
+    with pytest.raises(ConfigError, match="embeddings"):
+        build_encoder(tiny("bert", bert), large, None)
+
+
+# --- windows --------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 90), st.integers(1, 20), st.data())
+def test_spans_cover_overlap_and_are_full(length: int, size: int, data: st.DataObject) -> None:
+    overlap = data.draw(st.integers(0, size - 1))
+    windows = spans(length, size, overlap)
+    assert windows[0][0] == 1
+    assert windows[-1][1] == length + 1
+    if len(windows) > 1:
+        assert all(stop - start == size for start, stop in windows)
+        assert all(left[1] - right[0] >= overlap and left[0] < right[0] for left, right in pairwise(windows))
+        assert (len(windows) - 1) * (size - overlap) + overlap < length, "no window too many"
+    else:
+        assert length <= size
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=5), st.integers(1, 20), st.data())
+def test_each_character_comes_from_where_it_is_farthest_from_the_edges(
+    lengths: list[int], size: int, data: st.DataObject
+) -> None:
+    overlap = data.draw(st.integers(0, size - 1))
+    plan = plan_windows(lengths, size, overlap)
+    assert plan.position.shape == (len(plan.sentence), 1 + plan.lengths.max())
+    for b, n in enumerate(lengths):
+        # Taking what each place holds gives the sentence back, each position of it once.
+        assert plan.position[plan.window[b], plan.place[b]][: n + 1].tolist() == list(range(n + 1))
+        assert (plan.sentence[plan.window[b]] == b).all()
+        assert plan.place[b, 0] == 0
+        for position in range(1, n + 1):
+            room = {
+                w: min(position - plan.position[w, 1], plan.position[w, plan.lengths[w]] - position)
+                for w in np.flatnonzero(plan.sentence == b)
+                if plan.position[w, 1] <= position <= plan.position[w, plan.lengths[w]]
+            }
+            assert room[plan.window[b, position]] == max(room.values())
+
+
+def test_windows_that_cannot_be() -> None:
+    for size, overlap in ((5, 5), (0, 0), (4, -1)):
+        with pytest.raises(InputError, match="overlap"):
+            plan_windows([10], size, overlap)

@@ -1,0 +1,164 @@
+"""Walk the imports of the package: a module uses only the layers below its own.
+
+Imports inside functions and under `TYPE_CHECKING` count too. A type that crosses a border in the wrong
+direction is a dependency all the same, for whoever moves the type has to change both sides.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import zishu
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(zishu.__file__).parent
+
+_GROUND = {"errors", "gaps", "text", "tree", "forest"}
+_RUNTIME = _GROUND | {"chart", "model", "formats", "render"}
+
+# A layer is a module or package directly under `zishu`; each may import those named here, and itself.
+LAYERS: dict[str, set[str]] = {
+    "errors": set(),
+    "gaps": set(),
+    "text": {"errors"},
+    "tree": {"errors", "text"},
+    "forest": {"errors", "gaps", "text", "tree"},
+    "chart": {"errors", "gaps"},
+    "formats": _GROUND,
+    "render": _GROUND,
+    "metrics": _GROUND,
+    "stats": _GROUND | {"formats"},
+    "treebank": _GROUND | {"formats"},
+    "model": _GROUND | {"chart"},
+    "parser": _RUNTIME,
+    "analysis": _RUNTIME | {"metrics", "treebank", "parser"},
+    "train": _RUNTIME | {"metrics", "treebank"},
+}
+# The top: these may import everything below, not one another.
+_ALL = {*LAYERS}
+LAYERS |= {"cli": _ALL | {"serve"}, "serve": _ALL, "integrations": _ALL}
+# `zishu/__init__.py` re-exports what users need, and must stay light.
+LAYERS["__init__"] = {"errors", "parser"}
+
+# Names that any module may take from `zishu` itself.
+FROM_ROOT = {"__version__"}
+
+# Packages with a home, the layer or the one file that may import them; who else needs them asks there.
+HOMES: dict[str, tuple[str, ...]] = {
+    "torch": ("train",),
+    "transformers": ("train/_hf.py",),
+    "tokenizers": ("train/_hf.py",),
+    "safetensors": ("train",),
+    "onnx": ("train",),
+    "onnxscript": ("train",),
+    "numba": ("chart/_kernels.py",),
+    "onnxruntime": ("model",),
+    "typer": ("cli",),
+    "matplotlib": ("train", "analysis"),
+    "spacy": ("integrations",),
+    "ray": ("integrations",),
+}
+
+
+def imported_names(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the dotted name of every import, wherever it stands."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+
+
+def layer_of(path: str) -> str:
+    return path.removesuffix(".py").partition("/")[0]
+
+
+def violations(path: str, source: str) -> list[str]:
+    """Say what the module at this path under the package imports and must not."""
+    layer = layer_of(path)
+    found = []
+    for line, name in imported_names(source):
+        package, *rest = name.split(".")
+        target = rest[0] if rest else "__init__"
+        if name.startswith("."):
+            problem = "relative import: the rule of this project is absolute ones"
+        elif package != "zishu":
+            homes = HOMES.get(package, (layer,))
+            problem = "" if layer in homes or path in homes else f"only {', '.join(homes)} may import it"
+        elif target in LAYERS:
+            allowed = LAYERS[layer] | {layer}
+            # The command line prints the version of the package, so it may import the package itself.
+            problem = "" if target in allowed or layer == "cli" else f"{layer} may not import {target}"
+        else:
+            problem = "" if target in FROM_ROOT else f"{target} is no layer: import from where it is defined"
+        if problem:
+            found.append(f"line {line}: {name}: {problem}")
+    return found
+
+
+PATHS = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_module_imports_only_from_layers_below(path: str) -> None:
+    assert violations(path, (ROOT / path).read_text(encoding="utf-8")) == []
+
+
+def test_every_layer_of_the_package_is_in_the_table() -> None:
+    assert {layer_of(path) for path in PATHS} <= set(LAYERS)
+
+
+def test_layers_have_an_order() -> None:
+    remaining = {layer: set(below) for layer, below in LAYERS.items()}
+    while remaining:
+        lowest = {layer for layer, below in remaining.items() if not below & remaining.keys()}
+        assert lowest, f"these layers import one another in a circle: {sorted(remaining)}"
+        remaining = {layer: below for layer, below in remaining.items() if layer not in lowest}
+
+
+def test_only_training_reaches_torch() -> None:
+    above = {layer for layer, below in LAYERS.items() if "train" in below}
+    assert above == {"cli", "serve", "integrations"}
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "name"),
+    [
+        ("tree.py", "from zishu.chart import best_tree", "zishu.chart"),
+        ("chart/__init__.py", "import zishu.train.loop", "zishu.train"),
+        ("model/decode.py", "from zishu import train", "zishu.train"),
+        ("forest.py", "def f():\n    from zishu.parser import Parser", "zishu.parser"),
+        ("text.py", "if TYPE_CHECKING:\n    from zishu.tree import WordTree", "zishu.tree"),
+        ("parser.py", "import torch.nn as nn", "torch.nn"),
+        ("train/encoders.py", "from transformers import AutoModel", "transformers"),
+        ("chart/chain.py", "from numba import njit", "numba"),
+        ("metrics.py", "import zishu", "zishu"),
+        ("metrics.py", "from zishu import ZishuError", "zishu.ZishuError"),
+        ("formats/conllu.py", "from . import _lines", "."),
+    ],
+)
+def test_the_walk_finds_what_it_should(path: str, source: str, name: str) -> None:
+    found = violations(path, source)
+    assert len(found) == 1
+    assert name in found[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("tree.py", "import os\nfrom zishu.text import characters\nfrom zishu.errors import InvalidTree"),
+        ("train/loop.py", "import torch\nfrom zishu import chart\nfrom zishu.train.config import Config"),
+        ("train/_hf.py", "from transformers import AutoModel"),
+        ("metrics.py", "from zishu import __version__"),
+        ("cli/__init__.py", "import zishu\nfrom zishu.train import loop"),
+    ],
+)
+def test_the_walk_lets_pass_what_it_should(path: str, source: str) -> None:
+    assert violations(path, source) == []

@@ -1,0 +1,418 @@
+"""A network goes to disk and comes back without torch: equal scores, equal trees, clear complaints."""
+
+import json
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from zishu.errors import InputError, ZishuError  # noqa: E402
+from zishu.gaps import BREAK, FREE  # noqa: E402
+from zishu.model import Model, Pipeline, load_model  # noqa: E402
+from zishu.model.decode import Outputs, decode, decode_words, word_gaps  # noqa: E402
+from zishu.model.features import features, pooling  # noqa: E402
+from zishu.model.settings import FORMAT, Settings  # noqa: E402
+from zishu.model.vocabulary import Vocabulary, bigrams  # noqa: E402
+from zishu.train import _hf, export  # noqa: E402
+from zishu.train.config import EncoderConfig, ScorerConfig  # noqa: E402
+from zishu.train.data import Inventory  # noqa: E402
+from zishu.train.encoders import build_encoder  # noqa: E402
+from zishu.train.export import export_model, export_pipeline, settings_of  # noqa: E402
+from zishu.train.systems import Network  # noqa: E402
+from zishu.tree import INTRA  # noqa: E402
+
+TEXT = "上海计划发展金融业，外商投资企业成为中国外贸重要增长点。"
+SENTENCES = [list(TEXT), ["好"], list(TEXT[:9]), list("你x好"), list(TEXT[::-1]), list(TEXT[3:20])]
+WORDS = [["上海", "计划", "发展", "金融业"], ["好"], ["外商", "投资", "企业", "，", "e\u0301x"]]
+
+CHARS = Vocabulary.build({char: TEXT.count(char) for char in TEXT})
+PAIRS = Vocabulary.build(dict.fromkeys(bigrams(list(TEXT)), 1))
+LABELS = ("root", "nsubj", "obj")
+UPOS = ("NOUN", "VERB", "PUNCT")
+BERT = {
+    "model_type": "bert",
+    "vocab_size": len(CHARS),
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "max_position_embeddings": 12,
+}
+
+
+def make_network(task="parse", roles=2, kind="bilstm", upos=UPOS) -> Network:
+    """Build a small network with random weights in all places, so that no two trees score the same."""
+    torch.manual_seed(3)
+    parses = task != "segment"
+    settings = Settings(
+        task=task,
+        roles=roles,
+        labels=((INTRA, *LABELS) if task == "parse" else LABELS) if parses else (),
+        upos=upos if parses else (),
+        encoder=kind,
+        name="小",
+    )
+    config = EncoderConfig(
+        kind=kind,
+        char_width=8,
+        bigram_width=4 if kind == "bilstm" else 0,
+        layers=2,
+        hidden=12,
+        heads=2,
+        feed_forward=16,
+        window_overlap=4,
+    )
+    pairs = PAIRS if kind == "bilstm" else None
+    if kind == "bert":
+        encoder = _hf.build(config, CHARS, pretrained=False, hf_config=BERT)
+    else:
+        encoder = build_encoder(config, CHARS, pairs)
+    inventory = Inventory(CHARS, pairs, settings.labels, settings.upos)
+    scorer = ScorerConfig(arc=10, label=7)
+    network = Network(settings, inventory, encoder, width=encoder.width, scorer=scorer)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.normal_(std=0.5)
+    return network
+
+
+def run_torch(network: Network, sentences, word_lengths=None) -> tuple[Outputs, object]:
+    """Run the network itself: its outputs and its label scorer, both in NumPy."""
+    network.eval()
+    arrays = features(sentences, network.vocabulary, network.bigram_vocabulary)
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    pool = None if word_lengths is None else torch.from_numpy(pooling(word_lengths))
+    with torch.inference_mode():
+        raw = network(tensors["chars"], tensors.get("bigrams"), tensors["lengths"], pool)
+
+    def score_labels(dep, head):
+        with torch.inference_mode():
+            return network.label_scorer(torch.from_numpy(dep), torch.from_numpy(head)).numpy()
+
+    return Outputs.from_mapping({name: tensor.numpy() for name, tensor in raw.items()}), score_labels
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Keep torch's threads from fighting over the cores: these networks are far too small to share."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    return tmp_path_factory.mktemp("joint") / "model"
+
+
+@pytest.fixture(scope="module")
+def joint(directory) -> tuple[Network, Model]:
+    network = make_network()
+    return network, export_model(network, directory)
+
+
+@pytest.fixture
+def spoilt(joint, directory, tmp_path):
+    """A copy of a model directory, to be spoilt."""
+    return shutil.copytree(directory, tmp_path / "model")
+
+
+@pytest.mark.parametrize("kind", ["bilstm", "transformer", "bert"])
+@pytest.mark.parametrize("task, roles", [("parse", 2), ("parse", 1), ("parse-words", 1), ("segment", 1)])
+def test_trees_are_those_of_torch(kind, task, roles, tmp_path):
+    network = make_network(task, roles, kind)
+    model = export_model(network, tmp_path / "model")
+    assert network.training  # as it was
+    if task == "segment":
+        outputs, _ = run_torch(network, SENTENCES)
+        assert model.segment(SENTENCES) == decode_words(outputs, SENTENCES, settings_of(network))
+        return
+    words = [[chars[:2], chars[2:]] if chars[2:] else [chars] for chars in map("".join, SENTENCES)]
+    lengths = [[len(word) for word in sentence] for sentence in words]
+    if task == "parse-words":
+        outputs, score_labels = run_torch(network, SENTENCES, lengths)
+        assert model.parse_words(words) == decode(outputs, words, network.settings, score_labels)
+        return
+    outputs, score_labels = run_torch(network, SENTENCES)
+    assert model.parse(SENTENCES) == decode(outputs, SENTENCES, network.settings, score_labels)
+    gaps = [word_gaps(sizes) for sizes in lengths]
+    given = decode(outputs, SENTENCES, network.settings, score_labels, gaps=gaps)
+    assert model.parse_words(words) == given
+    assert [list(analysis.tree.forms) for analysis in given] == words
+
+
+def test_scores_are_those_of_torch(joint):
+    network, model = joint
+    expected, _ = run_torch(network, SENTENCES)
+    found = model.run(SENTENCES)
+    for name in ("inter", "intra", "label_dep", "label_head", "upos"):
+        for b, sentence in enumerate(SENTENCES):
+            inside = slice(len(sentence) + 1)
+            rows = getattr(found, name)[b, inside], getattr(expected, name)[b, inside]
+            if name in ("inter", "intra"):
+                rows = tuple(row[:, inside] for row in rows)
+            np.testing.assert_allclose(*rows, atol=1e-4)
+
+
+def test_a_long_sentence_is_read_in_windows(tmp_path):
+    network = make_network(kind="bert")
+    model = export_model(network, tmp_path / "model")
+    assert (model.settings.window, model.settings.window_overlap) == (10, 4)
+    expected, _ = run_torch(network, SENTENCES)  # up to 28 characters
+    np.testing.assert_allclose(model.run(SENTENCES).inter[0], expected.inter[0], atol=1e-4)
+
+
+def test_results_do_not_depend_on_batches(joint):
+    _, model = joint
+    many = SENTENCES * 3
+    together = model.parse(many)
+    assert ["".join(analysis.tree.forms) for analysis in together] == ["".join(chars) for chars in many]
+    for size in (1, 40, 10_000):
+        assert replace(model, batch_chars=size).parse(many) == together
+    assert [model.parse([sentence])[0] for sentence in many] == together
+
+
+def test_gaps_go_with_their_sentences(joint):
+    _, model = joint
+    gaps = [None] * len(SENTENCES)
+    gaps[2] = word_gaps([4, 5])
+    gaps[5] = np.full(18, FREE, dtype=np.int8)
+    gaps[5][6] = BREAK
+    found = model.parse(SENTENCES, gaps)
+    assert found[2].tree.forms == (TEXT[:4], TEXT[4:9])
+    assert 6 in np.cumsum(found[5].tree.lengths)
+    free = model.parse(SENTENCES)
+    assert [found[k] for k in (0, 1, 3, 4)] == [free[k] for k in (0, 1, 3, 4)]
+
+
+def test_several_threads_may_use_one_model(joint):
+    _, model = joint
+    expected = model.parse(SENTENCES)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: model.parse(SENTENCES), range(16)):
+            assert found == expected
+
+
+def test_the_runtime_needs_no_torch(joint, directory):
+    program = """
+import json, sys
+from zishu.model import load_model
+model = load_model(sys.argv[1], threads=1)
+trees = [analysis.tree for analysis in model.parse(json.loads(sys.argv[2]))]
+assert not {"torch", "transformers", "onnx"} & set(sys.modules)
+print(json.dumps([[tree.forms, tree.heads, tree.deprels, tree.upos] for tree in trees]))
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", program, directory, json.dumps(SENTENCES)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    trees = [analysis.tree for analysis in load_model(directory).parse(SENTENCES)]
+    expected = [[list(part) for part in (t.forms, t.heads, t.deprels, t.upos)] for t in trees]
+    assert json.loads(run.stdout) == expected
+    assert run.stderr == ""
+
+
+def test_reading_vocabularies_brings_no_compiler():
+    program = "import sys, zishu.model.settings, zishu.model.vocabulary as v; v.Vocabulary.build({}); "
+    program += "assert not {'numba', 'onnxruntime', 'torch'} & set(sys.modules), sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_pipeline(tmp_path):
+    segmenter, treecrf = make_network("segment", 1), make_network("parse-words", 1)
+    export_model(segmenter, tmp_path / "a")
+    export_model(treecrf, tmp_path / "b")
+    pipeline = export_pipeline(tmp_path / "a", tmp_path / "b", tmp_path / "both", name="两步")
+    assert isinstance(pipeline, Pipeline)
+    assert pipeline.settings.name == "两步"
+    words = load_model(tmp_path / "a").segment(SENTENCES)
+    assert pipeline.segment(SENTENCES) == words
+    assert [analysis.tree.forms for analysis in pipeline.parse(SENTENCES)] == words
+    gaps = [word_gaps([len(sentence)]) for sentence in SENTENCES]
+    whole = [analysis.tree.forms for analysis in pipeline.parse(SENTENCES, gaps)]
+    assert whole == [("".join(sentence),) for sentence in SENTENCES]
+    parsed = pipeline.parse_words(WORDS)
+    assert parsed == load_model(tmp_path / "b").parse_words(WORDS)
+    assert [list(analysis.tree.forms) for analysis in parsed] == WORDS
+    with pytest.raises(InputError, match=r"segmenter: the task must be 'segment', not 'parse-words'"):
+        export_pipeline(tmp_path / "b", tmp_path / "b", tmp_path / "wrong")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "both"]
+
+
+def test_words_of_clusters_are_kept(joint):
+    _, model = joint
+    found = model.parse_words(WORDS)
+    assert [list(analysis.tree.forms) for analysis in found] == WORDS
+    assert len(found[2].char_heads[-1]) == 2  # é and x
+
+
+def test_every_task_says_what_it_cannot_do(joint, tmp_path):
+    _, model = joint
+    with pytest.raises(InputError, match="'parse' is no segmenter"):
+        model.segment(SENTENCES)
+    segmenter = export_model(make_network("segment", 1), tmp_path / "a")
+    with pytest.raises(InputError, match="a segmenter cannot parse"):
+        segmenter.parse_words(WORDS)
+    with pytest.raises(InputError, match="'segment' cannot parse characters"):
+        segmenter.parse(SENTENCES)
+    treecrf = export_model(make_network("parse-words", 1), tmp_path / "b")
+    with pytest.raises(InputError, match="'parse-words' cannot parse characters"):
+        treecrf.parse(SENTENCES)
+
+
+def test_no_sentences_and_empty_ones(joint):
+    _, model = joint
+    assert model.parse([]) == []
+    assert model.parse_words([]) == []
+    with pytest.raises(InputError, match="sentence 1 is empty"):
+        model.parse([["a"], []])
+    with pytest.raises(InputError, match="sentence 1 holds an empty word"):
+        model.parse_words([["a"], ["a", ""]])
+    with pytest.raises(InputError, match="gaps for 1 sentences, but there are 2"):
+        model.parse([["a"], ["b"]], [None])
+
+
+def test_a_network_without_parts_of_speech(tmp_path):
+    model = export_model(make_network(upos=()), tmp_path / "model")
+    assert all(analysis.tree.upos is None for analysis in model.parse(SENTENCES))
+
+
+def test_what_is_on_disk(joint, directory):
+    names = sorted(path.name for path in directory.iterdir())
+    assert names == [
+        "bigrams.json",
+        "chars.json",
+        "config.json",
+        "encoder.onnx",
+        "labels.onnx",
+        "scorer.onnx",
+    ]
+    config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    assert (config["format"], config["task"], config["roles"], config["name"]) == (1, "parse", 2, "小")
+    assert config["labels"] == [INTRA, *LABELS]
+
+
+def test_training_is_kept_for_people_to_read(tmp_path):
+    model = export_model(make_network(), tmp_path / "model", training={"seed": 1, "dev": {"lf": 63.2}})
+    assert model.settings.training == {"seed": 1, "dev": {"lf": 63.2}}
+
+
+def test_a_model_replaces_a_model_but_nothing_else(tmp_path):
+    export_model(make_network(), tmp_path / "model")
+    export_model(make_network(roles=1), tmp_path / "model")
+    assert load_model(tmp_path / "model").settings.roles == 1
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "dear.txt").write_text("keep me")
+    with pytest.raises(InputError, match="not a model, so it is not replaced"):
+        export_model(make_network(), tmp_path / "letters")
+    assert (tmp_path / "letters" / "dear.txt").read_text() == "keep me"
+    (tmp_path / "file").write_text("keep me, too")
+    with pytest.raises(InputError, match="not a model, so it is not replaced"):
+        export_model(make_network(), tmp_path / "file")
+
+
+def test_a_failed_export_leaves_the_old_model(tmp_path, monkeypatch):
+    export_model(make_network(), tmp_path / "model")
+    before = (tmp_path / "model" / "scorer.onnx").read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(export, "_export", full)
+        with pytest.raises(ZishuError, match="model: the model cannot be written: No space left on device"):
+            export_model(make_network(roles=1), tmp_path / "model")
+    assert (tmp_path / "model" / "scorer.onnx").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_an_export_that_differs_is_refused(tmp_path, monkeypatch):
+    exported = export._export
+
+    def wrong(module, inputs, outputs, path):
+        if path.name == "labels.onnx":
+            with torch.no_grad():
+                module.weight[0, 0] += 1
+        exported(module, inputs, outputs, path)
+
+    monkeypatch.setattr(export, "_export", wrong)
+    with pytest.raises(ZishuError, match="differs from the trained one in its output 'labels'"):
+        export_model(make_network(), tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def rewrite(path, **changes):
+    data = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**data, **changes}), encoding="utf-8")
+
+
+def test_missing_and_foreign_directories(tmp_path, spoilt):
+    with pytest.raises(InputError, match="nowhere: no such model"):
+        load_model(tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r"chars\.json: a model is a directory, not a file"):
+        load_model(spoilt / "chars.json")
+    with pytest.raises(InputError, match=r"no config\.json in it"):
+        load_model(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(InputError, match=r"config\.json: not the settings of a Zishu model"):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["chars.json", "bigrams.json", "encoder.onnx", "scorer.onnx", "labels.onnx"])
+def test_missing_and_broken_files_are_named(spoilt, name):
+    whole = (spoilt / name).read_bytes()
+    (spoilt / name).write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=name):
+        load_model(spoilt)
+    (spoilt / name).write_bytes(b"")
+    with pytest.raises(InputError, match=name):
+        load_model(spoilt)
+    (spoilt / name).unlink()
+    with pytest.raises(InputError, match=f"{name}: no such file"):
+        load_model(spoilt)
+
+
+def test_a_newer_format_is_refused(spoilt):
+    rewrite(spoilt / "config.json", format=FORMAT + 1)
+    with pytest.raises(InputError, match=rf"config\.json: the model has format {FORMAT + 1}"):
+        load_model(spoilt)
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"roles": 1}, r"scorer\.onnx: the network returns inter, intra"),
+        ({"bigrams": False}, r"encoder\.onnx: the network reads bigrams, chars, lengths"),
+        ({"upos": []}, r"scorer\.onnx: the network returns"),
+        ({"labels": [INTRA, "root"]}, r"config\.json has other labels than the networks"),
+        ({"upos": ["NOUN"]}, r"config\.json has other labels than the networks"),
+    ],
+)
+def test_settings_of_another_model_are_found_out(spoilt, changes, message):
+    rewrite(spoilt / "config.json", **changes)
+    with pytest.raises(InputError, match=message):
+        load_model(spoilt)
+
+
+@pytest.mark.parametrize("name", ["chars.json", "bigrams.json"])
+def test_a_vocabulary_of_another_model_is_found_out(spoilt, name):
+    symbols = json.loads((spoilt / name).read_text(encoding="utf-8"))["symbols"]
+    rewrite(spoilt / name, symbols=[*symbols, "too many"])
+    with pytest.raises(InputError, match="the files of this model do not fit"):
+        load_model(spoilt)
+
+
+def test_a_segmenter_without_tag_scores_is_refused(tmp_path):
+    export_model(make_network("segment", 1), tmp_path / "model")
+    rewrite(tmp_path / "model" / "config.json", transitions=[], starts=[], ends=[])
+    with pytest.raises(InputError, match=r"config\.json: the scores of a segmenter's tag pairs are missing"):
+        load_model(tmp_path / "model")

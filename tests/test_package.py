@@ -1,0 +1,142 @@
+"""The package as its users meet it: what `import zishu` gives, and what it does not drag in."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import re
+import shlex
+import subprocess
+import sys
+from importlib import metadata, resources
+from pathlib import Path
+
+import pytest
+
+import zishu
+from zishu import errors
+from zishu.cli import COMMANDS
+
+# What a user who only parses must never wait for, and what a light import must not load.
+HEAVY = ("torch", "transformers", "safetensors", "matplotlib", "onnx", "numba", "onnxruntime", "numpy")
+TRAINING = HEAVY[:5]
+
+
+def loaded_by(code: str) -> set[str]:
+    """Return the top-level packages that a fresh interpreter has loaded after running some code."""
+    program = (
+        f"{code}\nimport json, sys\nprint(json.dumps(sorted({{name.split('.')[0] for name in sys.modules}})))"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return set(json.loads(ran.stdout.splitlines()[-1]))
+
+
+def test_the_probe_sees_what_is_loaded() -> None:
+    assert "numpy" in loaded_by("import numpy")
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    assert loaded_by("import zishu").isdisjoint(HEAVY)
+
+
+@pytest.mark.parametrize("command", [["--version"], ["--help"], *([name, "--help"] for name, _ in COMMANDS)])
+def test_the_command_line_starts_without_anything_heavy(command: list[str]) -> None:
+    quietly = "with contextlib.redirect_stdout(io.StringIO()):"
+    code = f"import contextlib, io\nfrom zishu.cli import run\n{quietly}\n    assert run({command!r}) == 0"
+    assert loaded_by(code).isdisjoint(HEAVY)
+
+
+def test_everything_outside_training_works_without_the_training_extra() -> None:
+    root = Path(zishu.__file__).parent
+    modules = [
+        ".".join(("zishu", *path.relative_to(root).with_suffix("").parts)).removesuffix(".__init__")
+        for path in sorted(root.rglob("*.py"))
+    ]
+    outside = [name for name in modules if not name.startswith("zishu.train")]
+    assert len(outside) > 10
+    # None in sys.modules makes an import fail as if the package were not installed.
+    block = "import sys\n" + "".join(f"sys.modules[{name!r}] = None\n" for name in TRAINING)
+    loaded_by(block + "".join(f"import {name}\n" for name in outside))
+
+
+def test_training_without_its_extra_says_what_to_install() -> None:
+    code = "import sys\nsys.modules['torch'] = None\nimport zishu.train"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.returncode != 0
+    assert "pip install 'zishu[train]'" in ran.stderr
+
+
+def test_public_names_are_sorted_unique_and_there() -> None:
+    assert zishu.__all__ == sorted(set(zishu.__all__))
+    for name in zishu.__all__:
+        assert getattr(zishu, name) is not None
+
+
+def test_every_error_is_public() -> None:
+    defined = {name for name, value in vars(errors).items() if isinstance(value, type)}
+    assert defined <= set(zishu.__all__)
+
+
+def test_the_version_is_the_installed_one_and_well_formed() -> None:
+    assert zishu.__version__ == metadata.version("zishu")
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+|rc\d+)?", zishu.__version__)
+
+
+def test_type_checkers_find_the_marker() -> None:
+    assert resources.files("zishu").joinpath("py.typed").is_file()
+
+
+def test_training_packages_are_no_base_dependency() -> None:
+    required = metadata.requires("zishu") or []
+    base = {re.match(r"[\w-]+", line)[0] for line in required if "extra ==" not in line}  # type: ignore[index]
+    assert base.isdisjoint(TRAINING)
+    assert {"numba", "numpy", "onnxruntime"} <= base
+
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(
+        rf"^```{language}\n(.*?)^```$", README.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+
+
+@pytest.mark.parametrize("block", blocks("console"), ids=lambda block: block.partition("\n")[0])
+def test_the_commands_of_the_readme_print_what_it_says(block: str) -> None:
+    command, expected = re.fullmatch(r"\$ ([^\n]+)\n(.*)", block, re.DOTALL).groups()  # type: ignore[union-attr]
+    program, *arguments = shlex.split(command)
+    start = {"python": [], "zishu": ["-c", "from zishu.cli import main; main()"]}[program]
+    ran = subprocess.run(
+        [sys.executable, *start, *arguments],
+        cwd=README.parent,
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    shown = expected.removesuffix("...\n")
+    assert ran.stdout == shown or (shown != expected and ran.stdout.startswith(shown))
+
+
+def test_the_python_of_the_readme_gives_what_it_says() -> None:
+    (block,) = blocks("pycon")
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    results = runner.run(doctest.DocTestParser().get_doctest(block, {}, "README", str(README), 0))
+    assert results.attempted > 3
+    assert results.failed == 0
+
+
+def test_links_and_files_that_the_documents_name_exist() -> None:
+    documents = [README, *README.parent.glob("docs/*.md"), README.parent / "CONTRIBUTING.md"]
+    for document in documents:
+        text = document.read_text(encoding="utf-8")
+        for link in re.findall(r"\]\(([^)#:]+)\)", text):
+            assert (document.parent / link).exists(), f"{document.name}: {link}"
+        for path in re.findall(r"`((?:src|tests|examples|bench|configs)/[\w/.-]*)`", text):
+            assert (README.parent / path).exists(), f"{document.name}: {path}"
+    listed = re.findall(r"^\| (`.*?`) \|", README.read_text(encoding="utf-8"), re.MULTILINE)
+    names = [name for cell in listed for name in re.findall(r"`([\w/]+(?:\.py|/))`", cell)]
+    assert len(names) > 10
+    for name in names:
+        assert (Path(zishu.__file__).parent / name).exists(), name
