@@ -417,7 +417,7 @@ def test_reject_partial_gaps_without_intra_scores():
     ],
 )
 def test_reject_bad_shapes(arguments):
-    with pytest.raises(ValueError, match="must|differ"):
+    with pytest.raises(ValueError, match=r"must|differ"):
         chart.log_partition(*arguments)
 
 

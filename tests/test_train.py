@@ -18,7 +18,7 @@ import tiny
 from zishu.errors import InputError
 from zishu.model import load_model
 from zishu.train.checkpoint import Interrupted, load_checkpoint
-from zishu.train.config import config_from_dict
+from zishu.train.config import EncoderConfig, config_from_dict, config_to_dict
 from zishu.train.loop import train
 
 WIST = """\
@@ -94,6 +94,43 @@ def test_every_system_learns_its_treebank_by_heart(system, treebank, tmp_path):
     # its treebank by heart may prefer those.
     for name in ("best.safetensors", "last.safetensors", "curve.png", "result.json", "model/config.json"):
         assert (tmp_path / "run" / name).exists()
+
+
+def make_bert(folder):
+    """Save a tiny BERT that knows the characters of the treebank, with random weights."""
+    from transformers import BertConfig, BertModel
+
+    torch.manual_seed(0)
+    symbols = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    symbols += sorted({char for tree in tiny.ALL for form in tree.forms for char in form})
+    folder.mkdir()
+    (folder / "vocab.txt").write_text("\n".join(symbols) + "\n", encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}', encoding="utf-8")
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    rates = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    bert = BertConfig(vocab_size=len(symbols), max_position_embeddings=32, **sizes, **rates)
+    BertModel(bert).save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.mark.parametrize("system", ["latent-c2f", "leftward", "treecrf"])
+def test_a_pretrained_encoder_is_fine_tuned(system, treebank, tmp_path):
+    encoder = EncoderConfig(kind="bert", pretrained=make_bert(tmp_path / "bert"), window_overlap=8)
+    rates = {"encoder_learning_rate": 0.005}
+    config = make_config(treebank, tmp_path / "run", optimiser=rates, **SYSTEMS[system])
+    train(replace(config, encoder=encoder))
+    model = load_model(tmp_path / "run" / "model")
+    assert [a.tree for a in model.parse_words([tree.forms for tree in tiny.TREES])] == list(tiny.TREES)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    "ZISHU_TEST_BERT" not in os.environ, reason="ZISHU_TEST_BERT names no folder of a Chinese BERT"
+)
+def test_a_real_bert_learns_in_a_few_steps(treebank, tmp_path):
+    config = make_config(treebank, tmp_path / "run", optimiser={"epochs": 20, "learning_rate": 0.001})
+    encoder = EncoderConfig(kind="bert", pretrained=os.environ["ZISHU_TEST_BERT"])
+    assert train(replace(config, encoder=encoder))["dev.lf"] == 100
 
 
 @pytest.mark.parametrize("encoder", ["bilstm", "transformer"])
@@ -180,7 +217,7 @@ def test_killed_at_any_moment_and_resumed_ends_as_an_unbroken_run(encoder, treeb
     broken = replace(broken, encoder=replace(broken.encoder, **dropout))
     kills = 0
     while not (tmp_path / "broken" / "result.json").exists():
-        process = subprocess.Popen([sys.executable, "-c", _RUN, json.dumps(_plain(broken))])
+        process = subprocess.Popen([sys.executable, "-c", _RUN, json.dumps(config_to_dict(broken))])
         last = tmp_path / "broken" / "last.safetensors"
         before = last.stat().st_mtime_ns if last.exists() else 0
         # Once it has got on by a checkpoint or more, strike at an arbitrary moment.
@@ -203,16 +240,10 @@ def test_killed_at_any_moment_and_resumed_ends_as_an_unbroken_run(encoder, treeb
 
 _RUN = """
 import json, sys
-from zishu.train.config import config_from_dict
+from zishu.train.config import EncoderConfig, config_from_dict, config_to_dict
 from zishu.train.loop import train
 train(config_from_dict(json.loads(sys.argv[1])), resume=True)
 """
-
-
-def _plain(config):
-    from zishu.train.config import config_to_dict
-
-    return config_to_dict(config)
 
 
 def test_eval_scores_a_model_on_raw_text_and_on_given_words(treebank, tmp_path, capsys):

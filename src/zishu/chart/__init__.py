@@ -20,7 +20,8 @@ expected number of correct arcs,
     m = marginals(inter, lengths, intra, gaps)
     trees = best_tree(m.inter, lengths, m.intra, gaps)
 
-(a forbidden arc has probability 0 and is chosen only where the sum is the same without it; put -inf back to rule it out).
+(a forbidden arc has probability 0 and is chosen only where the sum is the same without it; put -inf back to rule
+it out).
 
 Sentences run in parallel, one to a thread; see `set_threads`. The kernels are compiled once and cached on disk.
 Cost: O(n^3) time and O(n^2) memory a sentence.
@@ -303,13 +304,14 @@ def _prepare(inter: Scores, lengths: ArrayLike, intra: Scores | None, gaps: Arra
     return _Prepared(shifted, shifted_intra, typed, known, sizes, offset.sum(axis=1), inter.dtype)
 
 
-def _scores(scores: Scores, name: str) -> Scores:
-    scores = np.ascontiguousarray(scores)
+def _scores(given: Scores, name: str) -> Scores:
+    scores: Any = np.ascontiguousarray(given)
     if scores.dtype not in (np.float32, np.float64):
         raise ValueError(f"{name} scores must be float32 or float64, not {scores.dtype}")
     if scores.ndim != 3 or scores.shape[1] != scores.shape[2] or scores.shape[1] < 2:
         raise ValueError(f"{name} scores must have the shape [batch, N+1, N+1], not {list(scores.shape)}")
-    return scores
+    checked: Scores = scores
+    return checked
 
 
 def _check_feasible(score: NDArray[np.float64]) -> None:

@@ -13,13 +13,12 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from zishu.chart._kernels import A, C, INTER_LINK, INTRA_LINK, NEG_INF, T
+from zishu.chart._kernels import INTER_LINK, INTRA_LINK, NEG_INF, A, C, T
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy as np
     from numpy.typing import NDArray
 
 Item = tuple[int, int, int]

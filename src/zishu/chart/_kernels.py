@@ -29,6 +29,7 @@ Cost: O(n^3) time with six vector products a span, O(n^2) memory.
 from __future__ import annotations
 
 from math import exp, log
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -37,7 +38,7 @@ from zishu.gaps import BREAK, JOIN
 
 # Reassociation lets sums vectorise. Infinities are values here, so "ninf" must stay out.
 FASTMATH = {"reassoc", "contract", "nsz", "nnan"}
-_JIT = {"cache": True, "nogil": True, "fastmath": FASTMATH, "error_model": "numpy"}
+_JIT: dict[str, Any] = {"cache": True, "nogil": True, "fastmath": FASTMATH, "error_model": "numpy"}
 
 NEG_INF = -np.inf
 
@@ -369,7 +370,7 @@ def _pick_row(draw, x, y, total):  # type: ignore[no-untyped-def]
 
 @njit(**_JIT)
 def _draw(sampling):  # type: ignore[no-untyped-def]
-    return np.random.random() if sampling else -1.0
+    return np.random.random() if sampling else -1.0  # noqa: NPY002 (the generator that Numba has)
 
 
 @njit(**_JIT)
@@ -528,7 +529,7 @@ def sample_sentences(order, inter, intra, typed, gaps, lengths, root_as_head, se
         chart = _lay(memory, A_T if sparse else 2 * PLANES, n)
         logz[b] = _inside(LOG, sparse, chart, lists, s, s_intra, typed, local, reach, n, root_as_head)
         if logz[b] > NEG_INF:
-            np.random.seed(seeds[b])
+            np.random.seed(seeds[b])  # noqa: NPY002
             for m in range(heads.shape[1]):
                 _walk(chart, s, n, root_as_head, logz[b], True, stack, heads[b, m], is_intra[b, m])
 
