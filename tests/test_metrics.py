@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import statistics
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from udtools import udeval
 
@@ -21,8 +24,12 @@ from zishu.metrics import (
     Count,
     Evaluation,
     bootstrap,
+    bootstrap_all,
     evaluate,
+    evaluation_file,
+    load_evaluation,
     pair,
+    save_evaluation,
     score,
     sentence_counts,
     signature,
@@ -491,3 +498,180 @@ def test_bootstrap_refuses_what_cannot_be_paired() -> None:
         bootstrap(a, b, "uf", samples=0)
     with pytest.raises(InputError, match="confidence"):
         bootstrap(a, b, "uf", confidence=1.0)
+    with pytest.raises(InputError, match="at least one evaluation"):
+        bootstrap(a, [], "uf")
+    # As many words and arcs in every sentence, but another label in gold.
+    other_gold = evaluate([(tree("他 走", "2 0", "dep root"), tree("他 走", "2 0", "nsubj root"))])
+    gold = evaluate([(tree("他 走", "2 0", "nsubj root"), tree("他 走", "2 0", "nsubj root"))])
+    with pytest.raises(InputError, match="same gold"):
+        bootstrap(gold, other_gold, "uf")
+
+
+def seeds_of_systems() -> tuple[list[Evaluation], list[Evaluation]]:
+    """Evaluate a system with three seeds and one with two on nine sentences, by chance right or wrong."""
+    rng = np.random.default_rng(20)
+    gold = tree("他 走 了", "2 0 2", "nsubj root aux")
+    choices = [
+        gold,
+        tree("他 走 了", "2 3 0", "nsubj aux root"),
+        tree("他 走了", "2 0", "nsubj root"),
+        tree("他 走 了", "2 0 2", "nsubj root dep"),
+    ]
+    runs = [
+        evaluate((gold, choices[k]) for k in rng.choice(4, size=9, p=weights))
+        for weights in [(0.4, 0.2, 0.2, 0.2)] * 3 + [(0.7, 0.1, 0.1, 0.1)] * 2
+    ]
+    return runs[:3], runs[3:]
+
+
+@pytest.mark.parametrize("metric", ["seg", "uf", "lf", "ucm"])
+def test_bootstrap_over_seeds_is_that_of_the_naive_twin(metric: str) -> None:
+    triple = {
+        "seg": (Count.WORDS, Count.PRED_WORDS, Count.GOLD_WORDS),
+        "uf": (Count.ARCS, Count.PRED_ARCS, Count.GOLD_ARCS),
+        "lf": (Count.LABELED_ARCS, Count.PRED_ARCS, Count.GOLD_ARCS),
+        "ucm": (Count.MATCHES, Count.SENTENCES, Count.SENTENCES),
+    }[metric]
+
+    def mean_score(runs: list[Evaluation], drawn: list[int]) -> float:
+        values = []
+        for run in runs:
+            correct, predicted, gold = (sum(int(run.counts[s, row, 0]) for s in drawn) for row in triple)
+            precision, recall = correct / predicted, correct / gold
+            values.append(100 * 2 * precision * recall / (precision + recall) if correct else 0.0)
+        return statistics.fmean(values)
+
+    a, b = seeds_of_systems()
+    n, samples = 9, 300
+    observed = mean_score(b, list(range(n))) - mean_score(a, list(range(n)))
+    rng = np.random.default_rng(5)
+    differences = []
+    for _ in range(samples):
+        drawn = rng.integers(n, size=n).tolist()  # all seeds of a sentence move together
+        differences.append(mean_score(b, drawn) - mean_score(a, drawn))
+    extreme = sum(abs(d - observed) > abs(observed) - 1e-9 for d in differences)
+
+    result = bootstrap(a, b, metric, samples=samples, seed=5)
+    assert result.difference == pytest.approx(observed)
+    assert result.p_value == pytest.approx((1 + extreme) / (1 + samples))
+    assert 0.0 < result.p_value < 1.0
+    cuts = statistics.quantiles(differences, n=40, method="inclusive")
+    assert (result.low, result.high) == (pytest.approx(cuts[0]), pytest.approx(cuts[-1]))
+
+
+def test_samples_in_several_matrices_are_those_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = seeds_of_systems()
+    whole = bootstrap(a, b, "lf", samples=100)
+    monkeypatch.setattr(
+        "zishu.metrics._bootstrap._DRAWS", 9 * 7
+    )  # seven samples at a time, and a rest of two
+    assert bootstrap(a, b, "lf", samples=100) == whole
+
+
+def test_comparisons_made_together_are_those_made_alone() -> None:
+    a, b = seeds_of_systems()
+    asked = [(a, b, "seg"), (b, a, "lf"), (a[0], b, "lf"), (a, a, "uf")]
+    assert bootstrap_all(asked, samples=50) == [bootstrap(*one, samples=50) for one in asked]
+    assert bootstrap_all([]) == []
+
+
+# ---- files
+
+
+def saved(evaluation: Evaluation) -> dict[str, Any]:
+    """Return what a file of an evaluation holds."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "new", "evaluation.json")
+        save_evaluation(evaluation, path)
+        assert [file.name for file in path.parent.iterdir()] == [path.name]  # nothing unfinished stays
+        data = json.loads(path.read_text(encoding="utf-8"))
+        assert isinstance(data, dict)
+        return data
+
+
+def loaded(data: object) -> Evaluation:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "evaluation.json")
+        path.write_text(json.dumps(data), encoding="utf-8")
+        return load_evaluation(path)
+
+
+@settings(max_examples=40)  # every example writes a file or two
+@given(st.lists(pairs(), min_size=1, max_size=3), switches)
+def test_an_evaluation_survives_its_file(
+    sentences: list[tuple[WordTree, WordTree]], switch: dict[str, bool]
+) -> None:
+    before = evaluate(sentences, **switch)
+    after = loaded(saved(before))
+    np.testing.assert_array_equal(after.counts, before.counts)
+    assert after.counts.dtype == before.counts.dtype
+    assert (after.punct, after.subtypes, after.gold) == (before.punct, before.subtypes, before.gold)
+    assert after.signature() == before.signature()
+    assert after.as_dict() == before.as_dict()
+
+
+def test_a_file_keeps_the_version_that_counted() -> None:
+    data = saved(evaluate([(GOLD, PRED)]))
+    data["signature"] = "punct:yes|labels:full|version:zishu-0.0.9"
+    assert loaded(data).signature() == data["signature"]
+
+
+def test_a_file_is_small_and_has_a_line_for_every_sentence(tmp_path: Path) -> None:
+    words = 30
+    long = WordTree(
+        ("上海", "金融业") * (words // 2), (0, *range(1, words)), ("root", *["dep"] * (words - 1))
+    )
+    save_evaluation(evaluate([(long, long)] * 500), tmp_path / "dev.json")
+    text = (tmp_path / "dev.json").read_text(encoding="utf-8")
+    assert len(text) < 60_000
+    assert sum(line.startswith("[") for line in text.splitlines()) == 500
+
+
+def test_the_fingerprint_is_that_of_gold() -> None:
+    gold = evaluate([(GOLD, PRED), (GOLD, GOLD)]).gold
+    assert len(gold) == 32
+    assert evaluate([(GOLD, GOLD), (GOLD, PRED)], punct=True).gold == gold  # neither prediction nor choices
+    relabeled = WordTree(GOLD.forms, GOLD.heads, ("dep", *GOLD.deprels[1:]), GOLD.upos)
+    untagged = WordTree(GOLD.forms, GOLD.heads, GOLD.deprels)
+    others = [[(relabeled, GOLD), (GOLD, GOLD)], [(GOLD, GOLD)], [(untagged, GOLD), (GOLD, GOLD)]]
+    assert gold not in {evaluate(other).gold for other in others}
+
+
+def test_where_a_run_keeps_its_evaluations() -> None:
+    assert evaluation_file("dev") == "evaluation/dev.json"
+    assert evaluation_file("test", given_words=True) == "evaluation/test-words.json"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("format", "other", "expected an object with the format 'zishu-evaluation'"),
+        ("version", 2, "version 2 is not the one"),
+        ("rows", [], "is not the one that this Zishu reads"),
+        ("signature", "punct:maybe", "signature or gold"),
+        ("gold", None, "signature or gold"),
+        ("sentences", 3, "1 lines of counts for 3 sentences"),
+        ("counts", [], "no list"),
+        ("counts", {}, "no list"),
+        ("counts", [[1, 2]], "line 1 of counts is not 37 natural numbers"),
+        ("counts", [[0.5] * 37], "natural numbers"),
+        ("counts", [[True] * 37], "natural numbers"),
+        ("counts", [[-1] * 37], "natural numbers"),
+        ("counts", [[2**70] * 37], "natural numbers"),
+        ("counts", [[3] * 37], "line 1 of counts contradicts itself"),
+        ("counts", [[0] * 8 + [1] * 4 + [0] * 20 + [1, 0, 0, 0, 0]], "contradicts itself"),
+    ],
+)
+def test_files_that_are_refused(key: str, value: object, message: str) -> None:
+    data = saved(evaluate([(GOLD, PRED)]))
+    data[key] = value
+    with pytest.raises(InputError, match=message):
+        loaded(data)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[1]", b"3"])
+def test_files_that_are_no_evaluation(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "dev.json"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"dev\.json: not an evaluation"):
+        load_evaluation(path)

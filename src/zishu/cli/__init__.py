@@ -18,6 +18,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import zishu
+from zishu.cli.analyse import analyse_command
+from zishu.cli.compare import compare_command
+from zishu.cli.convert import convert_app
 from zishu.cli.eval import eval_command
 from zishu.cli.stats import stats_command
 from zishu.cli.train import train_command
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 
 # Every command: its name, and the function whose signature is its options. `zishu --help` keeps this order.
 COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
+    ("analyse", analyse_command),
+    ("compare", compare_command),
     ("eval", eval_command),
     ("stats", stats_command),
     ("train", train_command),
@@ -41,6 +46,7 @@ _BAD_PATH = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirector
 app = typer.Typer(name="zishu", add_completion=False, pretty_exceptions_enable=False)
 for _name, _function in COMMANDS:
     app.command(_name)(_function)
+app.add_typer(convert_app, name="convert")
 
 
 def _print_version(wanted: bool) -> None:

@@ -38,6 +38,10 @@ def eval_command(
         bool, typer.Option("--gold-words", help="With --model: parse the words of GOLD instead.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object with all counts.")] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Also keep the counts of every sentence in this file, for `zishu compare`."),
+    ] = None,
     punct: Annotated[bool, typer.Option("--punct", help="Count the arcs of punctuation too.")] = False,
     universal_labels: Annotated[
         bool, typer.Option("--universal-labels", help="Compare labels up to their colon (acl:relcl as acl).")
@@ -49,7 +53,7 @@ def eval_command(
     of each gold sentence without white space, so that nothing gives the gold words away.
     """
     from zishu.errors import InputError
-    from zishu.metrics import evaluate, pair
+    from zishu.metrics import evaluate, pair, save_evaluation
 
     if (pred is None) == (model is None):
         raise InputError("give either a file of predictions or --model")
@@ -59,6 +63,7 @@ def eval_command(
         raise InputError("only one of the two files can be standard input")
     gold_sentences = list(_read(gold))
     gold_trees = [sentence.tree() for sentence in gold_sentences]
+    predictions: Iterator[WordTree]
     if pred is not None:
         predictions = (sentence.tree() for sentence in _read(pred))
     else:
@@ -74,6 +79,8 @@ def eval_command(
         typer.echo(evaluation.to_json())
     else:
         print_evaluation(evaluation)
+    if output is not None:
+        save_evaluation(evaluation, output)
 
 
 def print_evaluation(evaluation: Evaluation, console: Console | None = None) -> None:

@@ -6,6 +6,7 @@ A run lives in a folder:
     curve.png           the same as a picture
     last.safetensors    everything needed to go on (see `zishu.train.checkpoint`)
     best.safetensors    the same, after the epoch with the best dev score
+    evaluation/         counts of every dev and test sentence, for `zishu compare`
     model/              the exported model of the best epoch
     result.json         final scores; it exists when the run is finished
 
@@ -28,6 +29,7 @@ import torch
 
 from zishu import chart, metrics
 from zishu.errors import ConfigError, InputError, ZishuError
+from zishu.metrics import evaluation_file, save_evaluation
 from zishu.model.runtime import load_model
 from zishu.train.checkpoint import (
     Interrupted,
@@ -104,6 +106,8 @@ def train(config: Config, *, resume: bool = False) -> dict[str, float]:
     threads = config.run.threads or chart.get_threads()
     torch.set_num_threads(threads)
     chart.set_threads(threads)
+    # The optimiser's averages of gradients that have become 0 decay into denormal numbers, which are slow.
+    torch.set_flush_denormal(True)
 
     treebank = read_treebank(config.data.train, projective_only=config.task != "segment")
     dev = read_treebank(config.data.dev).trees
@@ -197,29 +201,39 @@ def _score_epoch(run: _Run, dev: tuple[WordTree, ...], log: MetricsLog, progress
 
 def _finish(run: _Run, dev: tuple[WordTree, ...]) -> dict[str, float]:
     """Export the best weights, score them on dev and, once, on test; write result.json."""
-    best = _restore(run.config, run.folder, BEST)
+    config, folder = run.config, run.folder
+    best = _restore(config, folder, BEST)
+    parts = {"dev": dev}
+    if config.data.test:
+        parts["test"] = read_treebank(config.data.test).trees
+    result: dict[str, Any] = {
+        "name": config.name,
+        "seed": config.seed,
+        "best_epoch": best.position.best_epoch + 1,
+    }
     with _averaged(best):
-        task = run.config.task
-        result: dict[str, Any] = {
-            "name": run.config.name,
-            "seed": run.config.seed,
-            "best_epoch": best.position.best_epoch + 1,
-            "dev": _scores(evaluate(best.network, best.inventory, dev), task),
-        }
-        if task == "parse":
-            words = evaluate(best.network, best.inventory, dev, given_words=True)
-            result["dev_given_words"] = _scores(words, "parse-words")
-        if run.config.data.test:
-            test = read_treebank(run.config.data.test).trees
-            result["test"] = _scores(evaluate(best.network, best.inventory, test), task)
-            if task == "parse":
-                words = evaluate(best.network, best.inventory, test, given_words=True)
-                result["test_given_words"] = _scores(words, "parse-words")
-        export_model(
-            best.network, run.folder / MODEL, training={"config": config_to_dict(run.config), **result}
-        )
-    write_atomically(run.folder / RESULT, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+        for part, gold in parts.items():
+            words_only = config.task == "parse-words"
+            found = evaluate(best.network, best.inventory, gold)
+            result.update(_record(folder, part, found, config.task, given_words=words_only))
+            if config.task == "parse":
+                found = evaluate(best.network, best.inventory, gold, given_words=True)
+                result.update(_record(folder, part, found, "parse-words", given_words=True))
+        export_model(best.network, folder / MODEL, training={"config": config_to_dict(config), **result})
+    _write_result(folder, result)
     return _flat(result)
+
+
+def _record(
+    folder: Path, part: str, evaluation: Evaluation, task: str, *, given_words: bool
+) -> dict[str, dict[str, float]]:
+    """Keep an evaluation for later comparisons, and return its entry in result.json."""
+    save_evaluation(evaluation, folder / evaluation_file(part, given_words=given_words))
+    return {f"{part}_given_words" if given_words else part: _scores(evaluation, task)}
+
+
+def _write_result(folder: Path, result: dict[str, Any]) -> None:
+    write_atomically(folder / RESULT, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
 
 
 def _train_pipeline(config: Config, *, resume: bool) -> dict[str, float]:
@@ -232,21 +246,21 @@ def _train_pipeline(config: Config, *, resume: bool) -> dict[str, float]:
         run = replace(config.run, directory=str(place))
         train(replace(config, task=task, name=f"{config.name}-{place.name}", run=run), resume=resume)
     export_pipeline(parts["segment"] / MODEL, parts["parse-words"] / MODEL, folder / MODEL, name=config.name)
-    result = score_pipeline(config, folder / MODEL)
-    write_atomically(folder / RESULT, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    result = _score_pipeline(config, folder)
+    _write_result(folder, result)
     return _flat(result)
 
 
-def score_pipeline(config: Config, directory: Path) -> dict[str, Any]:
-    """Score an exported pipeline on raw dev and test text."""
-    model = load_model(directory)
+def _score_pipeline(config: Config, folder: Path) -> dict[str, Any]:
+    """Score the exported pipeline on raw dev and test text."""
+    model = load_model(folder / MODEL)
     result: dict[str, Any] = {"name": config.name, "seed": config.seed}
-    for name, path in (("dev", config.data.dev), ("test", config.data.test)):
+    for part, path in (("dev", config.data.dev), ("test", config.data.test)):
         if path:
             gold = read_treebank(path).trees
             analyses = model.parse([sentence_characters(tree) for tree in gold])
             pairs = zip(gold, (analysis.tree for analysis in analyses), strict=True)
-            result[name] = _scores(metrics.evaluate(pairs), "parse")
+            result.update(_record(folder, part, metrics.evaluate(pairs), "parse", given_words=False))
     return result
 
 
@@ -388,8 +402,9 @@ def _scores(evaluation: Evaluation, task: str) -> dict[str, float]:
         "parse-words": ("uf", "lf", "ucm", "lcm", "upos"),
         "parse": ("seg", "uf", "lf", "ucm", "lcm", "upos"),
     }[task]
-    scores = {name: evaluation.value(name) for name in names}
-    return {name: round(value, 3) for name, value in scores.items() if value is not None}
+    if evaluation.scores.overall.upos is None:
+        names = tuple(name for name in names if name != "upos")
+    return {name: round(evaluation.value(name), 3) for name in names}
 
 
 def _flat(result: dict[str, Any]) -> dict[str, float]:

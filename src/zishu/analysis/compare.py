@@ -1,0 +1,207 @@
+"""Compare systems: the paper's Tables 1 and 2 for any runs.
+
+A system is a name; its runs are its seeds. For every metric a system gets the mean and the standard deviation (of the
+sample, n - 1) of its seeds' scores, and the difference of its mean from the baseline's, with an interval and a p-value
+by paired bootstrap over sentences (`zishu.metrics`). All runs must have been scored on the same gold sentences with
+the same choices; what cannot be compared is refused. `compare_tables` draws the result.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from zishu.errors import InputError
+from zishu.metrics import bootstrap_all, check_comparable, signature
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from zishu.analysis.runs import Run
+    from zishu.metrics import Bootstrap, Evaluation
+
+# What the tables call a metric. With given words precision and recall are one, and UF and LF are attachment scores.
+TITLES = {"seg": "F1seg", "uf": "UF", "lf": "LF", "ucm": "UCM", "lcm": "LCM", "upos": "UPOS"}
+TITLES_GIVEN_WORDS = {"uf": "UAS", "lf": "LAS", "ucm": "UCM", "lcm": "LCM", "upos": "UPOS"}
+
+DECIMALS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Hold a system's scores in one metric: one for each seed, their mean and, of several, their spread."""
+
+    values: tuple[float, ...]
+    mean: float
+    sd: float | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class System:
+    """Hold a row of the table. `scores` lacks the metrics that some seed lacks, `differences` what was not tested."""
+
+    name: str
+    runs: tuple[Run, ...]
+    scores: Mapping[str, Score]
+    differences: Mapping[str, Bootstrap] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """Hold the whole table, and what must be said with it."""
+
+    part: str
+    given_words: bool
+    metrics: tuple[str, ...]
+    systems: tuple[System, ...]
+    baseline: str | None  # None if nothing was tested
+    samples: int
+    sentences: int | None  # None, as the signature, if no run has kept its evaluation
+    signature: str | None
+    unchecked: tuple[str, ...]  # systems of which some run has not kept its evaluation
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """Return the names of the chosen metrics as the tables show them."""
+        names = TITLES_GIVEN_WORDS if self.given_words else TITLES
+        return {metric: names[metric] for metric in self.metrics}
+
+    def best(self, metric: str) -> set[str]:
+        """Return the systems with the highest mean as it is printed; of one system alone there is no best."""
+        means = {s.name: round(s.scores[metric].mean, DECIMALS) for s in self.systems if metric in s.scores}
+        return (
+            {name for name, mean in means.items() if mean == max(means.values())} if len(means) > 1 else set()
+        )
+
+
+def choose_metrics(names: Sequence[str] | None, *, given_words: bool) -> tuple[str, ...]:
+    """Return the metrics of a table; without names those of the paper. UAS and LAS are other names of uf and lf."""
+    known = TITLES_GIVEN_WORDS if given_words else TITLES
+    if names is None:
+        return ("uf", "lf") if given_words else ("seg", "uf", "lf")
+    aliases = {"uas": "uf", "las": "lf"} if given_words else {}
+    chosen = tuple(dict.fromkeys(aliases.get(name.lower(), name.lower()) for name in names))
+    for metric in chosen:
+        if metric not in known:
+            raise InputError(
+                f"unknown metric {metric!r} {'with given words' if given_words else 'from raw text'}: "
+                f"choose from {', '.join([*known, *aliases])}"
+            )
+    return chosen
+
+
+def compare(
+    runs: Sequence[Run],
+    part: str,
+    *,
+    given_words: bool = False,
+    metrics: Sequence[str] | None = None,
+    baseline: str | None = None,
+    samples: int = 10_000,
+    seed: int = 0,
+    warn: Callable[[str], None],
+) -> Comparison:
+    """Make the table of these runs' scores, with tests of every system against the baseline, by default the first."""
+    chosen = choose_metrics(metrics, given_words=given_words)
+    groups = _group(runs)
+    if baseline is not None and baseline not in groups:
+        raise InputError(f"--baseline {baseline}: no such system: choose from {', '.join(groups)}")
+    _check([run for run in runs if run.evaluation is not None])
+    kept = [run.evaluation for run in runs if run.evaluation is not None]
+    without = [run for run in runs if run.evaluation is None]
+    if without:
+        places = ", ".join(str(run.path) for run in without)
+        warn(f"no evaluation file, so no test of significance: {places}")
+
+    reference = baseline if baseline is not None else next(iter(groups))
+    differences = _test(groups, reference, chosen, samples=samples, seed=seed)
+    systems = tuple(
+        System(name, group, _scores(group, chosen), differences.get(name, {}))
+        for name, group in groups.items()
+    )
+    return Comparison(
+        part=part,
+        given_words=given_words,
+        metrics=chosen,
+        systems=systems,
+        baseline=reference if any(differences.values()) else None,
+        samples=samples,
+        sentences=len(kept[0].counts) if kept else None,
+        signature=_signature(kept, warn) if kept else None,
+        unchecked=tuple(dict.fromkeys(run.system for run in without)),
+    )
+
+
+def _group(runs: Sequence[Run]) -> dict[str, tuple[Run, ...]]:
+    """Put the seeds of a system together, systems in the order of their first run."""
+    groups: dict[str, dict[int | None, Run]] = {}
+    for run in runs:
+        seeds = groups.setdefault(run.system, {})
+        if run.seed in seeds:
+            which = "" if run.seed is None else f" with seed {run.seed}"
+            raise InputError(
+                f"two runs of {run.system}{which}: {seeds[run.seed].path} and {run.path}; "
+                "give one of them another name: NAME=RUN"
+            )
+        seeds[run.seed] = run
+    return {name: tuple(seeds.values()) for name, seeds in groups.items()}
+
+
+def _check(runs: Sequence[Run]) -> None:
+    for run in runs[1:]:
+        first = runs[0]
+        assert first.evaluation is not None
+        assert run.evaluation is not None
+        try:
+            check_comparable([first.evaluation, run.evaluation])
+        except InputError as error:
+            raise InputError(f"{first.path} and {run.path} cannot be compared: {error}") from error
+
+
+def _signature(evaluations: Sequence[Evaluation], warn: Callable[[str], None]) -> str:
+    """Sign the table; versions of Zishu may differ, but the table shows it."""
+    signatures = sorted({evaluation.signature() for evaluation in evaluations})
+    if len(signatures) == 1:
+        return signatures[0]
+    versions = [one.rpartition("zishu-")[2] for one in signatures]
+    warn(f"the runs were scored by different versions of Zishu: {', '.join(versions)}")
+    first = evaluations[0]
+    return signature(punct=first.punct, subtypes=first.subtypes, version="+".join(versions))
+
+
+def _scores(group: Sequence[Run], metrics: Sequence[str]) -> dict[str, Score]:
+    scores = {}
+    for metric in metrics:
+        values = tuple(run.scores[metric] for run in group if metric in run.scores)
+        if len(values) == len(group):
+            sd = statistics.stdev(values) if len(values) > 1 else None
+            scores[metric] = Score(values, statistics.fmean(values), sd)
+    return scores
+
+
+def _test(
+    groups: Mapping[str, Sequence[Run]], baseline: str, metrics: Sequence[str], *, samples: int, seed: int
+) -> dict[str, dict[str, Bootstrap]]:
+    """Test every system against the baseline in every metric that both have, where all evaluations were kept."""
+    kept = {
+        name: [run.evaluation for run in group if run.evaluation is not None]
+        for name, group in groups.items()
+        if all(run.evaluation is not None for run in group)
+    }
+    if baseline not in kept:
+        return {}
+    shown = {name: _scores(group, metrics) for name, group in groups.items()}
+    tests = [
+        (name, metric)
+        for name in kept
+        for metric in metrics
+        if name != baseline and metric in shown[name] and metric in shown[baseline]
+    ]
+    results = bootstrap_all(
+        [(kept[baseline], kept[name], metric) for name, metric in tests], samples=samples, seed=seed
+    )
+    differences: dict[str, dict[str, Bootstrap]] = {}
+    for (name, metric), result in zip(tests, results, strict=True):
+        differences.setdefault(name, {})[metric] = result
+    return differences

@@ -1,0 +1,185 @@
+"""Write a comparison of systems as Markdown, as LaTeX (booktabs), or as plain values for JSON.
+
+Every form says which sentences were scored, how many, what the numbers are, and the signature of the metrics.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from zishu.analysis.compare import DECIMALS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from zishu.analysis.compare import Comparison, Score
+    from zishu.metrics import Bootstrap
+
+ABSENT = "-"
+
+_LATEX_TITLES = {"F1seg": "F1$_{seg}$", "UF": "UF$_{dep}$", "LF": "LF$_{dep}$"}
+_LATEX_ESCAPES = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    **{char: f"\\{char}" for char in "&%$#_{}"},
+}
+
+
+def to_markdown(comparison: Comparison) -> str:
+    """Return one table of scores, one of differences if there are any, and the notes below."""
+    titles = list(comparison.titles.values())
+    head = ["system", "seeds", *titles]
+    rows = []
+    for system in comparison.systems:
+        cells = []
+        for metric in comparison.metrics:
+            mean, sd = numbers(system.scores.get(metric))
+            bold = system.name in comparison.best(metric)
+            cells.append((f"**{mean}**" if bold else mean) + (f" ± {sd}" if sd else ""))
+        rows.append([_escape_markdown(system.name), str(len(system.runs)), *cells])
+    blocks = [_markdown_table(head, rows)]
+    if comparison.baseline is not None:
+        head = [f"difference from {_escape_markdown(comparison.baseline)}", *titles]
+        rows = [[_escape_markdown(name), *cells] for name, cells in difference_rows(comparison)]
+        blocks.append(_markdown_table(head, rows))
+    signed = [f"`{comparison.signature}`"] if comparison.signature else []
+    blocks.append(" ".join([*(_escape_markdown(note) for note in notes(comparison, best="bold")), *signed]))
+    return "\n\n".join(blocks)
+
+
+def to_latex(comparison: Comparison) -> str:
+    """Return a table environment that needs the package booktabs."""
+    titles = [_LATEX_TITLES.get(title, title) for title in comparison.titles.values()]
+    rows = []
+    for system in comparison.systems:
+        cells = []
+        for metric in comparison.metrics:
+            mean, sd = numbers(system.scores.get(metric))
+            bold = system.name in comparison.best(metric)
+            text = "--" if mean == ABSENT else mean
+            cells.append((rf"\textbf{{{text}}}" if bold else text) + (rf" $\pm$ {sd}" if sd else ""))
+        rows.append([_escape_latex(system.name), str(len(system.runs)), *cells])
+    lines = ["% needs \\usepackage{booktabs}", r"\begin{table}[tb]", r"  \centering"]
+    lines += _latex_table(["System", "Seeds", *titles], rows)
+    if comparison.baseline is not None:
+        rows = [
+            [_escape_latex(name), *(_latex_difference(cell) for cell in cells)]
+            for name, cells in difference_rows(comparison)
+        ]
+        lines += ["", r"  \medskip"]
+        lines += _latex_table([f"Difference from {_escape_latex(comparison.baseline)}", *titles], rows)
+    signed = [rf"\texttt{{{_escape_latex(comparison.signature)}}}"] if comparison.signature else []
+    caption = " ".join([*(_escape_latex(note) for note in notes(comparison, best="bold")), *signed])
+    lines += [rf"  \caption{{{caption}}}", r"\end{table}"]
+    return "\n".join(lines)
+
+
+def as_dict(comparison: Comparison) -> dict[str, Any]:
+    """Return everything as plain values, unrounded; `sd` is null for one seed."""
+    return {
+        "set": comparison.part,
+        "given_words": comparison.given_words,
+        "sentences": comparison.sentences,
+        "signature": comparison.signature,
+        "metrics": comparison.titles,
+        "baseline": comparison.baseline,
+        "samples": comparison.samples if comparison.baseline is not None else None,
+        "unchecked": list(comparison.unchecked),
+        "systems": [
+            {
+                "name": system.name,
+                "seeds": [run.seed for run in system.runs],
+                "runs": [run.path.as_posix() for run in system.runs],
+                "scores": {
+                    metric: {"mean": score.mean, "sd": score.sd, "values": list(score.values)}
+                    for metric, score in system.scores.items()
+                },
+                "differences": {
+                    metric: {
+                        "difference": test.difference,
+                        "low": test.low,
+                        "high": test.high,
+                        "p_value": test.p_value,
+                    }
+                    for metric, test in system.differences.items()
+                },
+            }
+            for system in comparison.systems
+        ],
+    }
+
+
+def numbers(score: Score | None) -> tuple[str, str]:
+    """Return mean and standard deviation as text; the latter is empty for one seed."""
+    if score is None:
+        return ABSENT, ""
+    return f"{score.mean:.{DECIMALS}f}", "" if score.sd is None else f"{score.sd:.{DECIMALS}f}"
+
+
+def difference_rows(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
+    """Yield the differences of every system that was tested, as text."""
+    for system in comparison.systems:
+        if system.differences:
+            yield system.name, [_difference(system.differences.get(m)) for m in comparison.metrics]
+
+
+def notes(comparison: Comparison, *, best: str) -> list[str]:
+    """Return the sentences to be printed with a table, all but the signature; `best` says how the best are marked."""
+    words = "with given words" if comparison.given_words else "from raw text"
+    size = "" if comparison.sentences is None else f", {comparison.sentences:,} sentences"
+    lines = [f"{comparison.part.capitalize()} set {words}{size}."]
+    if any(len(system.runs) > 1 for system in comparison.systems):
+        lines.append("Mean ± standard deviation over seeds.")
+    if any(comparison.best(metric) for metric in comparison.metrics):
+        lines.append(f"Best mean: {best}.")
+    if comparison.baseline is not None:
+        lines.append(
+            "Differences: 95% interval in brackets; two-sided p by paired bootstrap over sentences, "
+            f"{comparison.samples:,} samples."
+        )
+    if comparison.signature is None:
+        lines.append("Number of sentences and signature unknown: no evaluation files.")
+    elif comparison.unchecked:
+        lines.append(
+            f"Not checked to be of the same sentences, and not tested: {', '.join(comparison.unchecked)}."
+        )
+    return lines
+
+
+def _difference(test: Bootstrap | None) -> str:
+    if test is None:
+        return ABSENT
+    d = DECIMALS
+    p = "p<0.001" if test.p_value < 0.001 else f"p={test.p_value:.3f}"
+    return f"{test.difference:+.{d}f} [{test.low:+.{d}f}, {test.high:+.{d}f}] {p}"
+
+
+def _markdown_table(head: list[str], rows: Iterable[list[str]]) -> str:
+    rule = [":---", *["---:"] * (len(head) - 1)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *rows))
+
+
+def _latex_table(head: list[str], rows: Iterable[list[str]]) -> list[str]:
+    lines = [rf"  \begin{{tabular}}{{l{'r' * (len(head) - 1)}}}", r"  \toprule"]
+    lines += [rf"  {' & '.join(head)} \\", r"  \midrule"]
+    lines += [rf"  {' & '.join(cells)} \\" for cells in rows]
+    return [*lines, r"  \bottomrule", r"  \end{tabular}"]
+
+
+def _latex_difference(cell: str) -> str:
+    """Set the numbers in mathematics, where a hyphen is a minus."""
+    if cell == ABSENT:
+        return "--"
+    cell = re.sub(r"[+-][\d.]+", lambda number: f"${number[0]}$", cell)
+    return re.sub(r"p([=<])([\d.]+)", r"$p\1\2$", cell)
+
+
+def _escape_markdown(text: str) -> str:
+    return re.sub(r"([\\|*_`<\[\]])", r"\\\1", text)
+
+
+def _escape_latex(text: str) -> str:
+    return "".join(_LATEX_ESCAPES.get(char, char) for char in text)

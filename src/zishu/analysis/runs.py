@@ -1,0 +1,164 @@
+"""Read what training runs have left behind: their scores and, where it was kept, the evaluation behind them.
+
+A run is a folder with a `result.json`, and `evaluation/dev.json` and the like beside it; weights are not needed. A
+single evaluation file, as `zishu eval --output` writes it, stands for a run without a seed. Nothing is parsed here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zishu.errors import InputError
+from zishu.metrics import METRICS, evaluation_file, load_evaluation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from zishu.metrics import Evaluation
+
+RESULT = "result.json"
+
+# What a run leaves long before it has a result.
+_TRACES = ("metrics.jsonl", "last.safetensors", "best.safetensors", "segmenter", "treecrf")
+
+# result.json has three decimals.
+_ROUNDING = 0.0005 + 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """Hold the scores of one trained model on one part of the data, in per cent by the names of `zishu.metrics`."""
+
+    system: str
+    seed: int | None
+    path: Path
+    scores: Mapping[str, float]
+    evaluation: Evaluation | None
+
+
+def read_runs(
+    arguments: Sequence[str], part: str, *, given_words: bool = False, warn: Callable[[str], None]
+) -> list[Run]:
+    """Read the scores of all runs on a part of the data, dev or test, from raw text or with given words.
+
+    An argument is a run's folder, a folder of `seed-*` folders, or an evaluation file; `NAME=` before it gives the
+    system another name than the run has. Runs that do not have such scores are left out with a warning.
+    """
+    runs: dict[tuple[str, Path], Run] = {}
+    for argument in arguments:
+        name, path = _split(argument)
+        for place in _expand(path, warn):
+            if place.is_file():
+                run = _read_file(place, name, given_words)
+            else:
+                run = _read_folder(place, name, part, given_words)
+            if run.scores:
+                runs[run.system, place.resolve()] = run  # a run may be meant twice: `runs/x/seed-0 runs/x`
+            else:
+                warn(f"{place}: no scores of {describe(part, given_words=given_words)}: left out")
+    if not runs:
+        raise InputError(f"no run has scores of {describe(part, given_words=given_words)}")
+    return list(runs.values())
+
+
+def describe(part: str, *, given_words: bool) -> str:
+    """Name what a score is a score of."""
+    return f"the {part} set {'with given words' if given_words else 'from raw text'}"
+
+
+def _split(argument: str) -> tuple[str | None, Path]:
+    """Take NAME=PATH apart, unless there is a path of that name."""
+    name, equals, path = argument.partition("=")
+    if equals and name and path and not Path(argument).exists():
+        return name, Path(path)
+    return None, Path(argument)
+
+
+def _expand(path: Path, warn: Callable[[str], None]) -> Iterator[Path]:
+    """Yield the finished runs that a path stands for."""
+    if not path.exists():
+        raise InputError(f"{path}: there is no such run")
+    if path.is_file() or (path / RESULT).exists():
+        yield path
+        return
+    seeds = sorted(path.glob("seed-*/"), key=_by_number)
+    for folder in seeds:
+        if (folder / RESULT).exists():
+            yield folder
+        else:
+            warn(f"{folder}: this run is not finished (no {RESULT}): left out")
+    if not any((folder / RESULT).exists() for folder in seeds):
+        if seeds or any((path / trace).exists() for trace in _TRACES):
+            raise InputError(f"{path}: this run is not finished (no {RESULT})")
+        raise InputError(f"{path}: not a run's folder (no {RESULT}, no seed-* folders)")
+
+
+def _by_number(folder: Path) -> tuple[int, str]:
+    number = re.fullmatch(r"seed-(\d{1,18})", folder.name)
+    return (int(number[1]) if number else -1, folder.name)
+
+
+def _read_file(path: Path, name: str | None, given_words: bool) -> Run:
+    evaluation = load_evaluation(path)
+    scores = dict(_values(evaluation, METRICS))
+    if given_words and "uas" not in scores:
+        raise InputError(f"{path}: its words are not the gold words in every sentence")
+    return Run(name or path.stem, None, path, scores, evaluation)
+
+
+def _read_folder(folder: Path, name: str | None, part: str, given_words: bool) -> Run:
+    result = _read_result(folder / RESULT)
+    scores = _pick(result, part, given_words)
+    kept = folder / evaluation_file(part, given_words=given_words)
+    evaluation = load_evaluation(kept) if scores and kept.exists() else None
+    if evaluation is not None:
+        exact = dict(_values(evaluation, scores))
+        for metric, value in scores.items():
+            if abs(exact.get(metric, value) - value) > _ROUNDING:
+                raise InputError(
+                    f"{kept}: has {metric} {exact[metric]:.3f} where {RESULT} has {value:.3f}: "
+                    "the two are not of the same run"
+                )
+        scores = {metric: exact.get(metric, value) for metric, value in scores.items()}
+    return Run(name or result["name"], result["seed"], folder, scores, evaluation)
+
+
+def _pick(result: dict[str, Any], part: str, given_words: bool) -> dict[str, float]:
+    """Find the scores that are asked for; a parser of words has only given words, and scores no segmentation."""
+    scores: dict[str, float] = result.get(part, {})
+    if not given_words:
+        return scores if "seg" in scores else {}
+    return result.get(f"{part}_given_words") or ({} if "seg" in scores else scores)
+
+
+def _read_result(path: Path) -> dict[str, Any]:
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path}: not JSON") from error
+    if (
+        not isinstance(result, dict)
+        or not isinstance(result.get("name"), str)
+        or type(result.get("seed")) is not int
+    ):
+        raise InputError(f"{path}: not the result of a run: it has no name or no seed")
+    for part in ("dev", "dev_given_words", "test", "test_given_words"):
+        scores = result.get(part, {})
+        if not isinstance(scores, dict) or not all(isinstance(v, float | int) for v in scores.values()):
+            raise InputError(f"{path}: not the result of a run: {part} is no table of scores")
+    return result
+
+
+def _values(
+    evaluation: Evaluation, metrics: Sequence[str] | Mapping[str, float]
+) -> Iterator[tuple[str, float]]:
+    """Yield those of the metrics that exist."""
+    for metric in metrics:
+        try:
+            yield metric, evaluation.value(metric)
+        except InputError:  # no parts of speech, say
+            continue

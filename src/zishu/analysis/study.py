@@ -1,0 +1,241 @@
+"""Put the analyses of several systems, each trained with one or several seeds, together.
+
+    gold = [sentence.tree() for sentence in read_conllu("test.conllu")]
+    runs = [predict(load_model(path), path, gold) for path in paths]
+    report = study(gold, {"latent-c2f": runs}, reference=read_wist("WIST.conll"))
+
+A `Study` holds what `zishu analyse` prints, writes and draws: the distribution of the structures of words of 2, 3
+and 4 characters (Tables 4 and 7 of the paper), the share of leftward arcs inside words, complete match with a
+lexicon (Table 8), attachment by word length (Figure 5), and scores from raw text (Table 3). All words of
+the gold file are counted, numbers and foreign words included, as tokens; the reference is counted by entry.
+
+Cost: that of parsing the gold file twice with every model; the rest is linear in the words.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import regex  # type: ignore[import-untyped, unused-ignore]
+
+from zishu.analysis.lengths import Attachment, uas_by_length
+from zishu.analysis.matches import Matches, complete_match
+from zishu.analysis.seeds import Average
+from zishu.analysis.structures import Heads, all_structures, draw, leftward_share, shares
+from zishu.errors import InputError
+from zishu.metrics import evaluate, pair, signature
+from zishu.text import characters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from zishu.model import Model, Pipeline
+    from zishu.tree import WordTree
+
+# The word lengths whose structures are listed: longer words are rare, and their structures many.
+LENGTHS: Final = (2, 3, 4)
+
+# The scores of Table 3: their names in `zishu.metrics`, in the order of the paper.
+SCORES: Final = ("seg", "uf", "lf", "lcm")
+
+_HAN = regex.compile(r"\p{Han}+")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one model predicts for the gold sentences."""
+
+    name: str
+    given: Sequence[WordTree]  # with the gold words
+    inside: Sequence[Sequence[Heads]] | None  # the structure of every gold word; None from parsers of words
+    raw: Sequence[WordTree] | None  # from characters; None from models that need words
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """What the runs of one system have in common: numbers with one value for each seed."""
+
+    runs: tuple[str, ...]
+    counts: tuple[Counter[Heads], ...]  # structures; empty if the system does not predict them
+    attachment: Mapping[str, Attachment]
+    scores: Mapping[str, Average]  # empty if the system needs words
+    matches: Mapping[str, Matches] | None
+
+    def share(self, heads: Heads) -> Average | None:
+        """Return the share of a structure among the words of its length; None if there is none to share."""
+        if not self.counts or not any(len(seen) == len(heads) for seen in self.counts[0]):
+            return None
+        return Average(tuple(shares(counts, len(heads)).get(heads, 0.0) for counts in self.counts))
+
+    @property
+    def leftward(self) -> Average | None:
+        """Return the share of leftward arcs inside words."""
+        values = [leftward_share(counts) for counts in self.counts]
+        known = tuple(value for value in values if value is not None)
+        return Average(known) if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """The analyses of several systems on one gold file."""
+
+    sentences: int
+    words: int
+    by_length: Mapping[int, int]  # the gold words of each of LENGTHS
+    systems: Mapping[str, System]
+    reference: Counter[Heads] | None  # the structures of the lexicon, by entry
+    examples: Mapping[Heads, str]  # a word for every structure that occurs
+    signature: str
+
+    def structures(self, length: int) -> list[Heads]:
+        """Return the structures that occur, in predictions or reference; the commonest in the reference first.
+
+        Without a reference the mean over the systems decides.
+        """
+        known = shares(self.reference or {}, length)
+        predicted = {
+            heads: sum(share.mean for system in self.systems.values() if (share := system.share(heads)))
+            for heads in self.examples
+            if len(heads) == length
+        }
+        return sorted(predicted, key=lambda heads: (-known.get(heads, 0.0), -predicted[heads], heads))
+
+    def reference_share(self, heads: Heads) -> float | None:
+        """Return the share of a structure among the entries of its length; None without such entries."""
+        known = shares(self.reference or {}, len(heads))
+        return known.get(heads, 0.0) if known else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as plain objects, for JSON."""
+        return {
+            "signature": self.signature,
+            "sentences": self.sentences,
+            "words": self.words,
+            "systems": {name: _system_dict(system) for name, system in self.systems.items()},
+            "reference": None if self.reference is None else _reference_dict(self.reference),
+            "structures": {str(length): self._structures_dict(length) for length in LENGTHS},
+        }
+
+    def _structures_dict(self, length: int) -> dict[str, Any]:
+        rows = [
+            {
+                "heads": list(heads),
+                "drawing": draw(heads),
+                "example": self.examples[heads],
+                "systems": {
+                    name: share and share.as_dict()
+                    for name, share in ((name, system.share(heads)) for name, system in self.systems.items())
+                },
+                "reference": self.reference_share(heads),
+            }
+            for heads in self.structures(length)
+        ]
+        return {"words": self.by_length[length], "possible": len(all_structures(length)), "shares": rows}
+
+
+def predict(model: Model | Pipeline, name: str, gold: Sequence[WordTree]) -> Run:
+    """Parse the gold sentences with a model: once with their words, once from their characters alone."""
+    if model.settings.task == "segment":
+        raise InputError(f"{name}: a segmenter predicts no trees to analyse")
+    given = model.parse_words([tree.forms for tree in gold])
+    inside = [analysis.char_heads for analysis in given if analysis.char_heads is not None]
+    raw = None
+    if model.settings.task != "parse-words":
+        chars = [[char for form in tree.forms for char in characters(form)] for tree in gold]
+        raw = [analysis.tree for analysis in model.parse(chars)]
+    trees = [analysis.tree for analysis in given]
+    return Run(name, trees, inside if len(inside) == len(trees) else None, raw)
+
+
+def study(
+    gold: Sequence[WordTree],
+    systems: Mapping[str, Sequence[Run]],
+    *,
+    reference: Mapping[str, Heads] | None = None,
+    punct: bool = False,
+) -> Study:
+    """Analyse the runs of every system, at least one each, against gold trees and a lexicon of structures."""
+    if not gold:
+        raise InputError("there are no sentences to analyse")
+    lengths = Counter(length for tree in gold for length in tree.lengths)
+    return Study(
+        sentences=len(gold),
+        words=sum(lengths.values()),
+        by_length={length: lengths[length] for length in LENGTHS},
+        systems={name: _system(gold, runs, reference, punct=punct) for name, runs in systems.items()},
+        reference=None if reference is None else Counter(heads for heads in reference.values()),
+        examples=_examples(gold, [run for runs in systems.values() for run in runs], reference or {}),
+        signature=signature(punct=punct),
+    )
+
+
+def _system(
+    gold: Sequence[WordTree],
+    runs: Sequence[Run],
+    reference: Mapping[str, Heads] | None,
+    *,
+    punct: bool,
+) -> System:
+    words = [form for tree in gold for form in tree.forms]
+    inside = [_flat(run.inside) for run in runs if run.inside is not None]
+    raw = [run.raw for run in runs if run.raw is not None]
+    if len(inside) not in (0, len(runs)) or len(raw) not in (0, len(runs)):
+        names = ", ".join(run.name for run in runs)
+        raise InputError(f"parsers of characters and of words are not seeds of one system: {names}")
+    evaluations = [evaluate(pair(gold, trees), punct=punct) for trees in raw]
+    return System(
+        runs=tuple(run.name for run in runs),
+        counts=tuple(Counter(heads for heads in seed if len(heads) > 1) for seed in inside),
+        attachment=uas_by_length(gold, [run.given for run in runs], punct=punct),
+        scores={name: Average(tuple(e.value(name) for e in evaluations)) for name in SCORES if evaluations},
+        matches=complete_match(words, inside, reference) if inside and reference is not None else None,
+    )
+
+
+def _flat(inside: Iterable[Sequence[Heads]]) -> list[Heads]:
+    return [heads for sentence in inside for heads in sentence]
+
+
+def _examples(
+    gold: Sequence[WordTree], runs: Sequence[Run], reference: Mapping[str, Heads]
+) -> dict[Heads, str]:
+    """Choose a word for every structure of LENGTHS: one that models often give it, else one of the lexicon.
+
+    Words in Chinese characters go before numbers and foreign words, whose inside says little.
+    """
+    seen: dict[Heads, Counter[str]] = {}
+    for run in runs:
+        for tree, sentence in zip(gold, run.inside or (), strict=run.inside is not None):
+            for form, heads in zip(tree.forms, sentence, strict=True):
+                if len(heads) in LENGTHS:
+                    seen.setdefault(heads, Counter())[form] += 1
+    for form, heads in reference.items():
+        if len(heads) in LENGTHS and heads not in seen:
+            seen[heads] = Counter({form: 1})
+    return {
+        heads: min(forms, key=lambda form: (not _HAN.fullmatch(form), -forms[form], form))
+        for heads, forms in seen.items()
+    }
+
+
+def _system_dict(system: System) -> dict[str, Any]:
+    leftward = system.leftward
+    matches = system.matches
+    return {
+        "models": list(system.runs),
+        "leftward": leftward and leftward.as_dict(),
+        "matches": matches and {name: found.as_dict() for name, found in matches.items()},
+        "uas_by_length": {length: at.as_dict() for length, at in system.attachment.items()},
+        "scores": {name: average.as_dict() for name, average in system.scores.items()},
+    }
+
+
+def _reference_dict(reference: Counter[Heads]) -> dict[str, Any]:
+    entries = Counter(len(heads) for heads in reference.elements())
+    return {
+        "entries": sum(entries.values()),
+        "by_length": {str(length): entries[length] for length in LENGTHS},
+        "leftward": leftward_share(reference),
+    }

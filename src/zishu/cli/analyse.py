@@ -1,0 +1,269 @@
+"""`zishu analyse`: repeat the paper's analyses on any models. The work is `zishu.analysis`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from zishu.cli._table import Table, print_tables
+from zishu.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import Console
+
+    from zishu.analysis.seeds import Average
+    from zishu.analysis.study import Run, Study
+    from zishu.formats.conllu import ConlluSentence
+
+ABSENT = "-"
+STDIN = "-"
+REFERENCE = "reference"
+
+
+class FigureFormat(StrEnum):
+    """The formats of figures."""
+
+    SVG = "svg"
+    PNG = "png"
+
+
+def analyse_command(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="[MODEL]... GOLD", help="Model directories, seeds of one system; a CoNLL-U file."
+        ),
+    ],
+    system: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=DIR[,DIR...]", help="A system and its models, one a seed; repeatable."),
+    ] = None,
+    structures: Annotated[
+        Path | None, typer.Option(metavar="WIST.conll", help="Annotated structures to compare with.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write analysis.json and the figures into this folder.")
+    ] = None,
+    figure_format: Annotated[
+        FigureFormat | None, typer.Option("--format", help="Format of the figures; svg by default.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object with all numbers.")] = False,
+    punct: Annotated[bool, typer.Option("--punct", help="Count the arcs of punctuation too.")] = False,
+) -> None:
+    """Study the structures that models see inside words, and how well they parse words of each length.
+
+    A model is a model directory, the folder of a training run, or a folder of seed-* folders. The sentences of GOLD
+    are parsed twice with each: with their words given, and from their characters alone.
+    """
+    from zishu.analysis.study import predict, study
+    from zishu.model import load_model
+    from zishu.treebank.wist import read_wist
+
+    *models, gold_path = paths
+    if figure_format is not None and output is None:
+        raise InputError("--format goes with --output")
+    systems = _systems(models, system or [])
+    # Parsing may take long: whatever can be wrong is looked at before.
+    if output is not None:
+        _prepare(output)
+    reference = None if structures is None else read_wist(structures)
+    gold = [sentence.tree() for sentence in _read(gold_path)]
+    if not gold:
+        raise InputError(f"{gold_path}: there are no sentences to analyse")
+
+    runs: dict[str, list[Run]] = {name: [] for name in systems}
+    for name, folders in systems.items():
+        for folder in folders:
+            if sys.stderr.isatty():
+                typer.echo(f"{name}: parsing with {folder}", err=True)
+            # One model at a time: a pre-trained encoder is large.
+            runs[name].append(predict(load_model(folder), str(folder), gold))
+    report = study(gold, runs, reference=reference, punct=punct)
+    if output is not None:
+        _write(report, output, figure_format or FigureFormat.SVG)
+    if as_json:
+        typer.echo(_to_json(report))
+    else:
+        print_study(report)
+
+
+def _read(path: Path) -> Iterator[ConlluSentence]:
+    from zishu.formats.conllu import read_conllu
+
+    return read_conllu(sys.stdin.buffer, name="<stdin>") if str(path) == STDIN else read_conllu(path)
+
+
+def print_study(report: Study, console: Console | None = None) -> None:
+    """Print the tables, the size of the data and the signature, by default to standard output."""
+    print_tables(tables(report), console)
+    size = f"{report.sentences} sentences, {report.words} words"
+    typer.echo(f"\n{size}\n{report.signature}", file=console.file if console else None)
+
+
+def tables(report: Study) -> list[Table]:
+    """Lay out a study as text; tables without numbers are left out."""
+    laid_out = [*_structure_tables(report), _direction_table(report), _match_table(report)]
+    laid_out += [_attachment_table(report), _score_table(report)]
+    return [table for table in laid_out if table.rows]
+
+
+def _structure_tables(report: Study) -> list[Table]:
+    """Lay out the distribution of structures by word length: Tables 4 and 7 of the paper."""
+    from zishu.analysis.structures import draw
+
+    # Systems that do not look into words have no column.
+    systems = {name: system for name, system in report.systems.items() if system.counts}
+    names = [*systems] + [REFERENCE] * (report.reference is not None)
+    laid_out = []
+    for length, words in report.by_length.items():
+        rows = []
+        for heads in report.structures(length):
+            cells = [_mean(system.share(heads)) for system in systems.values()]
+            if report.reference is not None:
+                cells.append(_percent(report.reference_share(heads)))
+            rows.append((draw(heads), *cells, report.examples[heads]))
+        laid_out.append(Table((f"% of {words:,} words of {length} characters", *names, "example"), rows))
+    return laid_out
+
+
+def _direction_table(report: Study) -> Table:
+    """Lay out the direction of the arcs inside words; leftward: the dependent stands before its head."""
+    from zishu.analysis.structures import leftward_share
+
+    rows = []
+    for name, system in report.systems.items():
+        leftward = system.leftward
+        if leftward is not None:
+            mean = leftward.mean
+            seeds = (_percent(min(leftward.values)), _percent(max(leftward.values)))
+            rows.append((name, _percent(mean), _percent(100 - mean), *seeds))
+    known = leftward_share(report.reference or {})
+    if known is not None:
+        rows.append((REFERENCE, _percent(known), _percent(100 - known), ABSENT, ABSENT))
+    header = ("% of arcs inside words", "leftward", "rightward", "leftward, min seed", "leftward, max seed")
+    return Table(header, rows)
+
+
+def _match_table(report: Study) -> Table:
+    """Lay out complete match and many-to-one complete match: Table 8 of the paper."""
+    rows = []
+    for name, system in report.systems.items():
+        if system.matches is not None:
+            rows += [
+                (
+                    name if length == "all" else f"  {length} characters",
+                    f"{found.words:,}",
+                    _mean(found.cm),
+                    _percent(found.many_to_one),
+                )
+                for length, found in system.matches.items()
+            ]
+    return Table(("structures as in the reference", "words", "CM", "M-1"), rows)
+
+
+def _attachment_table(report: Study) -> Table:
+    """Lay out attachment by word length: Figure 5 of the paper."""
+    first = next(iter(report.systems.values())).attachment
+    rows = [
+        (name, *(_mean(at.uas) for at in system.attachment.values()))
+        for name, system in report.systems.items()
+    ]
+    sizes = ("words", *(f"{at.words:,}" for at in first.values()))
+    return Table(("UAS by word length, given words", *first), [*rows, sizes])
+
+
+def _score_table(report: Study) -> Table:
+    """Lay out the scores from raw text: Table 3 of the paper."""
+    rows = []
+    for name, system in report.systems.items():
+        if system.scores:
+            rows.append(
+                (name, *(_mean(average) for average in system.scores.values()), str(len(system.runs)))
+            )
+    return Table(("from raw text", "F1 seg", "UF", "LF", "CM (labeled trees)", "seeds"), rows)
+
+
+def _systems(models: Sequence[Path], named: Sequence[str]) -> dict[str, list[Path]]:
+    """Return the model directories of every system, all of which are there."""
+    if bool(models) == bool(named):
+        raise InputError("give model directories before GOLD, or systems with --system NAME=DIR, not both")
+    systems: dict[str, list[Path]] = {}
+    for text in named:
+        name, equals, folders = text.partition("=")
+        parts = [part.strip() for part in folders.split(",")]
+        if not name.strip() or not equals or not all(parts):
+            raise InputError(f"--system {text}: write NAME=DIR, or NAME=DIR,DIR for several seeds")
+        if name.strip() in systems:
+            raise InputError(f"--system {name.strip()}: given twice")
+        systems[name.strip()] = [folder for part in parts for folder in _expand(Path(part))]
+    if models:
+        seeds = [folder for path in models for folder in _expand(path)]
+        systems[_common_name(seeds)] = seeds
+    for name, chosen in systems.items():
+        if len({folder.resolve() for folder in chosen}) != len(chosen):
+            raise InputError(f"system {name}: a model is given twice, as if it were two seeds")
+    return systems
+
+
+def _expand(path: Path) -> list[Path]:
+    """Return the model directories that are meant: the path itself, the model of a run, or those of its seeds."""
+    from zishu.model.settings import CONFIG
+
+    for found in ([path], [path / "model"], sorted(path.glob("seed-*/model"), key=_seed)):
+        if found and all((folder / CONFIG).is_file() for folder in found):
+            return found
+    raise InputError(f"{path}: not a model directory, and no training run with one")
+
+
+def _seed(folder: Path) -> tuple[int, str]:
+    """Return what sorts the models of seeds: 2 before 10."""
+    name = folder.parent.name
+    return len(name), name
+
+
+def _common_name(folders: Sequence[Path]) -> str:
+    """Return the name that all models have in their settings, or a word that does for any."""
+    from zishu.model.settings import CONFIG, Settings, read_json
+
+    names = {Settings.from_json(read_json(folder / CONFIG)).name for folder in folders}
+    return (names.pop() if len(names) == 1 else "") or "model"
+
+
+def _prepare(output: Path) -> None:
+    """Make the folder of the figures, and see that Matplotlib is there."""
+    from zishu.analysis.fonts import check_matplotlib
+
+    check_matplotlib()
+    output.mkdir(parents=True, exist_ok=True)
+
+
+def _write(report: Study, output: Path, figure_format: FigureFormat) -> None:
+    """Write the numbers and the figures; what a figure cannot show is told once."""
+    from zishu.analysis.figures import draw_figures, labels
+    from zishu.analysis.fonts import choose_fonts
+
+    (output / "analysis.json").write_text(_to_json(report) + "\n", encoding="utf-8")
+    fonts = choose_fonts(labels(report))
+    if fonts.warning:
+        typer.echo(f"zishu: warning: {fonts.warning}", err=True)
+    for name, picture in draw_figures(report, figure_format, fonts).items():
+        (output / f"{name}.{figure_format}").write_bytes(picture)
+
+
+def _to_json(report: Study) -> str:
+    return json.dumps(report.as_dict(), ensure_ascii=False, indent=2)
+
+
+def _mean(average: Average | None) -> str:
+    return _percent(average.mean if average else None)
+
+
+def _percent(value: float | None) -> str:
+    return ABSENT if value is None else f"{value:.2f}"

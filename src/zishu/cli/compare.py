@@ -1,0 +1,115 @@
+"""`zishu compare`: the paper's Tables 1 and 2 for any set of runs. The work is `zishu.analysis.compare`."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from zishu.cli._table import Table, print_tables
+from zishu.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from zishu.analysis.compare import Comparison
+
+
+class Part(StrEnum):
+    """The sets that a run is scored on."""
+
+    DEV = "dev"
+    TEST = "test"
+
+
+def compare_command(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[NAME=]RUN",
+            help="Run folder, folder of seed-* folders, or file from `zishu eval --output`.",
+        ),
+    ],
+    part: Annotated[Part, typer.Option("--set", help="The set whose scores are compared.")] = Part.DEV,
+    given_words: Annotated[
+        bool, typer.Option("--given-words", help="Scores with given words (UAS, LAS), not from raw text.")
+    ] = False,
+    metrics: Annotated[
+        str | None,
+        typer.Option(metavar="M,M,...", help="Of seg, uf, lf, ucm, lcm, upos (default: the paper's)."),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(metavar="SYSTEM", help="Test the others against this one (default: the first)."),
+    ] = None,
+    samples: Annotated[int, typer.Option(min=1, help="Samples of the bootstrap.")] = 10_000,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX (booktabs).")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, unrounded.")] = False,
+) -> None:
+    """Compare trained systems: mean and standard deviation over seeds, and tests of their differences.
+
+    Runs of the same name are seeds of one system. Systems are rows, in the order given.
+    All runs must have been scored on the same sentences.
+    """
+    from zishu.analysis.compare import choose_metrics, compare
+    from zishu.analysis.compare_tables import as_dict, to_latex, to_markdown
+    from zishu.analysis.runs import read_runs
+
+    if markdown + latex + as_json > 1:
+        raise InputError("only one of --markdown, --latex and --json can be printed")
+    names = None if metrics is None else [name.strip() for name in metrics.split(",")]
+    choose_metrics(names, given_words=given_words)  # a wrong name is told before any warning
+    comparison = compare(
+        read_runs(runs, part.value, given_words=given_words, warn=_warn),
+        part.value,
+        given_words=given_words,
+        metrics=names,
+        baseline=baseline,
+        samples=samples,
+        warn=_warn,
+    )
+    if as_json:
+        typer.echo(json.dumps(as_dict(comparison), ensure_ascii=False, indent=2))
+    elif markdown:
+        typer.echo(to_markdown(comparison))
+    elif latex:
+        typer.echo(to_latex(comparison))
+    else:
+        print_comparison(comparison)
+
+
+def print_comparison(comparison: Comparison, console: Console | None = None) -> None:
+    """Print the table and what must be said with it, by default to standard output."""
+    from zishu.analysis.compare_tables import notes
+
+    print_tables(tables(comparison), console)
+    lines = [*notes(comparison, best="*"), *filter(None, [comparison.signature])]
+    typer.echo("\n" + "\n".join(lines), file=console.file if console else None)
+
+
+def tables(comparison: Comparison) -> list[Table]:
+    """Lay out a comparison as text: scores, then differences from the baseline if there are any."""
+    from zishu.analysis.compare_tables import difference_rows, numbers
+
+    titles = comparison.titles.values()
+    rows = []
+    for system in comparison.systems:
+        cells = []
+        for metric in comparison.metrics:
+            mean, sd = numbers(system.scores.get(metric))
+            # The mark, or a blank in its place, keeps the numbers of a column one below the other.
+            mark = "*" if system.name in comparison.best(metric) else " "
+            cells.append(f"{mean} ± {sd}{mark}" if sd else f"{mean}{mark}")
+        rows.append((system.name, str(len(system.runs)), *cells))
+    laid_out = [Table(("system", "seeds", *(f"{title} " for title in titles)), rows)]
+    if comparison.baseline is not None:
+        differences = [(name, *cells) for name, cells in difference_rows(comparison)]
+        laid_out.append(Table((f"difference from {comparison.baseline}", *titles), differences))
+    return laid_out
+
+
+def _warn(message: str) -> None:
+    typer.echo(f"zishu: {' '.join(message.splitlines())}", err=True)

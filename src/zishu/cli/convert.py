@@ -1,0 +1,136 @@
+"""`zishu convert`: turn treebanks in brackets into CoNLL-U. The work is `zishu.treebank.convert`'s."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from zishu.cli._table import Table, print_tables
+
+if TYPE_CHECKING:
+    from zishu.treebank.convert import Report
+
+STDIN = "-"
+
+
+class Version(StrEnum):
+    """A release of the Penn Chinese Treebank, and for the fifth one of its two splits."""
+
+    CTB5 = "5"
+    CTB5_DEP = "5-dep"
+    CTB6 = "6"
+    CTB7 = "7"
+
+
+class SchemeName(StrEnum):
+    """How phrases become dependencies."""
+
+    ZC = "zc"
+    SD = "sd"
+
+
+SchemeOption = Annotated[
+    SchemeName,
+    typer.Option(help="zc: head rules of Zhang and Clark, Malt labels; sd: Stanford Dependencies."),
+]
+JarOption = Annotated[
+    Path | None, typer.Option(help="The stanford-parser.jar, for --scheme sd; Java must be on PATH.")
+]
+EncodingOption = Annotated[
+    str | None, typer.Option(help="Encoding of the trees; otherwise UTF-8 or GB18030, as fits.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Report as one JSON object.")]
+
+convert_app = typer.Typer(help="Turn treebanks in brackets into CoNLL-U.")
+
+
+@convert_app.command("ctb")
+def ctb_command(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Your copy of the treebank.")],
+    out: Annotated[Path, typer.Argument(help="Folder for train.conllu, dev.conllu and test.conllu.")],
+    version: Annotated[Version, typer.Option(help="Release of the treebank, which decides the split.")],
+    scheme: SchemeOption = SchemeName.ZC,
+    stanford_jar: JarOption = None,
+    encoding: EncodingOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Convert the Penn Chinese Treebank by its published splits, and compare the counts with the paper's.
+
+    Sentences that cannot be read are listed and left out.
+    """
+    from zishu.treebank.convert import convert_ctb
+
+    report = convert_ctb(
+        directory, out, version=version.value, scheme=scheme.value, jar=stanford_jar, encoding=encoding
+    )
+    _print(report, as_json=as_json)
+
+
+@convert_app.command("brackets")
+def brackets_command(
+    file: Annotated[Path, typer.Argument(help="File of bracketed trees, or - for standard input.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Output file; otherwise standard output.")
+    ] = None,
+    scheme: SchemeOption = SchemeName.ZC,
+    stanford_jar: JarOption = None,
+    encoding: EncodingOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Convert one file of bracketed trees.
+
+    Sentences that cannot be read are listed and left out. The report goes to standard error if the sentences
+    go to standard output.
+    """
+    from zishu.treebank.convert import convert_brackets
+
+    piped = str(file) == STDIN
+    report = convert_brackets(
+        sys.stdin.buffer if piped else file,
+        output or sys.stdout,
+        name="stdin" if piped else file.name.partition(".")[0] or file.name,
+        scheme=scheme.value,
+        jar=stanford_jar,
+        encoding=encoding,
+    )
+    _print(report, as_json=as_json, err=output is None)
+
+
+def _print(report: Report, *, as_json: bool, err: bool = False) -> None:
+    from rich.console import Console
+
+    if as_json:
+        typer.echo(json.dumps(report.to_json(), ensure_ascii=False, indent=2), err=err)
+    else:
+        print_tables(tables(report), Console(stderr=err))
+
+
+def tables(report: Report) -> list[Table]:
+    """Lay out a report as text: the counts, then what is missing, then every unreadable sentence."""
+    compared = any(counts.published is not None for counts in report.parts.values())
+    header = ("output", "files", "sentences", *(("paper", "difference") if compared else ()))
+    rows = []
+    for name, counts in report.parts.items():
+        comparison: tuple[str, ...] = ()
+        if compared and counts.published is not None:
+            comparison = (f"{counts.published:,}", f"{counts.sentences - counts.published:+,}")
+        numbers = (counts.words, counts.projective, len(counts.problems))
+        rows.append(
+            (name, f"{counts.files:,}", f"{counts.sentences:,}", *comparison, *(f"{n:,}" for n in numbers))
+        )
+    laid_out = [Table((*header, "words", "projective", "unreadable"), rows)]
+    for name, counts in report.parts.items():
+        if counts.missing:
+            laid_out.append(Table((f"numbers of {name} without a file",), [(", ".join(counts.missing),)]))
+    if report.unused:
+        laid_out.append(Table(("numbers of files outside the split",), [(", ".join(report.unused),)]))
+    problems = [problem for counts in report.parts.values() for problem in counts.problems]
+    if problems:
+        lines = [(f"{problem.path}:{problem.line}: {problem.reason}",) for problem in problems]
+        laid_out.append(Table(("unreadable sentences",), lines))
+    return laid_out

@@ -1,0 +1,162 @@
+"""Compare systems by resampling sentences: the paired bootstrap.
+
+A system is one evaluation, or one for each of its seeds; its score is then the mean of its seeds' scores. A sample
+draws as many sentences as there are, with replacement, and all seeds of all systems are scored on the same draw. So the
+test speaks about other sentences of the same kind, parsed by the same trained models. It says nothing about other
+seeds: how far those differ is what a standard deviation over seeds shows.
+
+Two-sided p-value of the null hypothesis "no difference", under which the observed difference d would vary as the
+resampled differences D vary around d:
+
+    p = (1 + #{|D - d| >= |d|}) / (1 + samples)
+
+Systems without any difference have p = 1; the smallest p is 1 / (1 + samples). Swapping the systems changes the sign
+of the difference, never p. Cost: samples * sentences, for all comparisons of one call together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zishu.errors import InputError
+from zishu.metrics._counts import Count
+from zishu.metrics._scores import Evaluation, columns, f1
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    System = Evaluation | Sequence[Evaluation]
+
+# Entries of the largest matrix of draws that is held at a time, 16 MB.
+_DRAWS = 2**21
+
+
+@dataclass(frozen=True, slots=True)
+class Bootstrap:
+    """Hold a comparison of two systems: per cent, `difference = b - a` and its confidence interval."""
+
+    metric: str
+    a: float
+    b: float
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    samples: int
+
+
+def bootstrap(
+    a: System,
+    b: System,
+    metric: str,
+    *,
+    samples: int = 1000,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> Bootstrap:
+    """Compare two systems on the same gold sentences; the interval takes percentiles of the resampled differences."""
+    (result,) = bootstrap_all([(a, b, metric)], samples=samples, seed=seed, confidence=confidence)
+    return result
+
+
+def bootstrap_all(
+    comparisons: Sequence[tuple[System, System, str]],
+    *,
+    samples: int = 1000,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> list[Bootstrap]:
+    """Carry out several comparisons (a, b, metric) on the same draws of the same gold sentences.
+
+    Each result is the one that `bootstrap` gives alone.
+    """
+    if samples < 1 or not 0 < confidence < 1:
+        raise InputError("bootstrap needs at least one sample and a confidence between 0 and 1")
+    pairs = [(_seeds(a), _seeds(b), metric) for a, b, metric in comparisons]
+    check_comparable([evaluation for a, b, _ in pairs for evaluation in (*a, *b)])
+
+    # One evaluation may stand in many comparisons: its counts are resampled once for each metric.
+    needed: dict[tuple[int, str], NDArray[np.int64]] = {}
+    for a, b, metric in pairs:
+        needed |= {(id(run), metric): columns(run, metric) for run in (*a, *b)}
+    if not needed:
+        return []
+    resampled = _resample(np.stack(list(needed.values()), axis=1), samples, seed)  # samples key
+    scores = dict(zip(needed, resampled.T, strict=True))
+    observed = {key: float(f1(table.sum(axis=0))) for key, table in needed.items()}
+
+    results = []
+    for a, b, metric in pairs:
+        value_a, value_b = (float(np.mean([observed[id(run), metric] for run in side])) for side in (a, b))
+        resampled_a, resampled_b = (
+            np.mean([scores[id(run), metric] for run in side], axis=0) for side in (a, b)
+        )
+        differences, difference = resampled_b - resampled_a, value_b - value_a
+        # The margin is for rounding: a difference that equals the observed one in exact arithmetic must count.
+        extreme = np.abs(differences - difference) >= abs(difference) - 1e-9
+        low, high = np.quantile(differences, [(1 - confidence) / 2, (1 + confidence) / 2])
+        results.append(
+            Bootstrap(
+                metric=metric,
+                a=value_a,
+                b=value_b,
+                difference=difference,
+                low=float(low),
+                high=float(high),
+                p_value=float((1 + extreme.sum()) / (1 + samples)),
+                samples=samples,
+            )
+        )
+    return results
+
+
+def check_comparable(evaluations: Sequence[Evaluation]) -> None:
+    """Raise InputError unless all are of the same gold sentences, counted with the same choices."""
+    for other in evaluations[1:]:
+        first = evaluations[0]
+        if (first.punct, first.subtypes) != (other.punct, other.subtypes):
+            raise InputError(
+                f"the evaluations differ in their choices: {first.signature()} and {other.signature()}"
+            )
+        if not _same_gold(first, other):
+            raise InputError("the evaluations are not of the same gold sentences")
+
+
+def _same_gold(a: Evaluation, b: Evaluation) -> bool:
+    # Where a fingerprint is unknown, as many words and arcs of every length in every sentence are a strong sign.
+    rows = [Count.GOLD_WORDS, Count.GOLD_ARCS]
+    same_counts = np.array_equal(a.counts[:, rows], b.counts[:, rows])
+    return same_counts and (a.gold == b.gold or not (a.gold and b.gold))
+
+
+def _seeds(system: System) -> tuple[Evaluation, ...]:
+    seeds = (system,) if isinstance(system, Evaluation) else tuple(system)
+    if not seeds:
+        raise InputError("a system needs at least one evaluation")
+    return seeds
+
+
+def _resample(tables: NDArray[np.int64], samples: int, seed: int) -> NDArray[np.float64]:
+    """Return the scores [samples, key] of resampled tables [sentence, key, (correct, predicted, gold)]."""
+    n, keys, _ = tables.shape
+    # In floating point, where matrix products are fast; sums of counts are exact there.
+    flat = tables.reshape(n, keys * 3).astype(np.float64)
+    return np.concatenate([f1((drawn @ flat).reshape(-1, keys, 3)) for drawn in _draw(n, samples, seed)])
+
+
+def _draw(n: int, samples: int, seed: int) -> Iterator[NDArray[np.float64]]:
+    """Yield how often each of n sentences was drawn, [sample, n], as many samples at a time as memory allows.
+
+    A sample of n sentences with replacement is such a row, and its counts are the product of the row and the table.
+    """
+    rng = np.random.default_rng(seed)
+    rows = max(1, _DRAWS // n)
+    for done in range(0, samples, rows):
+        size = min(rows, samples - done)
+        drawn = rng.integers(n, size=(size, n)) + n * np.arange(size)[:, np.newaxis]
+        yield np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n).astype(np.float64)

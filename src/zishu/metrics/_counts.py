@@ -1,0 +1,120 @@
+"""Reduce a sentence to counts of what is right, by the length of the word. `zishu.metrics` tells what is counted."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from itertools import accumulate, pairwise, zip_longest
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zishu.errors import InputError
+from zishu.text import characters, is_punctuation
+from zishu.tree import ROOT, WordTree
+
+LENGTHS = ("1", "2", "3", "4+")  # columns 1 to 4 of a table of counts; column 0 is for words of every length
+
+
+class Count(IntEnum):
+    """Name the rows of a table of counts. Rows about sentences fill column 0 only."""
+
+    GOLD_WORDS = 0
+    PRED_WORDS = 1
+    WORDS = 2
+    TAGS = 3
+    GOLD_ARCS = 4
+    PRED_ARCS = 5
+    ARCS = 6
+    LABELED_ARCS = 7
+    SENTENCES = 8
+    MATCHES = 9
+    LABELED_MATCHES = 10
+    RESEGMENTED = 11  # sentences whose predicted words are not the gold words: no attachment score
+    UNTAGGED = 12  # sentences without parts of speech on one side: no upos
+
+
+Counts = NDArray[np.int64]  # [Count, 1 + LENGTHS], or [sentence, Count, 1 + LENGTHS]
+
+
+class _Word(NamedTuple):
+    column: int
+    counted: bool
+    head: tuple[int, int] | None  # the span of the head word, None for ROOT
+    label: str
+    tag: str | None
+
+
+def sentence_counts(gold: WordTree, pred: WordTree, *, punct: bool = False, subtypes: bool = True) -> Counts:
+    """Count what is right in one sentence, as a table [Count, 1 + LENGTHS] that adds up with others.
+
+    `punct` counts the arcs of punctuation too; without `subtypes`, labels are compared up to their colon.
+    """
+    _check_same_text(gold, pred)
+    gold_spans, pred_spans = _spans(gold), _spans(pred)
+    gold_words = _words(gold, gold_spans, punct=punct, subtypes=subtypes)
+    pred_words = _words(pred, pred_spans, punct=punct, subtypes=subtypes)
+
+    counts = np.zeros((len(Count), 1 + len(LENGTHS)), dtype=np.int64)
+    for word in pred_words.values():
+        counts[Count.PRED_WORDS, word.column] += 1
+        counts[Count.PRED_ARCS, word.column] += word.counted
+    for span, word in gold_words.items():
+        counts[Count.GOLD_WORDS, word.column] += 1
+        counts[Count.GOLD_ARCS, word.column] += word.counted
+        match = pred_words.get(span)
+        if match is None:
+            continue
+        # The same span is the same form, hence the same length and the same verdict on punctuation.
+        # Equal head spans mean that the head, too, is a word of both sides.
+        attached = word.counted and match.head == word.head
+        counts[Count.WORDS, word.column] += 1
+        counts[Count.TAGS, word.column] += word.tag is not None and match.tag == word.tag
+        counts[Count.ARCS, word.column] += attached
+        counts[Count.LABELED_ARCS, word.column] += attached and match.label == word.label
+    counts[:, 0] = counts.sum(axis=1)
+
+    total = counts[:, 0]  # a view: the rows about sentences go into column 0
+    needed = max(total[Count.GOLD_ARCS], total[Count.PRED_ARCS])
+    total[Count.SENTENCES] = 1
+    total[Count.MATCHES] = total[Count.ARCS] == needed
+    total[Count.LABELED_MATCHES] = total[Count.LABELED_ARCS] == needed
+    total[Count.RESEGMENTED] = gold_spans != pred_spans
+    total[Count.UNTAGGED] = gold.upos is None or pred.upos is None
+    return counts
+
+
+def _spans(tree: WordTree) -> list[tuple[int, int]]:
+    """Return the half-open span of every word in the sentence without its white space.
+
+    Spans count code points: a prediction that cuts a user-perceived character in two is then merely wrong,
+    and the words around it keep their places. White space belongs to no word, yet CoNLL-U allows it in forms.
+    """
+    return list(pairwise(accumulate((sum(not c.isspace() for c in form) for form in tree.forms), initial=0)))
+
+
+def _check_same_text(gold: WordTree, pred: WordTree) -> None:
+    gold_text, pred_text = ("".join("".join(tree.forms).split()) for tree in (gold, pred))
+    if gold_text == pred_text:
+        return
+    both = zip_longest(characters(gold_text), characters(pred_text))
+    place, sides = next((place, sides) for place, sides in enumerate(both, start=1) if sides[0] != sides[1])
+    in_gold, in_pred = ("the end" if side is None else repr(side) for side in sides)
+    raise InputError(f"the texts differ at character {place}: {in_gold} in gold, {in_pred} in the prediction")
+
+
+def _words(
+    tree: WordTree, spans: list[tuple[int, int]], *, punct: bool, subtypes: bool
+) -> dict[tuple[int, int], _Word]:
+    tags = tree.upos if tree.upos is not None else (None,) * len(spans)
+    rows = zip(spans, tree.forms, tree.lengths, tree.heads, tree.deprels, tags, strict=True)
+    return {
+        span: _Word(
+            column=min(length, len(LENGTHS)),
+            counted=punct or not is_punctuation(form),
+            head=None if head == ROOT else spans[head - 1],
+            label=label if subtypes else label.partition(":")[0],
+            tag=tag,
+        )
+        for span, form, length, head, label, tag in rows
+    }

@@ -1,0 +1,234 @@
+"""Turn counts into scores, and hold those of all sentences of an evaluation. `zishu.metrics` tells what they mean."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from itertools import zip_longest
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zishu.errors import InputError
+from zishu.metrics._counts import LENGTHS, Count, Counts, sentence_counts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from zishu.tree import WordTree
+
+# Every metric is an F1 of (correct, predicted, gold); for a share of sentences the last two are the same.
+_TRIPLES: Mapping[str, tuple[Count, Count, Count]] = MappingProxyType(
+    {
+        "seg": (Count.WORDS, Count.PRED_WORDS, Count.GOLD_WORDS),
+        "upos": (Count.TAGS, Count.PRED_WORDS, Count.GOLD_WORDS),
+        "uf": (Count.ARCS, Count.PRED_ARCS, Count.GOLD_ARCS),
+        "lf": (Count.LABELED_ARCS, Count.PRED_ARCS, Count.GOLD_ARCS),
+        "uas": (Count.ARCS, Count.PRED_ARCS, Count.GOLD_ARCS),
+        "las": (Count.LABELED_ARCS, Count.PRED_ARCS, Count.GOLD_ARCS),
+        "ucm": (Count.MATCHES, Count.SENTENCES, Count.SENTENCES),
+        "lcm": (Count.LABELED_MATCHES, Count.SENTENCES, Count.SENTENCES),
+    }
+)
+METRICS = tuple(_TRIPLES)
+
+# What must not have happened in any sentence for a metric to exist.
+_NEEDS: Mapping[str, tuple[Count, str]] = MappingProxyType(
+    {
+        "upos": (Count.UNTAGGED, "parts of speech on both sides of every sentence"),
+        "uas": (Count.RESEGMENTED, "the same words on both sides of every sentence"),
+        "las": (Count.RESEGMENTED, "the same words on both sides of every sentence"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Hold precision, recall and F1 in per cent, with the counts behind them. Nothing over nothing is 0."""
+
+    precision: float
+    recall: float
+    f1: float
+    correct: int
+    predicted: int
+    gold: int
+
+
+@dataclass(frozen=True, slots=True)
+class WordScores:
+    """Hold the scores that belong to words: of all words, or of the words of one length."""
+
+    seg: Ratio
+    upos: Ratio | None
+    uf: Ratio
+    lf: Ratio
+    uas: float | None
+    las: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Hold all scores, in per cent."""
+
+    sentences: int
+    overall: WordScores
+    ucm: float
+    lcm: float
+    by_length: Mapping[str, WordScores]
+
+
+def score(counts: Counts) -> Scores:
+    """Turn a table of counts, of one sentence or summed over several, into scores."""
+    total = counts[:, 0]
+    return Scores(
+        sentences=int(total[Count.SENTENCES]),
+        overall=_word_scores(counts, 0),
+        ucm=_ratio(counts, "ucm", 0).f1,
+        lcm=_ratio(counts, "lcm", 0).f1,
+        by_length=MappingProxyType(
+            {length: _word_scores(counts, column) for column, length in enumerate(LENGTHS, start=1)}
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluation:
+    """Hold the counts of every sentence, [sentence, Count, 1 + LENGTHS], and the choices behind them."""
+
+    counts: Counts
+    punct: bool = False
+    subtypes: bool = True
+    gold: str = ""  # the fingerprint of the gold trees; empty if unknown
+    version: str = ""  # of the Zishu that counted; empty for this one
+
+    @property
+    def scores(self) -> Scores:
+        """Score all sentences together."""
+        return score(self.counts.sum(axis=0))
+
+    def value(self, metric: str) -> float:
+        """Return one of METRICS in per cent (F1 where there is one); InputError where it does not exist."""
+        return float(f1(columns(self, metric).sum(axis=0)))
+
+    def signature(self) -> str:
+        """Name the choices behind the scores, to be quoted with them."""
+        return signature(punct=self.punct, subtypes=self.subtypes, version=self.version)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the scores and their signature as plain values."""
+        scores = self.scores
+        return {
+            "signature": self.signature(),
+            "sentences": scores.sentences,
+            **asdict(scores.overall),
+            "ucm": scores.ucm,
+            "lcm": scores.lcm,
+            "by_length": {length: asdict(words) for length, words in scores.by_length.items()},
+        }
+
+    def to_json(self) -> str:
+        """Return `as_dict` as one JSON object."""
+        return json.dumps(self.as_dict(), ensure_ascii=False, indent=2)
+
+
+def evaluate(
+    pairs: Iterable[tuple[WordTree, WordTree]],
+    *,
+    punct: bool = False,
+    subtypes: bool = True,
+    ids: Iterable[str | None] = (),
+) -> Evaluation:
+    """Count every (gold, predicted) pair. `ids` are names of the sentences for error messages."""
+    tables = []
+    fingerprint = hashlib.sha256()
+    names = iter(ids)
+    for number, (gold, pred) in enumerate(pairs, start=1):
+        name = next(names, None)
+        try:
+            tables.append(sentence_counts(gold, pred, punct=punct, subtypes=subtypes))
+        except InputError as error:
+            where = f"sentence {number}" if name is None else f"sentence {number} ({name})"
+            raise InputError(f"{where}: {error}") from error
+        fingerprint.update(json.dumps([gold.forms, gold.heads, gold.deprels, gold.upos]).encode())
+    if not tables:
+        raise InputError("there are no sentences to evaluate")
+    return Evaluation(
+        np.stack(tables),
+        punct=punct,
+        subtypes=subtypes,
+        gold=fingerprint.hexdigest()[:32],  # half of it is still no accident
+    )
+
+
+def pair(gold: Iterable[WordTree], pred: Iterable[WordTree]) -> Iterator[tuple[WordTree, WordTree]]:
+    """Walk through both sides at once; InputError when one has more sentences than the other."""
+    numbers = [0, 0]
+    complete = True
+    for gold_tree, pred_tree in zip_longest(gold, pred):
+        numbers[0] += gold_tree is not None
+        numbers[1] += pred_tree is not None
+        complete = gold_tree is not None and pred_tree is not None
+        if complete:
+            yield gold_tree, pred_tree
+    if not complete:
+        raise InputError(f"the gold side has {numbers[0]} sentences, the predicted side {numbers[1]}")
+
+
+def signature(*, punct: bool = False, subtypes: bool = True, version: str = "") -> str:
+    """Name the choices behind a score in one line, for example `punct:no|labels:full|version:zishu-1.0`.
+
+    `version` is that of the Zishu that counted, by default this one's.
+    """
+    from zishu import __version__  # here, so that the package may import this module
+
+    kept = "yes" if punct else "no"
+    labels = "full" if subtypes else "universal"
+    return f"punct:{kept}|labels:{labels}|version:zishu-{version or __version__}"
+
+
+def _word_scores(counts: Counts, column: int) -> WordScores:
+    absent = {metric for metric, (obstacle, _) in _NEEDS.items() if counts[obstacle, 0]}
+    uf, lf = _ratio(counts, "uf", column), _ratio(counts, "lf", column)
+    return WordScores(
+        seg=_ratio(counts, "seg", column),
+        upos=None if "upos" in absent else _ratio(counts, "upos", column),
+        uf=uf,
+        lf=lf,
+        uas=None if "uas" in absent else uf.f1,
+        las=None if "las" in absent else lf.f1,
+    )
+
+
+def _ratio(counts: Counts, metric: str, column: int) -> Ratio:
+    triple = counts[list(_TRIPLES[metric]), column]
+    correct, predicted, gold = triple.tolist()
+    return Ratio(
+        precision=100 * correct / predicted if predicted else 0.0,
+        recall=100 * correct / gold if gold else 0.0,
+        f1=float(f1(triple)),
+        correct=correct,
+        predicted=predicted,
+        gold=gold,
+    )
+
+
+def f1(triples: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return F1 in per cent of arrays [..., (correct, predicted, gold)]; nothing over nothing is 0."""
+    # F1 = 2PR / (P + R) with P = correct / predicted, R = correct / gold
+    correct, both = 200.0 * triples[..., 0], triples[..., 1] + triples[..., 2]
+    return np.divide(correct, both, out=np.zeros(np.shape(correct)), where=both > 0)
+
+
+def columns(evaluation: Evaluation, metric: str) -> NDArray[np.int64]:
+    """Return (correct, predicted, gold) of every sentence, [sentence, 3], or say why there is none."""
+    if metric not in _TRIPLES:
+        raise InputError(f"unknown metric {metric!r}: choose from {', '.join(METRICS)}")
+    if metric in _NEEDS:
+        obstacle, need = _NEEDS[metric]
+        if evaluation.counts[:, obstacle, 0].any():
+            raise InputError(f"{metric} needs {need}")
+    return evaluation.counts[:, list(_TRIPLES[metric]), 0]

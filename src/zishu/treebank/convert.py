@@ -1,0 +1,225 @@
+"""Convert bracketed treebanks into CoNLL-U files for training, and count what happened.
+
+`convert_ctb` takes a copy of the Penn Chinese Treebank and writes train, dev and test files by the published
+splits; `convert_brackets` does the same for one file of any origin. A sentence that cannot be converted is left
+out, listed with file, line and reason, and the next one is taken. Output files appear whole when everything
+is done, or not at all.
+
+With the scheme `zc` one sentence is in memory at a time; `sd` keeps the trees of one output file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from zishu.errors import FormatError, InputError, InvalidTree
+from zishu.formats.brackets import Bracketed, read_brackets, remove_empty
+from zishu.formats.conllu import write_conllu
+from zishu.tree import is_projective
+from zishu.treebank.ctb import Dependencies, dependencies, find_files
+from zishu.treebank.splits import PARTS, PUBLISHED, as_ranges, file_numbers
+from zishu.treebank.stanford import find_java, stanford_dependencies
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import TextIO
+
+    from zishu.formats.brackets import Source, Tree
+    from zishu.formats.conllu import ConlluSentence
+
+Scheme = Literal["zc", "sd"]
+SCHEMES: tuple[Scheme, ...] = ("zc", "sd")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A sentence that is not in the output, and why."""
+
+    path: str
+    line: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Counts:
+    """What went into one output file."""
+
+    files: int = 0
+    sentences: int = 0
+    words: int = 0
+    projective: int = 0
+    published: int | None = None  # how many sentences the paper has
+    missing: list[str] = field(default_factory=list)  # numbers of the split without a file, as ranges
+    problems: list[Problem] = field(default_factory=list)
+
+    def add(self, sentence: ConlluSentence) -> None:
+        """Count a sentence."""
+        self.sentences += 1
+        self.words += len(sentence.tokens)
+        self.projective += is_projective([token.head or 0 for token in sentence.tokens])
+
+
+@dataclass(slots=True)
+class Report:
+    """The counts of a conversion, by output file."""
+
+    scheme: Scheme
+    version: str | None
+    parts: dict[str, Counts]
+    unused: list[str] = field(default_factory=list)  # numbers of files that no part of the split wants
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as a JSON object."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    """A sentence on its way: the tree without empty elements, its name, and where it stood."""
+
+    tree: Tree
+    sent_id: str
+    source: Bracketed
+
+
+def convert_ctb(
+    directory: Path,
+    out: Path,
+    *,
+    version: str,
+    scheme: Scheme = "zc",
+    jar: Path | None = None,
+    encoding: str | None = None,
+) -> Report:
+    """Write train.conllu, dev.conllu and test.conllu into a folder, from a copy of the treebank."""
+    _check(scheme, jar)
+    wanted = {part: file_numbers(version, part) for part in PARTS}
+    files = find_files(directory)
+    if not any(number in files for numbers in wanted.values() for number in numbers):
+        raise InputError(
+            f"{directory}: none of its {len(files)} files belongs to the split of version {version}"
+        )
+    used = {number for numbers in wanted.values() for number in numbers}
+    report = Report(scheme, version, {}, as_ranges(files.keys() - used))
+    out.mkdir(parents=True, exist_ok=True)
+    with _staged(*(out / f"{part}.conllu" for part in PARTS)) as streams:
+        for (part, numbers), stream in zip(wanted.items(), streams, strict=True):
+            present = [number for number in numbers if number in files]
+            counts = Counts(files=len(present), published=PUBLISHED.get(version, {}).get(part))
+            counts.missing = as_ranges(set(numbers).difference(present))
+            report.parts[part] = counts
+            sources = ((files[number], f"chtb_{number:04d}") for number in present)
+            _convert(sources, counts, stream, jar, encoding)
+    return report
+
+
+def convert_brackets(
+    source: Source,
+    output: TextIO | Path,
+    *,
+    name: str = "sentence",
+    scheme: Scheme = "zc",
+    jar: Path | None = None,
+    encoding: str | None = None,
+) -> Report:
+    """Convert one file of trees; sentences are called `name-s1` and so on."""
+    _check(scheme, jar)
+    counts = Counts(files=1)
+    staged = _staged(output) if isinstance(output, Path) else contextlib.nullcontext([output])
+    with staged as (stream,):
+        _convert([(source, name)], counts, stream, jar, encoding)
+    return Report(scheme, None, {name: counts})
+
+
+def _check(scheme: Scheme, jar: Path | None) -> None:
+    """Refuse, before anything is read, what cannot work at the end."""
+    if scheme not in SCHEMES:
+        raise InputError(f"unknown scheme {scheme!r}: there are {', '.join(SCHEMES)}")
+    if scheme == "sd":
+        if jar is None:
+            raise InputError("the scheme sd needs the Stanford parser: say where its jar is (--stanford-jar)")
+        find_java(jar)
+    elif jar is not None:
+        raise InputError(f"a Stanford parser is of no use to the scheme {scheme}")
+
+
+def _convert(
+    sources: Iterable[tuple[Source, str]],
+    counts: Counts,
+    stream: TextIO,
+    jar: Path | None,
+    encoding: str | None,
+) -> None:
+    """Convert the trees of several files into one stream, with a Stanford parser if one is given."""
+    sentences = (
+        sentence for source, name in sources for sentence in _read(source, name, encoding, counts.problems)
+    )
+    results = _zc(sentences) if jar is None else _sd(sentences, jar)
+
+    def converted() -> Iterator[ConlluSentence]:
+        for sentence, result in results:
+            try:
+                if isinstance(result, str):
+                    raise InvalidTree(result)
+                done = result.sentence(sentence.sent_id)
+            except InvalidTree as error:
+                counts.problems.append(Problem(sentence.source.path, sentence.source.line, str(error)))
+                continue
+            if sentence.source.sentence_id:
+                done.comments.append(f"# ctb_id = {sentence.source.sentence_id}")
+            counts.add(done)
+            yield done
+
+    write_conllu(converted(), stream)
+    counts.problems.sort(key=lambda problem: (problem.path, problem.line))
+
+
+def _read(source: Source, name: str, encoding: str | None, problems: list[Problem]) -> Iterator[_Sentence]:
+    """Yield the sentences of one file that have words; note the others."""
+
+    def note(error: FormatError) -> None:
+        reason = str(error).removeprefix(f"{error.path}:{error.line}: ")
+        problems.append(Problem(error.path, error.line, reason))
+
+    for item in read_brackets(source, encoding=encoding, on_error=note):
+        tree = remove_empty(item.tree)
+        if tree is None:
+            problems.append(Problem(item.path, item.line, "a sentence without words"))
+        else:
+            yield _Sentence(tree, f"{name}-s{item.number}", item)
+
+
+def _zc(sentences: Iterable[_Sentence]) -> Iterator[tuple[_Sentence, Dependencies | str]]:
+    return ((sentence, dependencies(sentence.tree)) for sentence in sentences)
+
+
+def _sd(sentences: Iterable[_Sentence], jar: Path) -> Iterator[tuple[_Sentence, Dependencies | str]]:
+    batch = list(sentences)
+    names = [f"{item.sent_id} ({item.source.path}:{item.source.line})" for item in batch]
+    trees = [item.tree for item in batch]
+    return zip(batch, stanford_dependencies(trees, jar, names), strict=True)
+
+
+@contextlib.contextmanager
+def _staged(*paths: Path) -> Iterator[list[TextIO]]:
+    """Give files to write into; when the block ends well, move them to their places, else leave no trace."""
+    unfinished = [path.with_name(f".{path.name}.unfinished") for path in paths]
+    try:
+        with contextlib.ExitStack() as stack:
+            streams: list[TextIO] = [
+                stack.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in unfinished
+            ]
+            yield streams
+            for stream in streams:
+                stream.flush()
+                os.fsync(stream.fileno())
+        # All are safe on the disk before the first one takes its place.
+        for temporary, path in zip(unfinished, paths, strict=True):
+            temporary.replace(path)
+    finally:
+        for temporary in unfinished:
+            temporary.unlink(missing_ok=True)

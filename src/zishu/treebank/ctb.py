@@ -1,0 +1,119 @@
+"""Turn phrase structure trees into dependency trees, and find the files of a Penn Chinese Treebank.
+
+A phrase's head word is the head word of its head child (`head_rules`); the head words of its other children
+depend on it, with a label from `labels`. So the words of every phrase form one subtree, and the result is always a
+projective tree. Cost: linear in the tree, but for the search among the children of one node.
+
+The treebank is licensed by the LDC. Nothing of it is here; these functions read the user's copy.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zishu.errors import InputError
+from zishu.formats.conllu import from_tree
+from zishu.tree import ROOT, WordTree
+from zishu.treebank.head_rules import find_head
+from zishu.treebank.labels import ROOT_RELATION, relation
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from zishu.formats.brackets import Tree
+    from zishu.formats.conllu import ConlluSentence
+
+# Where the releases of the treebank keep their trees; UTF-8 first, for some releases have two encodings.
+FOLDERS = (
+    *("data/utf8/bracketed", "data/utf-8/bracketed", "utf8/bracketed", "utf-8/bracketed"),
+    *("data/bracketed", "bracketed", "."),
+)
+# Version 5 has names like chtb_001.fid, version 6 chtb_0001.fid, later ones chtb_0001.nw.bracketed or chtb_0001.nw.
+_FILE = re.compile(r"chtb_(\d{3,4})(\.[a-z]{2})?(\.fid|\.bracketed)?", re.IGNORECASE)
+
+# How words are spelt that would be taken for brackets.
+_ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """The words of a sentence, their parts of speech, heads (from 1, 0 for the root) and relations."""
+
+    forms: tuple[str, ...]
+    tags: tuple[str, ...]
+    heads: tuple[int, ...]
+    relations: tuple[str, ...]
+
+    def sentence(self, sent_id: str) -> ConlluSentence:
+        """Return the sentence for a file, with the treebank's parts of speech in XPOS.
+
+        Heads that are no tree are an `InvalidTree`; those of `dependencies` always are one.
+        """
+        sentence = from_tree(WordTree(self.forms, self.heads, self.relations), sent_id)
+        for token, tag in zip(sentence.tokens, self.tags, strict=True):
+            token.xpos = tag
+        return sentence
+
+
+def dependencies(tree: Tree) -> Dependencies:
+    """Convert a tree without empty elements by the Z&C head rules and the Malt labels."""
+    forms: list[str] = []
+    tags: list[str] = []
+    heads: list[int] = []
+    relations: list[str] = []
+
+    def attach(node: Tree) -> int:
+        """Number the words of a phrase, set the heads of all but one, and return the number of that one."""
+        if node.word is not None:
+            forms.append(unescape(node.word))
+            tags.append(node.category)
+            heads.append(ROOT)
+            relations.append(ROOT_RELATION)
+            return len(forms)
+        tops = [attach(child) for child in node.children]
+        head = find_head(node.category, [child.category for child in node.children])
+        top = tops[head]
+        for k, dependent in enumerate(tops):
+            if k != head:
+                heads[dependent - 1] = top
+                relations[dependent - 1] = relation(node, head, k, tags[top - 1], tags[dependent - 1])
+        return top
+
+    attach(tree)
+    return Dependencies(tuple(forms), tuple(tags), tuple(heads), tuple(relations))
+
+
+def unescape(word: str) -> str:
+    """Return a word as it stands in the text: brackets are spelt -LRB- and the like in trees."""
+    return _ESCAPES.get(word, word)
+
+
+def find_files(directory: Path) -> dict[int, Path]:
+    """Return the bracketed files of a copy of the treebank by their numbers, in order."""
+    if not directory.is_dir():
+        raise InputError(f"{directory}: not a directory")
+    for folder in FOLDERS:
+        if files := _numbered(directory / folder):
+            return files
+    # Somebody's copy has one more folder around it, or points at the folder above.
+    nested = sorted(path for path in directory.rglob("bracketed") if path.is_dir() and _numbered(path))
+    unicode = [path for path in nested if {"utf8", "utf-8"} & {part.lower() for part in path.parts}]
+    choice = unicode if len(unicode) == 1 else nested
+    if len(choice) > 1:
+        raise InputError(f"{directory}: several folders of trees, name one: {', '.join(map(str, choice))}")
+    if not choice:
+        raise InputError(f"{directory}: no files like chtb_001.fid or chtb_0001.nw.bracketed, here or below")
+    return _numbered(choice[0])
+
+
+def _numbered(folder: Path) -> dict[int, Path]:
+    files: dict[int, Path] = {}
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if (match := _FILE.fullmatch(path.name)) and path.is_file():
+            number = int(match[1])
+            if number in files:
+                raise InputError(f"{folder}: {files[number].name} and {path.name} have the same number")
+            files[number] = path
+    return dict(sorted(files.items()))

@@ -1,0 +1,67 @@
+"""Find the head of a phrase by the rules of Zhang and Clark (2008), the paper's "Z&C" conversion.
+
+The table is theirs, mostly after Sun and Jurafsky (2004), whose name for a list is "priority list". A rule is a
+sequence of parts, tried in turn. The part `r NP NN` looks at the children from right to left: for an NP first,
+and if there is none, for an NN. The last part, a direction alone, takes the outermost child on its side: `r`
+the last one, `l` the first. So a rule always finds a head, and one child is the head whatever its category.
+
+Nothing else decides. Punctuation is not passed over: where a rule falls back on a direction, it can be the head,
+and `PRN` asks for it. Coordination has no rule of its own: the same search picks one conjunct (the last NP of an
+NP, the first VP of a VP, the last IP of an IP), and the other conjuncts, conjunctions and commas depend on it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+HEAD_RULES: dict[str, str] = {
+    "ADJP": "r ADJP JJ AD; r",
+    "ADVP": "r ADVP AD CS JJ NP PP P VA VV; r",
+    "CLP": "r CLP M NN NP; r",
+    "CP": "r CP IP VP; r",
+    "DNP": "r DEG DNP DEC QP; r",
+    "DP": "r M; l DP DT OD; l",
+    "DVP": "r DEV AD VP; r",
+    "FRAG": "r VV NR NN NT; r",
+    "IP": "r VP IP NP; r",
+    "LCP": "r LCP LC; r",
+    "LST": "r CD NP QP; r",
+    "NN": "r NP NN IP NR NT; r",
+    "NP": "r NP NN IP NR NT; r",
+    "PP": "l P PP; l",
+    "PRN": "l PU; l",
+    "QP": "r QP CLP CD; r",
+    "UCP": "l IP NP VP; l",
+    "VCD": "l VV VA VE; l",
+    "VP": "l VE VC VV VNV VPT VRD VSB VCD VP; l",
+    "VPT": "l VA VV; l",
+    "VRD": "l VV VA; l",
+    "VSB": "r VV VE; r",
+}
+DEFAULT_RULE = "r"
+
+
+def _parse(rule: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    parts = (part.split() for part in rule.split(";"))
+    return tuple((direction, tuple(categories)) for direction, *categories in parts)
+
+
+_RULES = {category: _parse(rule) for category, rule in HEAD_RULES.items()}
+_DEFAULT = _parse(DEFAULT_RULE)
+
+
+def find_head(category: str, children: Sequence[str]) -> int:
+    """Return the index, from 0, of the head among the categories of a phrase's children."""
+    count = len(children)
+    for direction, wanted in _RULES.get(category, _DEFAULT):
+        order = range(count) if direction == "l" else range(count - 1, -1, -1)
+        if not wanted:
+            return order[0]
+        for name in wanted:
+            for index in order:
+                if children[index] == name:
+                    return index
+    raise AssertionError(f"the rule of {category} has no last part")

@@ -1,0 +1,94 @@
+"""Label the arcs of a converted tree with the relations of Penn2Malt's "Malt" scheme.
+
+Penn2Malt is a closed program; its labels are known from descriptions only. This is our reading of them, so
+labels may differ from its own in corners (heads do not depend on labels). Each rule names its source:
+
+[P] the program's own description: -SBJ and -PRD count on noun phrases, and a noun phrase under VP without an
+    adverbial function tag is an object.
+[N] Nivre and others, "MaltParser" (2007), who list the relations: VMOD, NMOD, AMOD, PMOD for modifiers of verbs,
+    nouns, adjectives and adverbs, prepositions; VC for verb chains; SBAR for a clause that depends on a
+    complementizer; P for punctuation; DEP for the rest.
+[C] what papers on the Chinese treebank say: IP and CP are objects as well, a complementizer phrase is SBAR, a
+    parenthetical PRN.
+
+Function tags and categories are those of the dependent's largest phrase, the child of the phrase in which it
+meets its head. Special relations go before modifiers: a relative clause (CP) of a noun is SBAR.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from zishu.formats.brackets import Tree
+
+ROOT_RELATION: Final = "ROOT"
+RELATIONS: Final = frozenset(
+    (ROOT_RELATION, "SUB", "OBJ", "PRD", "VMOD", "NMOD", "AMOD", "PMOD", "VC", "SBAR", "PRN", "P", "DEP")
+)
+
+# A tag outside this set (-PN: a proper name, -SHORT: an abbreviation) does not tell an object from an adverbial.
+_ADVERBIAL = frozenset(
+    ("ADV", "BNF", "CND", "DIR", "EXT", "FOC", "IJ", "IMP", "LGS", "LOC", "MNR", "PRP", "TMP", "TPC", "VOC")
+)
+_OBJECTS = frozenset(("NP", "IP", "CP"))
+_VERBS = frozenset(("VV", "VA", "VC", "VE"))
+_VERBAL = _VERBS | {"VP", "VCD", "VCP", "VNV", "VPT", "VRD", "VSB"}
+_COMPLEMENTIZERS = frozenset(("CS", "DEC"))
+_CLAUSES = frozenset(("IP", "VP", "CP"))
+
+# What a modifier is called after the part of speech of its head [N]. 把 and 被 (BA, LB, SB) head verb phrases.
+# Numbers and measure words go with adjectives, as the quantifier phrases of the English scheme do.
+_MODIFIERS = (
+    dict.fromkeys((*_VERBS, "BA", "LB", "SB"), "VMOD")
+    | dict.fromkeys(("NN", "NR", "NT", "PN"), "NMOD")
+    | dict.fromkeys(("JJ", "AD", "CD", "OD", "M"), "AMOD")
+    | {"P": "PMOD"}
+)
+
+
+def relation(phrase: Tree, head: int, dependent: int, head_tag: str, tag: str) -> str:
+    """Return the relation of a child of a phrase to the phrase's head child, both given by their indices.
+
+    The tags are the parts of speech of the two words between which the arc runs.
+    """
+    node = phrase.children[dependent]
+    category, functions = node.category, node.functions
+    if category == "PRN":  # [C]; before P, for the head of a parenthetical is its first mark
+        return "PRN"
+    if tag == "PU":  # [N]
+        return "P"
+    if "SBJ" in functions:  # [P]
+        return "SUB"
+    if "PRD" in functions:  # [P]
+        return "PRD"
+    if functions & {"OBJ", "IO"} or _is_object(phrase, head, dependent, head_tag):  # [P], [C]
+        return "OBJ"
+    if category == "CP" or (category in _CLAUSES and head_tag in _COMPLEMENTIZERS):  # [C], [N]
+        return "SBAR"
+    if _is_chain(phrase, head, dependent):  # [N]
+        return "VC"
+    return _MODIFIERS.get(head_tag, "DEP")  # [N]
+
+
+def _is_object(phrase: Tree, head: int, dependent: int, head_tag: str) -> bool:
+    """Tell whether a child without a function that says so is an object: right of the verb, no adverbial."""
+    node = phrase.children[dependent]
+    return (
+        phrase.category == "VP"
+        and dependent > head
+        and head_tag in _VERBS
+        and node.category in _OBJECTS
+        and not node.functions & _ADVERBIAL
+    )
+
+
+def _is_chain(phrase: Tree, head: int, dependent: int) -> bool:
+    """Tell whether two verbs or verb phrases follow each other with no conjunction or comma between them."""
+    between = phrase.children[min(head, dependent) + 1 : max(head, dependent)]
+    ends = (phrase.children[head].category, phrase.children[dependent].category)
+    return (
+        phrase.category in _VERBAL
+        and _VERBAL.issuperset(ends)
+        and not any(node.category in ("CC", "PU") for node in between)
+    )

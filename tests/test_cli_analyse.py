@@ -1,0 +1,178 @@
+"""`zishu analyse`: trained models and a gold file in, tables, JSON and figures out."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import pytest
+from rich.console import Console
+
+import tiny
+from zishu.analysis.structures import read_drawing
+from zishu.analysis.study import Run, study
+from zishu.cli import run
+from zishu.cli.analyse import print_study
+
+WIST = """\
+1\t发\t0\troot
+2\t展\t1\tcoo
+
+1\t金\t2\tatt
+2\t融\t3\tatt
+3\t业\t0\troot
+
+1\t国\t2\tatt
+2\t家\t0\troot
+"""
+ENCODER = {"kind": "bilstm", "char_width": 24, "bigram_width": 0, "layers": 1, "hidden": 32}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Train parsers whose structures are known, a segmenter, and a parser of words."""
+    pytest.importorskip("torch")
+    from zishu.train.config import config_from_dict
+    from zishu.train.loop import train
+
+    folder = tmp_path_factory.mktemp("analyse")
+    gold = tiny.write(folder / "gold.conllu")
+    (folder / "wist.conll").write_text(WIST, encoding="utf-8")
+    systems = {
+        "wavy/seed-0": {"structure": {"policy": "leftward", "roles": 1}},
+        "wavy/seed-1": {"structure": {"policy": "rightward", "roles": 1}},
+        "words": {"task": "parse-words", "optimiser": {"epochs": 1}},
+        "segmenter": {"task": "segment", "optimiser": {"epochs": 1}},
+    }
+    for name, changes in systems.items():
+        data = {
+            "name": name.partition("/")[0],
+            "data": {"train": gold, "dev": gold},
+            "encoder": {**ENCODER, "dropout": 0.0, "embedding_dropout": 0.0},
+            "scorer": {"arc": 32, "label": 16, "dropout": 0.0},
+            "run": {"directory": str(folder / name), "threads": 1},
+            **changes,
+        }
+        rates = {"epochs": 60, "batch_chars": 40, "learning_rate": 0.01, "beta2": 0.99, "eps": 1e-8}
+        data["optimiser"] = {**rates, **changes.get("optimiser", {})}
+        train(config_from_dict(data))
+    return folder
+
+
+def analyse(*arguments):
+    return run(["analyse", *map(str, arguments)])
+
+
+def test_two_seeds_of_one_system(folder, capsys):
+    gold, wist = folder / "gold.conllu", folder / "wist.conll"
+    models = [folder / "wavy/seed-0/model", folder / "wavy/seed-1/model"]
+    capsys.readouterr()
+    assert analyse(*models, gold, "--structures", wist, "--json") == 0
+    printed = capsys.readouterr()
+    data = json.loads(printed.out)
+    assert printed.err == ""
+    wavy = data["systems"]["wavy"]  # the name that both models have
+    assert wavy["models"] == [str(model) for model in models]
+    assert wavy["leftward"]["seeds"] == [100, 0]
+    two = {tuple(row["heads"]): row for row in data["structures"]["2"]["shares"]}
+    assert two[2, 0]["systems"]["wavy"]["seeds"] == [100, 0]
+    assert two[0, 1]["systems"]["wavy"]["mean"] == 50
+    assert two[2, 0]["reference"] == 50
+    # 发展 (twice), 金融业 and 国家 are in the lexicon: leftward is right for the last two, rightward for the first.
+    assert wavy["matches"]["all"]["cm"]["seeds"] == [50, 50]
+    assert wavy["matches"]["all"]["m1"] == 100
+    # Both know the treebank by heart.
+    assert [wavy["scores"][name]["mean"] for name in ("seg", "uf", "lf", "lcm")] == [100] * 4
+    assert {length: at["uas"]["mean"] for length, at in wavy["uas_by_length"].items()} == dict.fromkeys(
+        ("1", "2", "3", "4+"), 100
+    )
+
+
+def test_systems_by_name_with_figures(folder, tmp_path, capsys):
+    output = tmp_path / "new" / "figures"
+    # The folder of a run stands for its model, one with several seeds for all of them.
+    systems = [f"c2f={folder / 'wavy'}", f"left={folder / 'wavy/seed-0'}", f"words={folder / 'words/model'}"]
+    options = [part for system in systems for part in ("--system", system)]
+    capsys.readouterr()
+    assert analyse(folder / "gold.conllu", *options, "--output", output, "--format", "png") == 0
+    printed = capsys.readouterr()
+    assert sorted(path.name for path in output.iterdir()) == [
+        "analysis.json", "structures-2.png", "structures-3.png", "structures-4.png", "uas-by-length.png",
+    ]  # fmt: skip
+    data = json.loads((output / "analysis.json").read_text(encoding="utf-8"))
+    assert len(data["systems"]["c2f"]["models"]) == 2
+    assert data["systems"]["words"]["scores"] == {}
+    assert data["reference"] is None
+    lines = [line.split() for line in printed.out.splitlines()]
+    assert ["○←●", "50.00", "100.00"] in [line[:3] for line in lines]
+    assert ["c2f", "50.00", "50.00", "0.00", "100.00"] in lines
+    assert (
+        sum(len(line) == 5 for line in lines if line[:1] == ["words"]) == 2
+    )  # attachment, and how many words
+    assert ["c2f", *["100.00"] * 4, "2"] in lines  # scores from raw text
+    # A machine with a Chinese font has nothing to warn of, and one without says so once.
+    assert printed.err == "" or (printed.err.startswith("zishu: warning:") and printed.err.count("\n") == 1)
+
+
+def test_without_a_font_there_is_one_warning(folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("matplotlib.font_manager.findSystemFonts", list)
+    capsys.readouterr()
+    assert analyse(folder / "wavy/seed-0", folder / "gold.conllu", "--output", tmp_path, "--json") == 0
+    error = capsys.readouterr().err
+    assert error.startswith("zishu: warning: no font here has the characters")
+    assert error.count("\n") == 1
+    assert (tmp_path / "uas-by-length.svg").read_bytes().startswith(b"<?xml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["gold.conllu"], "give model directories"),
+        (["wavy/seed-0", "gold.conllu", "--system", "a=words"], "not both"),
+        (["gold.conllu", "--system", "words"], "NAME=DIR"),
+        (["gold.conllu", "--system", "=words"], "NAME=DIR"),
+        (["gold.conllu", "--system", "a=words,"], "NAME=DIR"),
+        (["gold.conllu", "--system", "a=words", "--system", "a=wavy"], "given twice"),
+        (["wavy/seed-0", "wavy/seed-0/model", "gold.conllu"], "two seeds"),
+        (["nowhere", "gold.conllu"], "nowhere: not a model directory"),
+        (["segmenter", "gold.conllu"], "segmenter predicts no trees"),
+        (["wavy", "words", "gold.conllu"], "not seeds of one system"),
+        (["words", "nowhere.conllu"], "nowhere.conllu"),
+        (["words", "empty.conllu"], "no sentences"),
+        (["words", "gold.conllu", "--structures", "gold.conllu"], "gold.conllu:1"),
+        (["words", "gold.conllu", "--format", "png"], "--format goes with --output"),
+        (["words", "gold.conllu", "--output", "out", "--format", "gif"], "gif"),
+        (["words", "gold.conllu", "--output", "gold.conllu"], "gold.conllu"),
+    ],
+)
+def test_wrong_arguments_are_told_in_one_line(arguments, message, folder, capsys, monkeypatch):
+    (folder / "empty.conllu").write_text("", encoding="utf-8")
+    monkeypatch.chdir(folder)
+    capsys.readouterr()
+    assert analyse(*arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert message in printed.err
+    assert printed.err.count("\n") == 1
+
+
+def test_a_missing_matplotlib_is_told_before_any_parsing(folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr("zishu.model.runtime.load_model", lambda path: pytest.fail("parsing has begun"))
+    capsys.readouterr()
+    assert analyse(folder / "words", folder / "gold.conllu", "--output", tmp_path / "out") == 1
+    assert "pip install 'zishu[train]'" in capsys.readouterr().err
+
+
+def test_a_terminal_gets_drawn_tables_whose_structures_can_be_read():
+    trees = tiny.TREES
+    inside = [[(0, *range(1, length)) for length in tree.lengths] for tree in trees]
+    report = study(trees, {"[x]": [Run("a", trees, inside, trees)]}, reference={"发展": (2, 0)})
+    stream = io.StringIO()
+    print_study(report, Console(file=stream, force_terminal=True, width=120, color_system=None))
+    text = stream.getvalue()
+    assert "[x]" in text
+    drawings = [word for word in text.split() if "●" in word]
+    assert [read_drawing(word) for word in drawings] == [(2, 0), (0, 1), (0, 1, 2), (0, 1, 2, 3)]
+    assert text.splitlines()[-1] == report.signature

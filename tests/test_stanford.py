@@ -1,0 +1,190 @@
+"""Stanford Dependencies with a stand-in for Java: a program that reads its arguments and the file of trees."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from zishu.errors import InputError, ZishuError
+from zishu.formats.brackets import read_brackets, remove_empty
+from zishu.formats.conllu import read_conllu
+from zishu.treebank.convert import convert_brackets, convert_ctb
+from zishu.treebank.stanford import MAIN_CLASS, stanford_dependencies
+
+# Every word depends on the next one and the last is the root. BEHAVIOUR says how the program goes wrong.
+JAVA = f"""#!{sys.executable}
+import os, re, sys
+arguments = sys.argv[1:]
+assert arguments[0] == "-cp" and arguments[1].endswith(".jar"), arguments
+assert os.path.exists(arguments[1])
+assert arguments[2] == "{MAIN_CLASS}", arguments
+flags = arguments[3:]
+for flag in ("-basic", "-conllx", "-keepPunct"):
+    flags.remove(flag)
+options = dict(zip(flags[::2], flags[1::2], strict=True))
+assert set(options) == {{"-treeFile", "-encoding"}}, options
+behaviour = os.environ.get("BEHAVIOUR", "")
+if log := os.environ.get("LOG"):
+    print(options["-treeFile"], file=open(log, "a"))
+if behaviour == "fail":
+    print("first line", file=sys.stderr)
+    print("java.lang.OutOfMemoryError: heap", file=sys.stderr)
+    sys.exit(3)
+if behaviour == "silent":
+    sys.exit(1)
+sys.stdout.reconfigure(encoding=options["-encoding"])
+if behaviour == "chatter":
+    print("Phrase structure tree, then dependencies")
+with open(options["-treeFile"], encoding=options["-encoding"]) as file:
+    for number, line in enumerate(file, start=1):
+        assert line.startswith("( (") and line.count("(") == line.count(")"), line
+        assert "-NONE-" not in line, line
+        words = re.findall(r"\\(([^\\s()]+) ([^\\s()]+)\\)", line)
+        if behaviour == "drop-sentence" and number == 2:
+            continue
+        if behaviour == "drop-word" and number == 2:
+            words.pop()
+        if behaviour == "change-word" and number == 2:
+            words[0] = (words[0][0], "别")
+        for index, (tag, word) in enumerate(words, start=1):
+            head = index + 1 if index < len(words) else 0
+            if behaviour == "two-roots" and number == 2:
+                head = 0
+            if behaviour == "no-head" and number == 2:
+                head = "_"
+            label = "dep" if head else "root"
+            print(index, word, "_", tag, tag, "_", head, label, "_", "_", sep="\\t")
+        print()
+"""
+TREES = """( (IP (NP-SBJ (-NONE- *pro*)) (VP (VV 来))) )
+( (IP (NP-PN-SBJ (NR-SHORT 沪)) (VP (VV 发展) (NP-OBJ (PU -LRB-) (NN 业)))) )
+( (NP (NN 书)) )
+"""
+
+
+@pytest.fixture
+def jar(tmp_path, monkeypatch) -> Path:
+    """Put the stand-in first on PATH, and return a jar for it."""
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(JAVA, encoding="utf-8")
+    java.chmod(java.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{java.parent}{os.pathsep}{os.environ['PATH']}")
+    path = tmp_path / "stanford-parser.jar"
+    path.touch()
+    return path
+
+
+def trees_of(text: str):
+    return [remove_empty(item.tree) for item in read_brackets(io.BytesIO(text.encode()))]
+
+
+def names(count: int) -> list[str]:
+    return [f"sentence {k}" for k in range(1, count + 1)]
+
+
+def test_trees_go_through_the_program_and_come_back(jar):
+    _, second, _ = stanford_dependencies(trees_of(TREES), jar, names(3))
+    assert second.forms == ("沪", "发展", "(", "业")
+    assert second.tags == ("NR", "VV", "PU", "NN")
+    assert second.heads == (2, 3, 4, 0)
+    assert second.relations == ("dep", "dep", "dep", "root")
+
+
+def test_a_treebank_is_converted_with_one_run_for_each_part(jar, tmp_path, monkeypatch):
+    monkeypatch.setenv("LOG", str(tmp_path / "log"))
+    folder = tmp_path / "copy" / "bracketed"
+    folder.mkdir(parents=True)
+    for number in (1, 2, 301):
+        (folder / f"chtb_{number:03d}.fid").write_text(TREES, encoding="gbk")
+    report = convert_ctb(tmp_path / "copy", tmp_path / "out", version="5", scheme="sd", jar=jar)
+    assert [(c.sentences, c.words) for c in report.parts.values()] == [(6, 12), (3, 6), (0, 0)]
+    sentences = list(read_conllu(tmp_path / "out" / "train.conllu"))
+    assert [s.sent_id for s in sentences][2:4] == ["chtb_0001-s3", "chtb_0002-s1"]
+    assert [token.deprel for token in sentences[1].tokens] == ["dep", "dep", "dep", "root"]
+    # The files of the two runs (the test part has no trees) are gone.
+    used = (tmp_path / "log").read_text().split()
+    assert len(used) == 2
+    assert not any(Path(path).parent.exists() for path in used)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "message"),
+    [
+        ("fail", "failed with exit code 3: java.lang.OutOfMemoryError: heap"),
+        ("silent", "failed with exit code 1: it said nothing"),
+        ("chatter", "did not print CoNLL-X: its output:1:"),
+        ("drop-sentence", "does not fit: 2 sentences for 3 trees, different from sentence 2 on"),
+        ("drop-word", "1 of 3 sentences have other words; the first is sentence 2: .* gives 3 words for 4"),
+        ("change-word", "the first is sentence 2: the Stanford parser gives 别 for word 1, 沪"),
+    ],
+)
+def test_a_program_that_does_something_else_is_an_error(jar, monkeypatch, tmp_path, behaviour, message):
+    monkeypatch.setenv("BEHAVIOUR", behaviour)
+    monkeypatch.setenv("LOG", str(tmp_path / "log"))
+    with pytest.raises(ZishuError, match=message):
+        stanford_dependencies(trees_of(TREES), jar, names(3))
+    assert not Path((tmp_path / "log").read_text().strip()).parent.exists()
+
+
+def test_a_last_sentence_that_is_lost_is_named(jar, monkeypatch):
+    monkeypatch.setenv("BEHAVIOUR", "drop-sentence")
+    with pytest.raises(ZishuError, match="1 sentences for 2 trees, different from sentence 2 on"):
+        stanford_dependencies(trees_of(TREES)[:2], jar, names(2))
+
+
+def test_one_strange_sentence_among_hundreds_is_left_out(jar, monkeypatch):
+    monkeypatch.setenv("BEHAVIOUR", "drop-word")
+    output = io.StringIO()
+    text = TREES * 50
+    report = convert_brackets(io.BytesIO(text.encode()), output, name="x", scheme="sd", jar=jar)
+    (problem,) = report.parts["x"].problems
+    assert (problem.line, problem.reason) == (2, "the Stanford parser gives 3 words for 4")
+    assert report.parts["x"].sentences == 149
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "reason"), [("two-roots", "only one may be"), ("no-head", "no head for word 1")]
+)
+def test_a_sentence_that_is_no_tree_is_left_out(jar, monkeypatch, behaviour, reason):
+    monkeypatch.setenv("BEHAVIOUR", behaviour)
+    output = io.StringIO()
+    report = convert_brackets(io.BytesIO(TREES.encode()), output, name="x", scheme="sd", jar=jar)
+    (problem,) = report.parts["x"].problems
+    assert problem.line == 2
+    assert reason in problem.reason
+    assert [s.sent_id for s in read_conllu(io.StringIO(output.getvalue()))] == ["x-s1", "x-s3"]
+
+
+def test_a_missing_jar_or_java_is_told_before_anything_is_read(jar, monkeypatch, tmp_path):
+    absent = io.BytesIO(b"never read")
+    with pytest.raises(InputError, match="no such file; --stanford-jar wants"):
+        convert_brackets(absent, io.StringIO(), scheme="sd", jar=tmp_path / "absent.jar")
+    with pytest.raises(InputError, match="say where its jar is"):
+        convert_brackets(absent, io.StringIO(), scheme="sd")
+    with pytest.raises(InputError, match="of no use to the scheme zc"):
+        convert_brackets(absent, io.StringIO(), scheme="zc", jar=jar)
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    with pytest.raises(ZishuError, match="java is not on PATH"):
+        convert_brackets(absent, io.StringIO(), scheme="sd", jar=jar)
+    assert absent.tell() == 0
+
+
+def test_no_trees_need_no_run(jar, monkeypatch):
+    monkeypatch.setenv("BEHAVIOUR", "fail")
+    assert stanford_dependencies([], jar, []) == []
+
+
+def test_temporary_files_are_kept_where_the_user_says(jar, monkeypatch, tmp_path):
+    monkeypatch.setenv("LOG", str(tmp_path / "log"))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "elsewhere"))
+    stanford_dependencies(trees_of(TREES), jar, names(3))
+    assert (tmp_path / "log").read_text().startswith(str(tmp_path / "elsewhere"))
+    assert list((tmp_path / "elsewhere").iterdir()) == []
