@@ -8,6 +8,9 @@ other arc into its dependent is forbidden, so that no outside pass is needed to 
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -20,7 +23,7 @@ from hypothesis import strategies as st
 import oracle
 from strategies import gap_vectors, score_matrices, structures_for, word_trees
 from zishu import chart
-from zishu.chart import BREAK, FREE, JOIN
+from zishu.chart import BREAK, FREE, JOIN, _kernels
 from zishu.errors import Infeasible
 from zishu.forest import POLICIES, build_forest
 
@@ -609,6 +612,30 @@ def test_huge_spread_within_a_row():
         assert found.inter[0, d, h] == pytest.approx(math.exp(left - logz), rel=1e-8)
 
 
+@settings(max_examples=40)
+@given(
+    st.sampled_from(KINDS),
+    st.integers(2, 14),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([10.0, 100.0, 250.0, 400.0, 700.0, 1e4]),
+    st.sampled_from([0.0, 0.2]),
+    st.booleans(),
+)
+def test_any_scale(kind, n, seed, scale, forbidden, root_as_head):
+    """Wherever the limits of plain sums lie, results on both sides of them are exact."""
+    problem = make_batch(kind, [n], seed, forbidden=forbidden, scale=scale, root_as_head=root_as_head)
+    logz = problem.enumerate(slow_log_partition)
+    found = problem.run(chart.marginals)
+    assert found.logz[0] == pytest.approx(logz, rel=1e-12, abs=1e-9)
+    arcs = found.inter[0] + (0 if found.intra is None else found.intra[0])
+    np.testing.assert_allclose(arcs[1:].sum(axis=1), float(logz > -math.inf), rtol=1e-9)
+    uncertain = found.inter[0] * (1 - found.inter[0])
+    d, h = np.unravel_index(uncertain.argmax(), uncertain.shape)
+    if uncertain[d, h] > 0 and kind != "given words":  # there, one score serves both roles
+        left = only_arc(problem, d, h).enumerate(slow_log_partition)
+        assert found.inter[0, d, h] == pytest.approx(math.exp(left - logz), rel=1e-7, abs=1e-12 * scale)
+
+
 # --- dense and sparse sums, threads
 
 
@@ -653,7 +680,7 @@ def everything(problem):
     found = problem.run(chart.marginals)
     best = problem.run(chart.best_tree)
     drawn = problem.run(chart.sample, k=3, seed=1)
-    (*listed,) = (trees.heads for trees in problem.alone(0).run(chart.k_best, k=3))
+    (*listed,) = (trees.heads for trees in problem.run(chart.k_best, k=3))
     return [
         problem.run(chart.log_partition), found.logz, found.inter, found.intra, found.boundary,
         best.heads, best.intra, best.score, drawn.heads, drawn.intra, *listed,
@@ -691,3 +718,48 @@ def test_calls_from_several_threads():
     for expected, got in zip(alone * 4, together, strict=True):
         for one, two in zip(expected, got, strict=True):
             np.testing.assert_array_equal(one, two)
+
+
+# --- compilation
+
+
+def test_kernels_are_compiled_once():
+    """What callers pass (type, layout, writable or not, typed or not) must not make Numba compile the kernels again."""
+    random = np.random.default_rng(16)
+    gaps = np.full((2, 5), BREAK, dtype=np.int8)
+    gaps.flags.writeable = False
+    for dtype in (np.float32, np.float64):
+        inter = np.asfortranarray(random.normal(size=(2, 5, 5)).astype(dtype))
+        inter.flags.writeable = False
+        for intra in (None, random.normal(size=(2, 5, 5)), random.normal(size=(2, 5, 10))[:, :, ::2]):
+            everything(Problem(inter, (4, 3), intra, None if intra is None else gaps))
+    assert len(_kernels.run.signatures) == 1
+    assert len(_kernels.prepare.signatures) == 1
+
+
+USE_ALL = """
+import numpy as np
+from zishu import chart
+from zishu.chart import _kernels
+for dtype in (np.float32, np.float64):
+    scores = np.zeros((2, 6, 6), dtype=dtype)
+    for intra in (None, scores):
+        chart.marginals(scores, [5, 3], intra)
+        chart.best_tree(scores, [5, 3], intra)
+        chart.k_best(scores, [5, 3], intra, k=2)
+        chart.sample(scores, [5, 3], intra, k=2, seed=0)
+for kernel in (_kernels.run, _kernels.prepare):
+    print(sum(kernel.stats.cache_hits.values()), sum(kernel.stats.cache_misses.values()))
+"""
+
+
+@pytest.mark.slow
+def test_a_second_process_compiles_nothing(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    outputs = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", USE_ALL], env=environment, check=True, capture_output=True, text=True
+        )
+        outputs.append(done.stdout.split())
+    assert outputs == [["0", "1", "0", "1"], ["1", "0", "1", "0"]]

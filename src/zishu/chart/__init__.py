@@ -20,8 +20,7 @@ expected number of correct arcs,
     m = marginals(inter, lengths, intra, gaps)
     trees = best_tree(m.inter, lengths, m.intra, gaps)
 
-(a forbidden arc has probability 0 and is chosen only where the sum is the same without it; put -inf back to rule
-it out).
+(a forbidden arc has probability 0 and is chosen only where the sum is the same without it; put -inf back to rule it out).
 
 Sentences run in parallel, one to a thread; see `set_threads`. The kernels are compiled once and cached on disk.
 Cost: O(n^3) time and O(n^2) memory a sentence.
@@ -88,17 +87,24 @@ class Trees:
 class _Prepared:
     """Validated input for the kernels; scores are shifted by `offset` for each dependent (see `_kernels.prepare`)."""
 
-    inter: NDArray[np.float64]
-    intra: NDArray[np.float64]
-    typed: bool
+    scores: NDArray[
+        np.float64
+    ]  # batch roles dependents heads; inter-word first, intra-word second if there are any
     gaps: NDArray[np.int8]
     lengths: NDArray[np.int64]
+    allowed: NDArray[np.int64]  # batch: how many arcs are not forbidden
     offset: NDArray[np.float64]  # batch
     dtype: Any  # of the scores that came in
 
     @property
-    def arguments(self) -> tuple[Any, ...]:
-        return self.inter, self.intra, self.typed, self.gaps, self.lengths
+    def typed(self) -> bool:
+        return bool(self.scores.shape[1] == 2)
+
+    def alone(self, b: int) -> _Prepared:
+        """Return a batch of one sentence."""
+        one = slice(b, b + 1)
+        arrays = self.scores[one], self.gaps[one], self.lengths[one], self.allowed[one], self.offset[one]
+        return _Prepared(*arrays, self.dtype)
 
 
 def log_partition(
@@ -111,8 +117,7 @@ def log_partition(
 ) -> NDArray[np.float64]:
     """Return the log of the sum over all trees of the exponential of their score, -inf where there is no tree."""
     prepared = _prepare(inter, lengths, intra, gaps)
-    logz, *_ = _log(prepared, root_as_head, gradients=False)
-    return logz
+    return _run(_kernels.PARTITION, prepared, root_as_head) + prepared.offset
 
 
 def marginals(
@@ -128,12 +133,16 @@ def marginals(
     Where there is no tree, logz is -inf and the probabilities are 0.
     """
     prepared = _prepare(inter, lengths, intra, gaps)
-    logz, m_inter, m_intra, boundary = _log(prepared, root_as_head, gradients=True)
+    batch, roles, width, _ = prepared.scores.shape
+    arcs = np.zeros((batch, roles, width, width))
+    boundary = np.zeros((batch, width))
+    logz = _run(_kernels.MARGINALS, prepared, root_as_head, arcs=arcs, boundary=boundary)
+    typed, dtype = prepared.typed, prepared.dtype
     return Marginals(
-        logz,
-        m_inter.astype(prepared.dtype, copy=False),
-        m_intra.astype(prepared.dtype, copy=False) if prepared.typed else None,
-        boundary.astype(prepared.dtype, copy=False) if prepared.typed else None,
+        logz + prepared.offset,
+        np.ascontiguousarray(arcs[:, 0], dtype=dtype),
+        np.ascontiguousarray(arcs[:, 1], dtype=dtype) if typed else None,
+        boundary.astype(dtype, copy=False) if typed else None,
     )
 
 
@@ -147,15 +156,10 @@ def best_tree(
 ) -> Trees:
     """Return the tree with the highest score; raise `Infeasible` naming the first sentence that has none."""
     prepared = _prepare(inter, lengths, intra, gaps)
-    batch, width = prepared.inter.shape[:2]
-    score = np.full(batch, -np.inf)
-    heads = np.zeros((batch, width), dtype=np.int64)
-    is_intra = np.zeros((batch, width), dtype=np.bool_)
-    for_each_sentence(
-        _kernels.best_sentences, prepared.lengths, *prepared.arguments, root_as_head, score, heads, is_intra
-    )
+    trees = _empty_trees(prepared, 1)
+    score = _run(_kernels.BEST, prepared, root_as_head, trees=trees)
     _check_feasible(score)
-    return Trees(heads, is_intra, score + prepared.offset)
+    return Trees(trees[0][:, 0], trees[1][:, 0], score + prepared.offset)
 
 
 def k_best(
@@ -174,18 +178,16 @@ def k_best(
     if k < 1:
         raise ValueError(f"k must be at least 1, not {k}")
     prepared = _prepare(inter, lengths, intra, gaps)
-    width = prepared.inter.shape[1]
     found = []
     for b, n in enumerate(prepared.lengths):
-        s, s_intra = prepared.inter[b], prepared.intra[b if prepared.typed else 0]
-        best, value = _kernels.max_chart(s, s_intra, prepared.typed, prepared.gaps[b], n, root_as_head)
-        if best == -np.inf:
-            raise Infeasible(f"sentence {b}: no tree satisfies the constraints")
-        heads = np.zeros((k, width), dtype=np.int64)
-        is_intra = np.zeros((k, width), dtype=np.bool_)
+        chart = _empty_chart(n, _kernels.CHART)
+        best = _run(_kernels.CHART, prepared.alone(b), root_as_head, chart=chart)
+        _check_feasible(best, first=b)
+        heads = np.zeros((k, prepared.scores.shape[-1]), dtype=np.int64)
+        is_intra = np.zeros(heads.shape, dtype=np.bool_)
         score = np.empty(k)
         count = 0
-        for tree_score, arcs in KBest(value, s, s_intra, int(n), root_as_head=root_as_head).trees():
+        for tree_score, arcs in KBest(chart, prepared.scores[b], int(n), root_as_head=root_as_head).trees():
             score[count] = tree_score + prepared.offset[b]
             for dependent, head, role in arcs:
                 heads[count, dependent] = head
@@ -213,66 +215,84 @@ def sample(
     sentence. Raise `Infeasible` naming the first sentence that has no tree.
     """
     prepared = _prepare(inter, lengths, intra, gaps)
-    batch, width = prepared.inter.shape[:2]
-    logz = np.full(batch, -np.inf)
-    heads = np.zeros((batch, k, width), dtype=np.int64)
-    is_intra = np.zeros((batch, k, width), dtype=np.bool_)
-    seeds = np.full(batch, seed % 2**32, dtype=np.int64)
-    for_each_sentence(
-        _kernels.sample_sentences,
-        prepared.lengths,
-        *prepared.arguments,
-        root_as_head,
-        seeds,
-        logz,
-        heads,
-        is_intra,
-    )
+    heads, is_intra = trees = _empty_trees(prepared, k)
+    logz = _run(_kernels.SAMPLE, prepared, root_as_head, trees=trees, seed=seed)
     _check_feasible(logz)
-    score = np.empty((batch, k))
+    score = np.empty((len(logz), k))
     for b, n in enumerate(prepared.lengths):
-        dependents = np.arange(1, n + 1)
-        chosen = heads[b, :, 1 : n + 1]
-        scores = prepared.inter[b, dependents, chosen]
+        arcs = np.arange(1, n + 1), heads[b, :, 1 : n + 1]
+        scores = prepared.scores[b, 0][arcs]
         if prepared.typed:
-            scores = np.where(is_intra[b, :, 1 : n + 1], prepared.intra[b, dependents, chosen], scores)
+            scores = np.where(is_intra[b, :, 1 : n + 1], prepared.scores[b, 1][arcs], scores)
         score[b] = scores.sum(axis=1) - logz[b]
     return Trees(heads, is_intra, score)
 
 
-def _log(
-    prepared: _Prepared, root_as_head: bool, *, gradients: bool
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    batch, width = prepared.inter.shape[:2]
-    logz = np.full(batch, -np.inf)
-    outputs = batch if gradients else 0
-    m_inter = np.zeros((outputs, width, width))
-    m_intra = np.zeros((outputs if prepared.typed else min(outputs, 1), width, width))
-    boundary = np.zeros((outputs, width))
-    for_each_sentence(
-        _kernels.log_sentences,
-        prepared.lengths,
-        *prepared.arguments,
-        root_as_head,
-        gradients,
-        logz,
-        m_inter,
-        m_intra,
-        boundary,
-    )
-    return logz + prepared.offset, m_inter, m_intra, boundary
+def _run(
+    task: int,
+    prepared: _Prepared,
+    root_as_head: bool,
+    *,
+    arcs: NDArray[np.float64] | None = None,
+    boundary: NDArray[np.float64] | None = None,
+    trees: tuple[NDArray[np.int64], NDArray[np.bool_]] | None = None,
+    seed: int = 0,
+    chart: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """Do a task for all sentences: fill the given outputs, return log Z or the best score.
+
+    `chart` is where to leave the chart of a single sentence.
+    """
+    value = np.full(len(prepared.lengths), -np.inf)
+    arcs = np.empty((0, 0, 0, 0)) if arcs is None else arcs
+    boundary = np.empty((0, 0)) if boundary is None else boundary
+    heads, is_intra = _empty_trees(prepared, 0) if trees is None else trees
+
+    def do(order: NDArray[np.int64]) -> None:
+        longest = prepared.lengths[order].max(initial=0)
+        _kernels.run(
+            task,
+            order,
+            prepared.scores,
+            prepared.gaps,
+            prepared.lengths,
+            prepared.allowed,
+            root_as_head,
+            seed % 2**32,
+            _empty_chart(longest, task) if chart is None else chart,
+            value,
+            arcs,
+            boundary,
+            heads,
+            is_intra,
+        )
+
+    for_each_sentence(do, prepared.lengths)
+    return value
+
+
+def _empty_chart(n: int, task: int) -> NDArray[np.float64]:
+    planes = _kernels.PLANES * (2 if task == _kernels.MARGINALS else 1)
+    return np.empty((planes, n + 1, n + 1))
+
+
+def _empty_trees(prepared: _Prepared, k: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    batch, _, width, _ = prepared.scores.shape
+    return np.zeros((batch, k, width), dtype=np.int64), np.zeros((batch, k, width), dtype=np.bool_)
 
 
 def _prepare(inter: Scores, lengths: ArrayLike, intra: Scores | None, gaps: ArrayLike | None) -> _Prepared:
     inter = _scores(inter, "inter")
     batch, width = inter.shape[:2]
-    sizes = np.ascontiguousarray(lengths, dtype=np.int64)
+    sizes = np.array(
+        lengths, dtype=np.int64
+    )  # a copy: the kernel is compiled for arrays that may be written to
     if sizes.shape != (batch,) or (batch and not 1 <= sizes.min() <= sizes.max() < width):
         raise ValueError(f"lengths must be {batch} numbers from 1 to {width - 1}")
     if gaps is None:
         known = np.zeros((batch, width), dtype=np.int8)
     else:
-        known = np.ascontiguousarray(gaps, dtype=np.int8)
+        known = np.array(gaps, dtype=np.int8, order="C")
         if known.shape != (batch, width):
             raise ValueError(f"gaps must have the shape {(batch, width)}, not {known.shape}")
         inside = (np.arange(width) >= 1) & (np.arange(width) < sizes[:, None])
@@ -282,30 +302,23 @@ def _prepare(inter: Scores, lengths: ArrayLike, intra: Scores | None, gaps: Arra
             if (known[inside] == FREE).any():
                 raise ValueError("without intra scores, gaps must be all known (JOIN or BREAK) or None")
             intra = inter
-    typed = intra is not None
-    intra = inter[:0] if intra is None else _scores(intra, "intra")
-    if typed and intra.shape != inter.shape:
-        raise ValueError(f"inter and intra differ in shape: {inter.shape} and {intra.shape}")
-    shifted = np.empty(inter.shape)
-    shifted_intra = np.empty(intra.shape) if typed else np.empty((1, 1, 1))
+    scores = np.empty((batch, 1 if intra is None else 2, width, width))
+    scores[:, 0] = inter
+    if intra is not None:
+        intra = _scores(intra, "intra")
+        if intra.shape != inter.shape:
+            raise ValueError(f"inter and intra differ in shape: {inter.shape} and {intra.shape}")
+        scores[:, 1] = intra
     offset = np.zeros((batch, width))
-    for b in range(batch):
-        good = _kernels.prepare(
-            inter[b],
-            intra[b] if typed else inter[b],
-            typed,
-            sizes[b],
-            shifted[b],
-            shifted_intra[b if typed else 0],
-            offset[b],
-        )
-        if not good:
-            raise ValueError(f"sentence {b}: scores must be numbers below infinity")
-    return _Prepared(shifted, shifted_intra, typed, known, sizes, offset.sum(axis=1), inter.dtype)
+    allowed = np.empty(batch, dtype=np.int64)
+    _kernels.prepare(scores, sizes, offset, allowed)
+    for b in np.flatnonzero(allowed < 0):
+        raise ValueError(f"sentence {b}: scores must be numbers below infinity")
+    return _Prepared(scores, known, sizes, allowed, offset.sum(axis=1), inter.dtype)
 
 
 def _scores(given: Scores, name: str) -> Scores:
-    scores: Any = np.ascontiguousarray(given)
+    scores: Any = np.asarray(given)
     if scores.dtype not in (np.float32, np.float64):
         raise ValueError(f"{name} scores must be float32 or float64, not {scores.dtype}")
     if scores.ndim != 3 or scores.shape[1] != scores.shape[2] or scores.shape[1] < 2:
@@ -314,6 +327,6 @@ def _scores(given: Scores, name: str) -> Scores:
     return checked
 
 
-def _check_feasible(score: NDArray[np.float64]) -> None:
+def _check_feasible(score: NDArray[np.float64], first: int = 0) -> None:
     for b in np.flatnonzero(score == -np.inf):
-        raise Infeasible(f"sentence {b}: no tree satisfies the constraints")
+        raise Infeasible(f"sentence {first + b}: no tree satisfies the constraints")

@@ -54,15 +54,14 @@ class KBest:
     def __init__(
         self,
         value: NDArray[np.float64],
-        inter: NDArray[np.float64],
-        intra: NDArray[np.float64],
+        scores: NDArray[np.float64],
         n: int,
         *,
         root_as_head: bool,
     ) -> None:
         self._value = value
-        self._inter = inter
-        self._intra = intra
+        self._inter = scores[0]
+        self._intra = scores[-1]
         self._n = n
         self._root_as_head = root_as_head
         self._rankings: dict[Item, _Ranking] = {}

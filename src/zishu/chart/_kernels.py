@@ -1,7 +1,8 @@
 """Run the typed Eisner chart of one sentence after another: inside, outside, and the walk down to a tree.
 
-This is the only file with Numba. Every function works on float64 arrays that the caller prepared; nothing here
-checks its input. The recursion is written once, in `_inside`, for both semirings and for dense and sparse scores:
+This is the only file with Numba. The two entries, `prepare` and `run`, get arrays that the caller made; besides the
+scores themselves nothing is checked here. The recursion is written once, in `_inside`, for all semirings, and for many
+arcs and few:
 
     Ihat(i->j) = s_intra(i,j) (x) SUM_k a(i->k) (x) a(k+1<-j)          gap k not BREAK
     I   (i->j) = s_inter(i,j) (x) SUM_k t(i->k) (x) t(k+1<-j)          gap k not JOIN
@@ -13,15 +14,15 @@ Departures from the textbook:
 
 1. A span is addressed by its head h and its far end e, whichever side that is, so the mirror images are one formula:
    links sum over two rows, `X[i, k] X[j, k+1]`; complete spans sum over a row of links and a row of the transposed
-   complete spans, `L[h, k] X^T[e, k]`. All inner loops run over contiguous memory.
-2. The three rules about gaps become bounds instead of masks. No intra span crosses a BREAK; `c` and `t` are kept only
+   complete spans, `L[h, k] X^T[e, k]`. All sums run over contiguous memory.
+2. The rules about gaps become bounds instead of masks. No intra span crosses a BREAK; `c` and `t` are kept only
    where the gap beyond their far end is not JOIN (they could never be used otherwise); what is left is the single
    adjacent pair, checked by itself.
-3. Sums of exponentials are products of scaled rows. Every row keeps its logarithms and `exp(value - base)`, with one
-   base per row, so a sum over k is a plain dot product and costs one logarithm. When the dot product is so small that a
-   term may have been lost to underflow, the sum is taken again from the logarithms: nothing is ever approximate.
-4. Where few arcs are allowed (the forest of a gold tree) no scaled rows are kept: each head lists its dependents and
-   sums run over the list.
+3. Sums of exponentials are taken without logarithms, in the semiring PLAIN, of weights that `_weigh` scales. If numbers
+   have left the range where that is exact, which `_trusted` tells, the sentence is done again in the semiring LOG; it
+   takes many times as long and is always exact.
+4. Where few arcs are allowed (the forest of a gold tree) a complete span sums over a list of its head's dependents,
+   and spans that cannot hold anything are not looked at.
 
 Cost: O(n^3) time with six vector products a span, O(n^2) memory.
 """
@@ -38,507 +39,644 @@ from zishu.gaps import BREAK, JOIN
 
 # Reassociation lets sums vectorise. Infinities are values here, so "ninf" must stay out.
 FASTMATH = {"reassoc", "contract", "nsz", "nnan"}
-_JIT: dict[str, Any] = {"cache": True, "nogil": True, "fastmath": FASTMATH, "error_model": "numpy"}
+# For all that is called from here only: neither wrapped for Python nor cached by itself; and since nothing is allocated,
+# nothing is counted ("nrt" is Numba's reference counting), which would take half of the time.
+_JIT: dict[str, Any] = {
+    "fastmath": FASTMATH,
+    "error_model": "numpy",
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+    "_nrt": False,
+}
 
 NEG_INF = -np.inf
 
-# Semirings.
-LOG, MAX = 0, 1
+# Numbers that functions are called with are NumPy integers: for every Python one Numba would compile them again.
+
+# What can be asked for.
+PARTITION, MARGINALS, BEST, SAMPLE, CHART = range(5)
+
+# Semirings: (+, x) on weights; (logsumexp, +) and (max, +) on scores.
+PLAIN, LOG, MAX = np.arange(3)
+
+# Roles of arcs, in arrays of scores and probabilities.
+INTER, INTRA = np.arange(2)
 
 # Planes of a chart: complete spans (intra-word a, inter-word c, either t) by [head, end]; links by [head, dependent];
-# then the complete spans again, transposed. The scaled copy of plane p is plane SCALED + p.
-A, C, T, INTRA_LINK, INTER_LINK, A_T, C_T, T_T = range(8)
-PLANES = SCALED = 8
-# The last column of a scaled row is its base, the last column of a list of dependents its length.
-LAST = -1
+# then the complete spans again, transposed. The outside pass keeps what belongs to plane p in plane OUTSIDE + p.
+_planes: Any = np.arange(8)
+A, C, T, INTRA_LINK, INTER_LINK, A_T, C_T, T_T = _planes
+PLANES = OUTSIDE = np.int64(8)
 
-# A row is scaled again when a value exceeds its base by this much; then products of two entries stay below e^400.
-HEADROOM = 200.0
-# Scaled entries vanish below 1e-308 and their partners are at most e^200, so a lost term is below 1e-221.
-# A dot product above this limit has lost nothing that counts.
-SAFE_DOT = 1e-190
-SAFE_EXPONENT = 400.0
+# Limits of plain sums, see `_trusted` and `_weigh`.
+TINY, HUGE, MARGIN = 1e-290, 1e150, 57.0
+LOWEST = -700.0  # scores below it weigh nothing
+BRANCHING = 8.0  # trees over n characters are about 8^n
+
 # Terms that far below the largest one do not change a float64 sum.
 NEGLIGIBLE = 50.0
 
+# Lists of a character, used where few arcs are allowed: its dependents by kind of link and side, the nearest first (see
+# `_dependents`); its possible heads to the left; the far ends of filled spans to the left. The last entry is the length.
+LEFT_HEADS, LEFT_ENDS, LISTS = np.arange(4, 7)
+LENGTH = -1
 
-@njit(**_JIT)
-def prepare(scores, intra_scores, typed, n, inter, intra, offset):  # type: ignore[no-untyped-def]
-    """Copy one sentence's scores, shifted so that each dependent's best arc scores 0; tell if they are numbers.
 
-    Every tree has exactly one arc into each dependent, so the shift changes all trees alike. It keeps the chart's
-    values near 0, where scaled sums are fast. Arcs from a character to itself and intra arcs of ROOT are forbidden.
+# --- scores and weights
+
+
+@njit(cache=True, nogil=True)  # no fast mathematics, which takes for granted that nothing is NaN
+def prepare(scores, lengths, offset, allowed):  # type: ignore[no-untyped-def]
+    """Shift scores so that each dependent's best arc scores 0; count the allowed arcs of each sentence.
+
+    Every tree has exactly one arc into each dependent, so the shift changes all trees alike. Arcs from a character to
+    itself and intra arcs of ROOT are forbidden. The count is -1 if a score is not a number or infinite.
     """
-    good = True
+    for b in range(lengths.size):
+        n, count, bad = lengths[b], 0, 0
+        for d in range(1, n + 1):
+            best = NEG_INF
+            for role in range(scores.shape[1]):
+                scores[b, role, d, d] = NEG_INF
+                if role == 1:
+                    scores[b, role, d, 0] = NEG_INF
+                for h in range(n + 1):
+                    x = scores[b, role, d, h]
+                    bad += not x < np.inf
+                    count += x > NEG_INF
+                    best = x if x > best else best
+            if best == NEG_INF:
+                best = 0.0
+            offset[b, d] = best
+            for role in range(scores.shape[1]):
+                for h in range(n + 1):
+                    scores[b, role, d, h] -= best
+        allowed[b] = count if bad == 0 else -1
+
+
+@njit(**_JIT)
+def _weigh(scores, n, weights, extremes):  # type: ignore[no-untyped-def]
+    """Turn scores into weights for plain sums; return the logarithms of what trees were divided by, and of a bound.
+
+    A dependent's weights are scaled to sum to 1, or to more where its head is wide open: the trees are few among all
+    choices of heads, and the sum over them should not vanish. The bound is the product over all dependents.
+    """
+    divided = bound = 0.0
     for d in range(1, n + 1):
-        best = NEG_INF
-        for h in range(n + 1):
-            value = np.float64(scores[d, h]) if h != d else NEG_INF
-            good = good and value < np.inf
-            inter[d, h] = value
-            best = max(best, value)
-            if typed:
-                value = np.float64(intra_scores[d, h]) if h not in (0, d) else NEG_INF
-                good = good and value < np.inf
-                intra[d, h] = value
-                best = max(best, value)
-        if best == NEG_INF:
-            best = 0.0
-        offset[d] = best
-        for h in range(n + 1):
-            inter[d, h] -= best
-            if typed:
-                intra[d, h] -= best
-    return good
+        total = mean = 0.0
+        for role in range(scores.shape[0]):
+            for h in range(n + 1):
+                score, weight = scores[role, d, h], 0.0
+                if score > LOWEST:
+                    weight = exp(score)
+                    total += weight
+                    mean += weight * score
+                elif score > NEG_INF:
+                    extremes[0] = 0.0
+                weights[role, d, h] = weight
+        if total > 0.0:
+            entropy = log(total) - mean / total
+            spread = max(0.0, entropy - log(BRANCHING))
+            factor = exp(spread) / total
+            for role in range(scores.shape[0]):
+                for h in range(n + 1):
+                    weights[role, d, h] *= factor
+            divided += log(total) - spread
+            bound += spread
+    return divided, bound
 
 
 @njit(**_JIT)
-def _max_product(x, y):  # type: ignore[no-untyped-def]
+def _keep(semiring, x, extremes):  # type: ignore[no-untyped-def]
+    """Return a value as it is kept: in plain sums, nothing below TINY, and the extremes are remembered."""
+    if semiring == PLAIN and not TINY <= x <= HUGE:
+        extremes[0] = min(extremes[0], x)
+        extremes[1] = max(extremes[1], x)
+        return x if x > HUGE else 0.0
+    return x
+
+
+@njit(**_JIT)
+def _trusted(total, bound, extremes):  # type: ignore[no-untyped-def]
+    """Tell whether plain sums have lost nothing that counts.
+
+    Every value is a sum over choices of heads for some dependents, and its factor in the total one over choices for the
+    others, so neither exceeds the bound (given as a logarithm). A value below TINY, which becomes 0, thus takes at most
+    TINY times the bound away from the total, and there are few of them against MARGIN. Products of two values up to
+    HUGE do not overflow. What the outside pass loses, times an inside value up to HUGE, is next to nothing.
+    """
+    if not 0.0 < total < np.inf or extremes[1] > HUGE:
+        return False
+    return extremes[0] >= TINY or log(total) > bound + log(TINY) + MARGIN
+
+
+# --- semirings
+
+
+@njit(**_JIT)
+def _zero(semiring):  # type: ignore[no-untyped-def]
+    return 0.0 if semiring == PLAIN else NEG_INF
+
+
+@njit(**_JIT)
+def _times(semiring, x, y):  # type: ignore[no-untyped-def]
+    return x * y if semiring == PLAIN else x + y
+
+
+@njit(**_JIT)
+def _add(semiring, x, y):  # type: ignore[no-untyped-def]
+    if semiring == PLAIN:
+        return x + y
+    return max(x, y) if semiring == MAX else _log_add(x, y)
+
+
+@njit(**_JIT)
+def _log_add(x, y):  # type: ignore[no-untyped-def]
+    high, low = max(x, y), min(x, y)
+    return high if low == NEG_INF or low < high - NEGLIGIBLE else high + log(1.0 + exp(low - high))
+
+
+@njit(**_JIT)
+def _sum(semiring, flat, x, y, count):  # type: ignore[no-untyped-def]
+    """Return SUM_k flat[x + k] (x) flat[y + k] for 0 <= k < count."""
+    # This is where the time goes. The chart comes as a flat array because that is quick to hand over, and the places are
+    # unsigned because an index that may be negative costs a test and the vector instructions with it.
+    x, y, count = np.uintp(x), np.uintp(y), np.uintp(count)
+    if semiring == PLAIN:
+        total = 0.0
+        for k in range(count):
+            total += flat[x + k] * flat[y + k]
+        return total
     best = NEG_INF
-    for k in range(x.size):
-        best = max(best, x[k] + y[k])
-    return best
-
-
-@njit(**_JIT)
-def _log_product(x, y):  # type: ignore[no-untyped-def]
-    best = _max_product(x, y)
-    if best == NEG_INF:
-        return NEG_INF
+    for k in range(count):
+        best = max(best, flat[x + k] + flat[y + k])
+    if semiring == MAX or best == NEG_INF:
+        return best
     total = 0.0
-    for k in range(x.size):
-        term = x[k] + y[k] - best
+    for k in range(count):
+        term = flat[x + k] + flat[y + k] - best
         if term > -NEGLIGIBLE:
             total += exp(term)
     return best + log(total)
 
 
-@njit(**_JIT)
-def _add(semiring, x, y):  # type: ignore[no-untyped-def]
-    high, low = max(x, y), min(x, y)
-    if semiring == MAX or low == NEG_INF or low < high - NEGLIGIBLE:
-        return high
-    return high + log(1.0 + exp(low - high))
+# --- few arcs
 
 
 @njit(**_JIT)
-def _sum(semiring, x, y):  # type: ignore[no-untyped-def]
-    return _log_product(x, y) if semiring == LOG else _max_product(x, y)
+def _dependents(links, h, e):  # type: ignore[no-untyped-def]
+    """Return which list of h holds its dependents by these links on the side of e."""
+    return 2 * (links - INTRA_LINK) + (1 if e > h else 0)
 
 
 @njit(**_JIT)
-def _sum_rows(semiring, sparse, chart, p, r, q, s, lo, hi, shift):  # type: ignore[no-untyped-def]
-    """Return SUM_k chart[p, r, k] (x) chart[q, s, k + shift] for lo <= k < hi."""
-    if semiring == LOG and not sparse:
-        x, y = chart[SCALED + p, r, lo:hi], chart[SCALED + q, s, lo + shift : hi + shift]
-        dot = 0.0
-        for k in range(x.size):
-            dot += x[k] * y[k]
-        if dot > SAFE_DOT:
-            return log(dot) + chart[SCALED + p, r, LAST] + chart[SCALED + q, s, LAST]
-    x, y = chart[p, r, lo:hi], chart[q, s, lo + shift : hi + shift]
-    return _sum(semiring, x, y)
+def _append(lists, which, character, item):  # type: ignore[no-untyped-def]
+    lists[which, character, lists[which, character, LENGTH]] = item
+    lists[which, character, LENGTH] += 1
+
+
+@njit(**_JIT)
+def _list_arcs(scores, n, lists, live):  # type: ignore[no-untyped-def]
+    """Mark the spans with an arc between their ends; list for every character its possible heads to the left."""
+    for j in range(1, n + 1):
+        for which in range(LISTS):
+            lists[which, j, LENGTH] = 0
+        for i in range(1, j):
+            live[j, i] = False
+            for role in range(scores.shape[0]):
+                if scores[role, j, i] > NEG_INF or scores[role, i, j] > NEG_INF:
+                    live[j, i] = True
+            if live[j, i]:
+                _append(lists, LEFT_HEADS, j, i)
+
+
+@njit(**_JIT)
+def _mark(chart, lists, live, zero, i, j):  # type: ignore[no-untyped-def]
+    """Mark the wider spans that may hold something because the span from i to j does."""
+    if max(chart[A, i, j], chart[T, i, j]) > zero:
+        for m in range(lists[LEFT_HEADS, i, LENGTH]):
+            live[j, lists[LEFT_HEADS, i, m]] = True
+    if max(chart[INTRA_LINK, j, i], chart[INTER_LINK, j, i]) > zero:
+        for m in range(lists[LEFT_ENDS, i, LENGTH]):
+            live[j, lists[LEFT_ENDS, i, m]] = True
+    if max(chart[A, j, i], chart[T, j, i]) > zero:
+        _append(lists, LEFT_ENDS, j, i)
 
 
 @njit(**_JIT)
 def _sum_listed(semiring, chart, lists, links, spans, h, e):  # type: ignore[no-untyped-def]
-    """Return SUM_k links(h->k) (x) spans(k->e) over the listed dependents k of h on the side of e."""
-    row = lists[links - INTRA_LINK, 1 if e > h else 0, h]
-    total = NEG_INF
-    for m in range(row[LAST]):
-        total = _add(semiring, total, chart[links, h, row[m]] + chart[spans, row[m], e])
+    """Return SUM_k links(h->k) (x) spans(k->e) over the dependents of h so far, of which none lies beyond e."""
+    total = _zero(semiring)
+    which = _dependents(links, h, e)
+    for m in range(lists[which, h, LENGTH]):
+        k = lists[which, h, m]
+        total = _add(semiring, total, _times(semiring, chart[links, h, k], chart[spans, k, e]))
     return total
 
 
+# --- inside
+
+
 @njit(**_JIT)
-def _complete(semiring, sparse, chart, lists, links, spans, h, e, lo, hi):  # type: ignore[no-untyped-def]
-    """Return SUM_k links(h->k) (x) spans(k->e) for lo <= k < hi."""
+def _at(m, p, r, k):  # type: ignore[no-untyped-def]
+    """Return where chart[p, r, k] is in the flat chart; m is the number of rows and of columns of a plane."""
+    return (p * m + r) * m + k
+
+
+@njit(**_JIT)
+def _clear(chart, first, last, n, value):  # type: ignore[no-untyped-def]
+    for p in range(first, last):
+        for h in range(n + 1):
+            for e in range(n + 1):
+                chart[p, h, e] = value
+
+
+@njit(**_JIT)
+def _put_link(semiring, sparse, chart, lists, links, h, d, score, parts, extremes):  # type: ignore[no-untyped-def]
+    if score > _zero(semiring):
+        chart[links, h, d] = _keep(semiring, _times(semiring, score, parts), extremes)
+        if sparse:
+            _append(lists, _dependents(links, h, d), h, d)
+
+
+@njit(**_JIT)
+def _put_complete(sparse, chart, spans, h, e, x):  # type: ignore[no-untyped-def]
+    chart[spans, h, e] = x
+    if not sparse:
+        chart[spans + A_T, e, h] = x
+
+
+@njit(**_JIT)
+def _complete(semiring, sparse, chart, flat, lists, links, spans, h, e, lo, count):  # type: ignore[no-untyped-def]
+    """Return SUM_k links(h->k) (x) spans(k->e) for lo <= k < lo + count, in a list or in rows."""
     if sparse:
         return _sum_listed(semiring, chart, lists, links, spans, h, e)
-    return _sum_rows(semiring, sparse, chart, links, h, spans + A_T, e, lo, hi, 0)
+    m = chart.shape[1]
+    return _sum(semiring, flat, _at(m, links, h, lo), _at(m, spans + A_T, e, lo), count)
 
 
 @njit(**_JIT)
-def _rescale(row, x):  # type: ignore[no-untyped-def]
-    factor = exp(row[LAST] - x)
-    for k in range(row.size - 1):
-        row[k] *= factor
-    row[LAST] = x
-
-
-@njit(**_JIT)
-def _put(semiring, sparse, chart, p, r, k, x):  # type: ignore[no-untyped-def]
-    """Set chart[p, r, k], with its scaled copy; move the row's base when the value outgrows it."""
-    chart[p, r, k] = x
-    if semiring == LOG and not sparse and x > NEG_INF:
-        row = chart[SCALED + p, r]
-        if x > row[LAST] + HEADROOM:
-            _rescale(row, x)
-        row[k] = exp(x - row[LAST])
-
-
-@njit(**_JIT)
-def _put_link(semiring, sparse, chart, lists, links, h, d, x):  # type: ignore[no-untyped-def]
-    _put(semiring, sparse, chart, links, h, d, x)
-    if sparse and x > NEG_INF:
-        row = lists[links - INTRA_LINK, 1 if d > h else 0, h]
-        row[row[LAST]] = d
-        row[LAST] += 1
-
-
-@njit(**_JIT)
-def _put_complete(semiring, sparse, chart, spans, h, e, x):  # type: ignore[no-untyped-def]
-    _put(semiring, sparse, chart, spans, h, e, x)
-    if not sparse:
-        _put(semiring, sparse, chart, spans + A_T, e, h, x)
-
-
-@njit(**_JIT)
-def _clear(semiring, sparse, chart, lists, n):  # type: ignore[no-untyped-def]
-    """Empty the chart but for the trivial spans: a(i,i) = t(i,i) = 1, c(i,i) = 0."""
-    if sparse:
-        chart[:A_T] = NEG_INF
-        lists[:, :, :, LAST] = 0
-    else:
-        chart[:PLANES] = NEG_INF
-    if semiring == LOG and not sparse:
-        chart[SCALED : SCALED + PLANES] = 0.0
-        chart[SCALED : SCALED + PLANES, :, LAST] = NEG_INF
-    for i in range(1, n + 1):
-        _put_complete(semiring, sparse, chart, A, i, i, 0.0)
-        _put_complete(semiring, sparse, chart, T, i, i, 0.0)
-
-
-@njit(**_JIT)
-def _inside(semiring, sparse, chart, lists, inter, intra, typed, gaps, reach, n, root_as_head):  # type: ignore[no-untyped-def]
+def _inside(semiring, sparse, chart, flat, lists, live, values, gaps, reach, n, root_as_head, extremes):  # type: ignore[no-untyped-def]
     """Fill the chart and return the sum over all trees. `reach[i]` is the last character before the next BREAK."""
-    _clear(semiring, sparse, chart, lists, n)
-    for w in range(1, n):
-        for i in range(1, n - w + 1):
-            j = i + w
-            joined = typed and j <= reach[i]
+    zero, one, m = _zero(semiring), 1.0 if semiring == PLAIN else 0.0, chart.shape[1]
+    # a(i,i) = t(i,i) = 1, c(i,i) = 0
+    _clear(chart, A, A_T if sparse else PLANES, n, zero)
+    for i in range(1, n + 1):
+        _put_complete(sparse, chart, A, i, i, one)
+        _put_complete(sparse, chart, T, i, i, one)
+    for j in range(2, n + 1):
+        for i in range(j - 1, 0, -1):
+            if sparse and not live[j, i]:
+                continue
+            joined = values.shape[0] == 2 and j <= reach[i]
             # Ihat(i->j) = s_intra(i,j) (x) SUM_k a(i->k) (x) a(k+1<-j), and its mirror image
-            if joined and max(intra[j, i], intra[i, j]) > NEG_INF:
-                parts = _sum_rows(semiring, sparse, chart, A, i, A, j, i, j, 1)
-                _put_link(semiring, sparse, chart, lists, INTRA_LINK, i, j, intra[j, i] + parts)
-                _put_link(semiring, sparse, chart, lists, INTRA_LINK, j, i, intra[i, j] + parts)
+            if joined and max(values[INTRA, j, i], values[INTRA, i, j]) > zero:
+                parts = _sum(semiring, flat, _at(m, A, i, i), _at(m, A, j, i + 1), j - i)
+                _put_link(
+                    semiring, sparse, chart, lists, INTRA_LINK, i, j, values[INTRA, j, i], parts, extremes
+                )
+                _put_link(
+                    semiring, sparse, chart, lists, INTRA_LINK, j, i, values[INTRA, i, j], parts, extremes
+                )
             # I(i->j) = s_inter(i,j) (x) SUM_k t(i->k) (x) t(k+1<-j), and its mirror image
-            if max(inter[j, i], inter[i, j]) > NEG_INF and not (w == 1 and gaps[i] == JOIN):
-                parts = _sum_rows(semiring, sparse, chart, T, i, T, j, i, j, 1)
-                _put_link(semiring, sparse, chart, lists, INTER_LINK, i, j, inter[j, i] + parts)
-                _put_link(semiring, sparse, chart, lists, INTER_LINK, j, i, inter[i, j] + parts)
+            if max(values[INTER, j, i], values[INTER, i, j]) > zero and not (j == i + 1 and gaps[i] == JOIN):
+                parts = _sum(semiring, flat, _at(m, T, i, i), _at(m, T, j, i + 1), j - i)
+                _put_link(
+                    semiring, sparse, chart, lists, INTER_LINK, i, j, values[INTER, j, i], parts, extremes
+                )
+                _put_link(
+                    semiring, sparse, chart, lists, INTER_LINK, j, i, values[INTER, i, j], parts, extremes
+                )
             for side in range(2):
                 if side == 1:
-                    h, e, lo, hi, beyond = i, j, i + 1, j + 1, gaps[j]
+                    h, e, lo, beyond = i, j, i + 1, gaps[j]
                 else:
-                    h, e, lo, hi, beyond = j, i, i, j, gaps[i - 1]
+                    h, e, lo, beyond = j, i, i, gaps[i - 1]
                 # a(h->e) = SUM_k Ihat(h->k) (x) a(k->e)
-                a = NEG_INF
+                a = zero
                 if joined:
-                    a = _complete(semiring, sparse, chart, lists, INTRA_LINK, A, h, e, lo, hi)
-                    _put_complete(semiring, sparse, chart, A, h, e, a)
+                    a = _complete(semiring, sparse, chart, flat, lists, INTRA_LINK, A, h, e, lo, j - i)
+                    a = _keep(semiring, a, extremes)
+                    _put_complete(sparse, chart, A, h, e, a)
                 # c(h->e) = SUM_k I(h->k) (x) t(k->e)  [ (+) SUM_k Ihat(h->k) (x) c(k->e) ]
                 if beyond != JOIN:
-                    c = _complete(semiring, sparse, chart, lists, INTER_LINK, T, h, e, lo, hi)
-                    if root_as_head:
-                        chart[C, h, e] = c  # no sum runs over it: neither transposed nor scaled
-                    else:
-                        below = _complete(semiring, sparse, chart, lists, INTRA_LINK, C, h, e, lo, hi)
+                    c = _complete(semiring, sparse, chart, flat, lists, INTER_LINK, T, h, e, lo, j - i)
+                    if not root_as_head:
+                        below = _complete(
+                            semiring, sparse, chart, flat, lists, INTRA_LINK, C, h, e, lo, j - i
+                        )
                         c = _add(semiring, c, below)
-                        _put_complete(semiring, sparse, chart, C, h, e, c)
-                    _put_complete(semiring, sparse, chart, T, h, e, _add(semiring, a, c))
+                    c = _keep(semiring, c, extremes)
+                    _put_complete(sparse, chart, C, h, e, c)
+                    _put_complete(sparse, chart, T, h, e, _add(semiring, a, c))
+            if sparse:
+                _mark(chart, lists, live, zero, i, j)
     # ROOT has one child r, and owns gap 0: s_inter(0,r) (x) t(1<-r) (x) t(r->n)
-    total = NEG_INF
+    total = zero
     for r in range(1, n + 1):
-        total = _add(semiring, total, inter[r, 0] + chart[T, r, 1] + chart[T, r, n])
+        below = _times(semiring, chart[T, r, 1], chart[T, r, n])
+        total = _add(semiring, total, _times(semiring, values[INTER, r, 0], below))
     return total
 
 
-@njit(**_JIT)
-def _push_rows(sparse, chart, adjoint, p, r, q, s, lo, hi, shift, weight, total, boundary):  # type: ignore[no-untyped-def]
-    """Share `weight` over the terms of a sum of rows, by their part in its value `total`."""
-    to_x, to_y = adjoint[p, r, lo:hi], adjoint[q, s, lo + shift : hi + shift]
-    exponent = np.inf
-    if not sparse:
-        exponent = chart[SCALED + p, r, LAST] + chart[SCALED + q, s, LAST] - total
-    if exponent < SAFE_EXPONENT:
-        x, y = chart[SCALED + p, r, lo:hi], chart[SCALED + q, s, lo + shift : hi + shift]
-        factor = weight * exp(exponent)
-        for k in range(x.size):
-            part = factor * x[k] * y[k]
-            to_x[k] += part
-            to_y[k] += part
-        for k in range(min(x.size, boundary.size)):
-            boundary[k] += factor * x[k] * y[k]
-    else:
-        x, y = chart[p, r, lo:hi], chart[q, s, lo + shift : hi + shift]
-        for k in range(x.size):
-            if x[k] + y[k] > NEG_INF:
-                part = weight * exp(x[k] + y[k] - total)
-                to_x[k] += part
-                to_y[k] += part
-                if k < boundary.size:
-                    boundary[k] += part
+# --- outside
 
 
 @njit(**_JIT)
-def _push_complete(sparse, chart, lists, adjoint, links, spans, h, e, lo, hi, weight, total):  # type: ignore[no-untyped-def]
-    """Share `weight` over the terms of a complete span, by their part in its value `total`."""
-    if not sparse:
-        nowhere = adjoint[0, 0, :0]
-        _push_rows(sparse, chart, adjoint, links, h, spans + A_T, e, lo, hi, 0, weight, total, nowhere)
+def _push(semiring, flat, x, y, away, count, weight, total):  # type: ignore[no-untyped-def]
+    """Share `weight` over the terms of the sum of two rows at x and y, whose value was `total`.
+
+    Their shares lie `away` behind them. In plain sums a share is the derivative by the value, otherwise by its
+    logarithm, which is a probability.
+    """
+    x, y, away, count = np.uintp(x), np.uintp(y), np.uintp(away), np.uintp(count)
+    if semiring == PLAIN:
+        for k in range(count):
+            flat[x + away + k] += weight * flat[y + k]
+        for k in range(count):
+            flat[y + away + k] += weight * flat[x + k]
         return
-    row = lists[links - INTRA_LINK, 1 if e > h else 0, h]
-    for m in range(row[LAST]):
-        if not lo <= row[m] < hi:
+    for k in range(count):
+        term = flat[x + k] + flat[y + k]
+        if term > NEG_INF:
+            part = weight * exp(term - total)
+            flat[x + away + k] += part
+            flat[y + away + k] += part
+
+
+@njit(**_JIT)
+def _push_listed(semiring, chart, lists, links, spans, h, e, count, weight, total):  # type: ignore[no-untyped-def]
+    """Share `weight` over the terms of a complete span's sum over a list."""
+    which = _dependents(links, h, e)
+    for m in range(lists[which, h, LENGTH]):
+        k = lists[which, h, m]
+        if abs(h - k) > count:
             break  # nearer dependents come first; the list goes on beyond this span
-        part = weight * exp(chart[links, h, row[m]] + chart[spans, row[m], e] - total)
-        adjoint[links, h, row[m]] += part
-        adjoint[spans, row[m], e] += part
+        x, y = chart[links, h, k], chart[spans, k, e]
+        if semiring == LOG:
+            x = y = exp(x + y - total)
+        chart[OUTSIDE + links, h, k] += weight * y
+        chart[OUTSIDE + spans + A_T, e, k] += weight * x
 
 
 @njit(**_JIT)
-def _outside_complete(sparse, chart, lists, adjoint, h, e, lo, hi, root_as_head):  # type: ignore[no-untyped-def]
-    """Share out what the complete spans from h to e have got."""
-    from_a, from_c, from_t = adjoint[A, h, e], adjoint[C, h, e], adjoint[T, h, e]
-    if not sparse:
-        from_a += adjoint[A_T, e, h]
-        from_c += adjoint[C_T, e, h]
-        from_t += adjoint[T_T, e, h]
-    a, c = chart[A, h, e], chart[C, h, e]
-    if from_t > 0.0:
-        from_a += from_t * exp(a - chart[T, h, e])
-        from_c += from_t * exp(c - chart[T, h, e])
-    if from_a > 0.0:
-        _push_complete(sparse, chart, lists, adjoint, INTRA_LINK, A, h, e, lo, hi, from_a, a)
-    if from_c > 0.0:
-        _push_complete(sparse, chart, lists, adjoint, INTER_LINK, T, h, e, lo, hi, from_c, c)
-        if not root_as_head:
-            _push_complete(sparse, chart, lists, adjoint, INTRA_LINK, C, h, e, lo, hi, from_c, c)
+def _push_complete(semiring, sparse, chart, flat, lists, links, spans, h, e, lo, count, weight, total):  # type: ignore[no-untyped-def]
+    """Share `weight` over the terms of a complete span."""
+    if sparse:
+        _push_listed(semiring, chart, lists, links, spans, h, e, count, weight, total)
+    else:
+        m = chart.shape[1]
+        away = OUTSIDE * m * m
+        _push(semiring, flat, _at(m, links, h, lo), _at(m, spans + A_T, e, lo), away, count, weight, total)
 
 
 @njit(**_JIT)
-def _outside_link(sparse, chart, adjoint, links, spans, i, j, scores, marginals, boundary):  # type: ignore[no-untyped-def]
-    """Share out what the two links between i and j have got, which is the probability of their arcs."""
-    right, left = adjoint[links, i, j], adjoint[links, j, i]
-    marginals[j, i] = right
-    marginals[i, j] = left
-    if right + left > 0.0:
-        parts = chart[links, i, j] - scores[j, i] if right > 0.0 else chart[links, j, i] - scores[i, j]
-        _push_rows(sparse, chart, adjoint, spans, i, spans, j, i, j, 1, right + left, parts, boundary)
+def _share(semiring, chart, spans, h, e):  # type: ignore[no-untyped-def]
+    """Return what a complete span has got; in plain sums one of value 0 may have got anything, and is left out."""
+    if semiring == PLAIN and chart[spans, h, e] == 0.0:
+        return 0.0
+    return chart[OUTSIDE + spans, h, e] + chart[OUTSIDE + spans + A_T, e, h]
 
 
 @njit(**_JIT)
-def _outside(
-    sparse, chart, lists, adjoint, inter, intra, typed, n, root_as_head, total, m_inter, m_intra, boundary
-):  # type: ignore[no-untyped-def]
+def _outside(semiring, sparse, chart, flat, lists, live, values, n, root_as_head, total, arcs, boundary):  # type: ignore[no-untyped-def]
     """Walk `_inside` backwards: the derivative of log Z by every score is the probability of its arc."""
-    adjoint[:] = 0.0
-    nowhere = boundary[:0]
-    boundary[0] = 1.0
+    m = chart.shape[1]
+    _clear(chart, OUTSIDE, OUTSIDE + PLANES, n, 0.0)
     for r in range(1, n + 1):
-        part = exp(inter[r, 0] + chart[T, r, 1] + chart[T, r, n] - total)
-        m_inter[r, 0] = part
-        adjoint[T, r, 1] += part
-        adjoint[T, r, n] += part
-    for w in range(n - 1, 0, -1):
-        for i in range(1, n - w + 1):
-            j = i + w
-            _outside_complete(sparse, chart, lists, adjoint, i, j, i + 1, j + 1, root_as_head)
-            _outside_complete(sparse, chart, lists, adjoint, j, i, i, j, root_as_head)
-            if typed:
-                _outside_link(sparse, chart, adjoint, INTRA_LINK, A, i, j, intra, m_intra, nowhere)
-            _outside_link(sparse, chart, adjoint, INTER_LINK, T, i, j, inter, m_inter, boundary[i:j])
+        score, left, right = values[INTER, r, 0], chart[T, r, 1], chart[T, r, n]
+        if semiring == PLAIN:
+            arcs[INTER, r, 0] = score * left * right / total
+            chart[OUTSIDE + T, r, 1] += score * right / total
+            chart[OUTSIDE + T, r, n] += score * left / total
+        else:
+            arcs[INTER, r, 0] = exp(score + left + right - total)
+            chart[OUTSIDE + T, r, 1] += arcs[INTER, r, 0]
+            chart[OUTSIDE + T, r, n] += arcs[INTER, r, 0]
+    for j in range(n, 1, -1):
+        for i in range(1, j):
+            if sparse and not live[j, i]:
+                continue
+            for side in range(2):
+                h, e, lo = (i, j, i + 1) if side == 1 else (j, i, i)
+                a, c, t = chart[A, h, e], chart[C, h, e], chart[T, h, e]
+                from_a, from_c = _share(semiring, chart, A, h, e), _share(semiring, chart, C, h, e)
+                from_t = _share(semiring, chart, T, h, e)
+                if from_t > 0.0:
+                    from_a += from_t if semiring == PLAIN else from_t * exp(a - t)
+                    from_c += from_t if semiring == PLAIN else from_t * exp(c - t)
+                if from_a > 0.0:
+                    _push_complete(
+                        semiring, sparse, chart, flat, lists, INTRA_LINK, A, h, e, lo, j - i, from_a, a
+                    )
+                if from_c > 0.0:
+                    _push_complete(
+                        semiring, sparse, chart, flat, lists, INTER_LINK, T, h, e, lo, j - i, from_c, c
+                    )
+                    if not root_as_head:
+                        _push_complete(
+                            semiring, sparse, chart, flat, lists, INTRA_LINK, C, h, e, lo, j - i, from_c, c
+                        )
+            # Gap k is a boundary if an inter-word link owns it, whose left part is then t(i->k), with i < k: all that links
+            # have made of t(i->k) is in its plane, for complete spans write to the transpose; or with i = k, see below.
+            used = chart[OUTSIDE + T, i, j]
+            if semiring == PLAIN:
+                used = used * chart[T, i, j] if chart[T, i, j] > 0.0 else 0.0
+            boundary[j] += used
+            for role in range(values.shape[0]):
+                links, spans = (INTER_LINK, T) if role == INTER else (INTRA_LINK, A)
+                right, left = chart[links, i, j], chart[links, j, i]
+                to_right, to_left = chart[OUTSIDE + links, i, j], chart[OUTSIDE + links, j, i]
+                if semiring == PLAIN:
+                    to_right = to_right if right > 0.0 else 0.0
+                    to_left = to_left if left > 0.0 else 0.0
+                    arcs[role, j, i] = to_right * right
+                    arcs[role, i, j] = to_left * left
+                    weight, parts = to_right * values[role, j, i] + to_left * values[role, i, j], 0.0
+                else:
+                    arcs[role, j, i] = to_right
+                    arcs[role, i, j] = to_left
+                    weight = to_right + to_left
+                    parts = right - values[role, j, i] if to_right > 0.0 else left - values[role, i, j]
+                if weight > 0.0:
+                    x, y = _at(m, spans, i, i), _at(m, spans, j, i + 1)
+                    _push(semiring, flat, x, y, OUTSIDE * m * m, j - i, weight, parts)
+                    if role == INTER:
+                        boundary[i] += weight * (flat[y] if semiring == PLAIN else exp(flat[y] - parts))
+    boundary[0] = 1.0
+    boundary[n] = 0.0
+
+
+# --- trees
 
 
 @njit(**_JIT)
-def _pick_row(draw, x, y, total):  # type: ignore[no-untyped-def]
-    """Choose a term of a sum: the largest when `draw` is negative, else the one where the running sum passes it."""
-    best, chosen, running = NEG_INF, -1, 0.0
-    for k in range(x.size):
-        term = x[k] + y[k]
-        if draw < 0.0:
-            if term > best:
-                best, chosen = term, k
-        elif term > NEG_INF:
+def _pick(semiring, terms, count):  # type: ignore[no-untyped-def]
+    """Choose a term of a sum: the largest, or where sums are sums, by chance in proportion to its value."""
+    chosen = 0
+    for k in range(1, count):
+        if terms[k] > terms[chosen]:
             chosen = k
-            running += exp(term - total)
-            if running > draw:
+    if semiring == MAX:
+        return chosen
+    best, total = terms[chosen], 0.0
+    for k in range(count):
+        if semiring == LOG:
+            terms[k] = exp(terms[k] - best)
+        total += terms[k]
+    left = np.random.random() * total  # noqa: NPY002 (the generator that Numba has)
+    for k in range(count):
+        if terms[k] > 0.0:
+            chosen = k
+            left -= terms[k]
+            if left < 0.0:
                 break
     return chosen
 
 
 @njit(**_JIT)
-def _draw(sampling):  # type: ignore[no-untyped-def]
-    return np.random.random() if sampling else -1.0  # noqa: NPY002 (the generator that Numba has)
+def _list_terms(semiring, chart, links, spans, h, e, terms, start):  # type: ignore[no-untyped-def]
+    """List the terms of SUM_k links(h->k) (x) spans(k->e), by columns: sparse charts have no transposed planes."""
+    lo = min(h + 1, e)
+    for k in range(lo, lo + abs(h - e)):
+        terms[start + k - lo] = _times(semiring, chart[links, h, k], chart[spans, k, e])
+    return start + abs(h - e)
 
 
 @njit(**_JIT)
-def _first_wins(sampling, first, second):  # type: ignore[no-untyped-def]
-    """Choose between two values: the larger one, or by chance in proportion to their exponentials."""
-    if not sampling or second == NEG_INF:
-        return first >= second
-    return _draw(sampling) < 1.0 / (1.0 + exp(second - first))
-
-
-@njit(**_JIT)
-def _walk(chart, inter, n, root_as_head, total, sampling, stack, heads, is_intra):  # type: ignore[no-untyped-def]
+def _walk(semiring, chart, values, n, root_as_head, stack, terms, heads, is_intra):  # type: ignore[no-untyped-def]
     """Walk a filled chart from the top to one tree: the best one, or one drawn by its probability."""
-    semiring = LOG if sampling else MAX
-    tops = inter[1 : n + 1, 0] + chart[T, 1 : n + 1, 1]
-    root = 1 + _pick_row(_draw(sampling), tops, chart[T, 1 : n + 1, n], total)
+    for r in range(1, n + 1):
+        below = _times(semiring, chart[T, r, 1], chart[T, r, n])
+        terms[r - 1] = _times(semiring, values[INTER, r, 0], below)
+    root = 1 + _pick(semiring, terms, n)
     heads[root] = 0
     is_intra[root] = False
-    stack[0, :] = T, root, 1
-    stack[1, :] = T, root, n
-    size = 2
+    size = 0
+    for e in (1, n):
+        size = _stack(stack, size, T, root, e)
     while size > 0:
         size -= 1
-        plane, h, e = stack[size]
+        plane, h, e = stack[size, 0], stack[size, 1], stack[size, 2]
         if h == e:
             continue
-        lo, hi = (h + 1, e + 1) if e > h else (e, h)
         if plane == T:
-            plane = A if _first_wins(sampling, chart[A, h, e], chart[C, h, e]) else C
-        links, spans, target = INTRA_LINK, A, chart[plane, h, e]
-        if plane == C:
+            terms[0], terms[1] = chart[A, h, e], chart[C, h, e]
+            plane = A if _pick(semiring, terms, np.int64(2)) == 0 else C
+        links, spans = (INTRA_LINK, A) if plane == A else (INTER_LINK, T)
+        ways = 0
+        for below in range(2 if plane == C and not root_as_head else 1):
+            if below == 1:
+                links, spans = INTRA_LINK, C
+            ways = _list_terms(semiring, chart, links, spans, h, e, terms, ways)
+        way = _pick(semiring, terms, ways)
+        if plane == C and way < abs(h - e):
             links, spans = INTER_LINK, T
-            if not root_as_head:
-                own = _sum(semiring, chart[INTER_LINK, h, lo:hi], chart[T, lo:hi, e])
-                below = _sum(semiring, chart[INTRA_LINK, h, lo:hi], chart[C, lo:hi, e])
-                target = own
-                if not _first_wins(sampling, own, below):
-                    links, spans, target = INTRA_LINK, C, below
-        d = lo + _pick_row(_draw(sampling), chart[links, h, lo:hi], chart[spans, lo:hi, e], target)
+        d = min(h + 1, e) + way % abs(h - e)
         heads[d] = h
         is_intra[d] = links == INTRA_LINK
         inner = A if links == INTRA_LINK else T
         i, j = min(h, d), max(h, d)
-        x, y = chart[inner, i, i:j], chart[inner, j, i + 1 : j + 1]
-        k = i + _pick_row(_draw(sampling), x, y, _log_product(x, y) if sampling else 0.0)
-        stack[size, :] = spans, d, e
-        stack[size + 1, :] = inner, i, k
-        stack[size + 2, :] = inner, j, k + 1
-        size += 3
+        for k in range(i, j):
+            terms[k - i] = _times(semiring, chart[inner, i, k], chart[inner, j, k + 1])
+        k = i + _pick(semiring, terms, j - i)
+        size = _stack(stack, size, spans, d, e)
+        size = _stack(stack, size, inner, i, k)
+        size = _stack(stack, size, inner, j, k + 1)
 
 
 @njit(**_JIT)
-def _local_gaps(gaps, n, local, reach):  # type: ignore[no-untyped-def]
+def _stack(stack, size, plane, h, e):  # type: ignore[no-untyped-def]
+    stack[size, 0], stack[size, 1], stack[size, 2] = plane, h, e
+    return size + 1
+
+
+# --- sentences
+
+
+@njit(**_JIT)
+def _close_gaps(gaps, n, closed, reach):  # type: ignore[no-untyped-def]
     """Copy the gaps with both ends of the sentence closed; find how far each character is from the next BREAK."""
-    local[0] = BREAK
-    for k in range(1, n):
-        local[k] = gaps[k]
-    local[n] = BREAK
+    for k in range(n + 1):
+        closed[k] = gaps[k] if 0 < k < n else BREAK
     last = n
     for i in range(n, 0, -1):
-        if local[i] == BREAK:
+        if closed[i] == BREAK:
             last = i
         reach[i] = last
 
 
-@njit(**_JIT)
-def _is_sparse(inter, intra, typed, n):  # type: ignore[no-untyped-def]
-    allowed = 0
-    for d in range(1, n + 1):
-        for h in range(n + 1):
-            allowed += inter[d, h] > NEG_INF
-            if typed:
-                allowed += intra[d, h] > NEG_INF
-    return allowed * 8 < n * n * (2 if typed else 1)
-
-
-@njit(**_JIT)
-def _workspace(order, lengths):  # type: ignore[no-untyped-def]
-    """Return the longest sentence's width and what every sentence needs besides charts: lists, gaps, reach, stack."""
-    longest = 0
-    for b in order:
-        longest = max(longest, lengths[b])
-    m = longest + 1
-    lists = np.empty((2, 2, m, m + 1), dtype=np.int32)
-    stack = np.empty((3 * m, 3), dtype=np.int64)
-    return m, lists, np.empty(m, dtype=np.int8), np.empty(m, dtype=np.int64), stack
-
-
-@njit(**_JIT)
-def _lay(memory, planes, n):  # type: ignore[no-untyped-def]
-    """Lay planes for n characters, with one column more, over memory that the next sentence uses again."""
-    return memory[: planes * (n + 1) * (n + 2)].reshape((planes, n + 1, n + 2))
-
-
-@njit(**_JIT)
-def log_sentences(
-    order, inter, intra, typed, gaps, lengths, root_as_head, gradients, logz, m_inter, m_intra, boundary
+@njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")
+def run(
+    task,
+    order,
+    scores,
+    gaps,
+    lengths,
+    allowed,
+    root_as_head,
+    seed,
+    chart,
+    value,
+    arcs,
+    boundary,
+    heads,
+    is_intra,
 ):  # type: ignore[no-untyped-def]
-    """For the sentences in `order`: log Z and, if asked for, arc and boundary probabilities."""
-    m, lists, local, reach, _ = _workspace(order, lengths)
-    memory = np.empty(2 * PLANES * m * (m + 1))
-    adjoint_memory = np.empty(PLANES * m * (m + 1) if gradients else 0)
+    """Do a task for the sentences in `order`: fill `value` with log Z or the best score, and what else is asked for.
+
+    One function for all tasks, so that the recursion is compiled once. `chart` is memory for the longest sentence, with
+    twice the planes for MARGINALS.
+    """
+    m = chart.shape[1]
+    flat = chart.reshape(-1)
+    weights = np.empty((scores.shape[1], m, m))
+    lists = np.empty((LISTS, m, m + 1), dtype=np.int32)
+    live = np.empty((m, m), dtype=np.bool_)
+    closed, reach = np.empty(m, dtype=np.int8), np.empty(m, dtype=np.int64)
+    stack, terms = np.empty((3 * m, 3), dtype=np.int64), np.empty(2 * m)
+    extremes = np.empty(2)
     for b in order:
         n = lengths[b]
-        s, s_intra = inter[b], intra[b if typed else 0]
-        _local_gaps(gaps[b], n, local, reach)
-        sparse = _is_sparse(s, s_intra, typed, n)
-        chart = _lay(memory, A_T if sparse else 2 * PLANES, n)
-        logz[b] = _inside(LOG, sparse, chart, lists, s, s_intra, typed, local, reach, n, root_as_head)
-        if gradients and logz[b] > NEG_INF:
-            adjoint = _lay(adjoint_memory, A_T if sparse else PLANES, n)
-            to_intra = m_intra[b if typed else 0]
+        _close_gaps(gaps[b], n, closed, reach)
+        sparse = task != CHART and allowed[b] * 8 < n * n * scores.shape[1]
+        values = scores[b]
+        if sparse:
+            _list_arcs(values, n, lists, live)
+        semiring, divided, bound = MAX, 0.0, 0.0
+        if task != BEST and task != CHART:
+            semiring, values = PLAIN, weights
+            extremes[0], extremes[1] = np.inf, 0.0
+            divided, bound = _weigh(scores[b], n, weights, extremes)
+        while True:
+            total = _inside(
+                semiring, sparse, chart, flat, lists, live, values, closed, reach, n, root_as_head, extremes
+            )
+            if semiring != PLAIN or _trusted(total, bound, extremes):
+                break
+            semiring, values = LOG, scores[b]
+            if sparse:
+                _list_arcs(values, n, lists, live)
+        value[b] = log(total) + divided if semiring == PLAIN else total
+        if value[b] > NEG_INF and task == MARGINALS:
             _outside(
+                semiring,
                 sparse,
                 chart,
+                flat,
                 lists,
-                adjoint,
-                s,
-                s_intra,
-                typed,
+                live,
+                values,
                 n,
                 root_as_head,
-                logz[b],
-                m_inter[b],
-                to_intra,
+                total,
+                arcs[b],
                 boundary[b],
             )
-
-
-@njit(**_JIT)
-def best_sentences(order, inter, intra, typed, gaps, lengths, root_as_head, score, heads, is_intra):  # type: ignore[no-untyped-def]
-    """For the sentences in `order`: the best tree and its score."""
-    m, lists, local, reach, stack = _workspace(order, lengths)
-    memory = np.empty(PLANES * m * (m + 1))
-    for b in order:
-        n = lengths[b]
-        s, s_intra = inter[b], intra[b if typed else 0]
-        _local_gaps(gaps[b], n, local, reach)
-        sparse = _is_sparse(s, s_intra, typed, n)
-        chart = _lay(memory, A_T if sparse else PLANES, n)
-        score[b] = _inside(MAX, sparse, chart, lists, s, s_intra, typed, local, reach, n, root_as_head)
-        if score[b] > NEG_INF:
-            _walk(chart, s, n, root_as_head, score[b], False, stack, heads[b], is_intra[b])
-
-
-@njit(**_JIT)
-def sample_sentences(order, inter, intra, typed, gaps, lengths, root_as_head, seeds, logz, heads, is_intra):  # type: ignore[no-untyped-def]
-    """For the sentences in `order`: log Z and independent draws from the distribution over trees."""
-    m, lists, local, reach, stack = _workspace(order, lengths)
-    memory = np.empty(2 * PLANES * m * (m + 1))
-    for b in order:
-        n = lengths[b]
-        s, s_intra = inter[b], intra[b if typed else 0]
-        _local_gaps(gaps[b], n, local, reach)
-        sparse = _is_sparse(s, s_intra, typed, n)
-        chart = _lay(memory, A_T if sparse else 2 * PLANES, n)
-        logz[b] = _inside(LOG, sparse, chart, lists, s, s_intra, typed, local, reach, n, root_as_head)
-        if logz[b] > NEG_INF:
-            np.random.seed(seeds[b])  # noqa: NPY002
-            for m in range(heads.shape[1]):
-                _walk(chart, s, n, root_as_head, logz[b], True, stack, heads[b, m], is_intra[b, m])
-
-
-@njit(**_JIT)
-def max_chart(inter, intra, typed, gaps, n, root_as_head):  # type: ignore[no-untyped-def]
-    """Return the best score of one sentence and its whole max chart, for the search of the k best trees."""
-    _, lists, local, reach, _ = _workspace(np.zeros(1, dtype=np.int64), np.full(1, n))
-    chart = np.empty((PLANES, n + 1, n + 2))
-    _local_gaps(gaps, n, local, reach)
-    best = _inside(MAX, False, chart, lists, inter, intra, typed, local, reach, n, root_as_head)
-    return best, chart
+        elif value[b] > NEG_INF and task in (BEST, SAMPLE):
+            if task == SAMPLE:
+                np.random.seed(seed)  # noqa: NPY002
+            for draw in range(heads.shape[1]):
+                _walk(
+                    semiring, chart, values, n, root_as_head, stack, terms, heads[b, draw], is_intra[b, draw]
+                )
