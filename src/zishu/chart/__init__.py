@@ -20,7 +20,8 @@ expected number of correct arcs,
     m = marginals(inter, lengths, intra, gaps)
     trees = best_tree(m.inter, lengths, m.intra, gaps)
 
-(a forbidden arc has probability 0 and is chosen only where the sum is the same without it; put -inf back to rule it out).
+(a forbidden arc has probability 0 and is chosen only where the sum is the same without it; put -inf back to rule
+it out).
 
 Sentences run in parallel, one to a thread; see `set_threads`. The kernels are compiled once and cached on disk.
 Cost: O(n^3) time and O(n^2) memory a sentence.
@@ -102,9 +103,9 @@ class _Prepared:
 
     def alone(self, b: int) -> _Prepared:
         """Return a batch of one sentence."""
-        one = slice(b, b + 1)
-        arrays = self.scores[one], self.gaps[one], self.lengths[one], self.allowed[one], self.offset[one]
-        return _Prepared(*arrays, self.dtype)
+        only = slice(b, b + 1)
+        scores, gaps, lengths = self.scores[only], self.gaps[only], self.lengths[only]
+        return _Prepared(scores, gaps, lengths, self.allowed[only], self.offset[only], self.dtype)
 
 
 def log_partition(
@@ -311,20 +312,19 @@ def _prepare(inter: Scores, lengths: ArrayLike, intra: Scores | None, gaps: Arra
         scores[:, 1] = intra
     offset = np.zeros((batch, width))
     allowed = np.empty(batch, dtype=np.int64)
-    _kernels.prepare(scores, sizes, offset, allowed)
+    _kernels.prepare(scores, scores.view(np.int64), sizes, offset, allowed)
     for b in np.flatnonzero(allowed < 0):
         raise ValueError(f"sentence {b}: scores must be numbers below infinity")
     return _Prepared(scores, known, sizes, allowed, offset.sum(axis=1), inter.dtype)
 
 
-def _scores(given: Scores, name: str) -> Scores:
-    scores: Any = np.asarray(given)
+def _scores(values: ArrayLike, name: str) -> Scores:
+    scores = np.asarray(values)
     if scores.dtype not in (np.float32, np.float64):
         raise ValueError(f"{name} scores must be float32 or float64, not {scores.dtype}")
     if scores.ndim != 3 or scores.shape[1] != scores.shape[2] or scores.shape[1] < 2:
         raise ValueError(f"{name} scores must have the shape [batch, N+1, N+1], not {list(scores.shape)}")
-    checked: Scores = scores
-    return checked
+    return scores
 
 
 def _check_feasible(score: NDArray[np.float64], first: int = 0) -> None:

@@ -13,13 +13,18 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
-from zishu.chart._kernels import INTER_LINK, INTRA_LINK, NEG_INF, A, C, T
+from zishu.chart import _kernels
+from zishu.chart._kernels import NEG_INF
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy as np
     from numpy.typing import NDArray
+
+# Planes of the chart, as the numbers of items.
+A, T, C = int(_kernels.A), int(_kernels.T), int(_kernels.C)
+INTRA_LINK, INTER_LINK = int(_kernels.INTRA_LINK), int(_kernels.INTER_LINK)
 
 Item = tuple[int, int, int]
 # One way to build an item: its parts, and the score that the parts do not hold.

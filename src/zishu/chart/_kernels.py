@@ -39,8 +39,8 @@ from zishu.gaps import BREAK, JOIN
 
 # Reassociation lets sums vectorise. Infinities are values here, so "ninf" must stay out.
 FASTMATH = {"reassoc", "contract", "nsz", "nnan"}
-# For all that is called from here only: neither wrapped for Python nor cached by itself; and since nothing is allocated,
-# nothing is counted ("nrt" is Numba's reference counting), which would take half of the time.
+# For all that is called from here only: neither wrapped for Python nor cached by itself; and since nothing is
+# allocated, nothing is counted ("nrt" is Numba's reference counting), which would take half of the time.
 _JIT: dict[str, Any] = {
     "fastmath": FASTMATH,
     "error_model": "numpy",
@@ -50,6 +50,8 @@ _JIT: dict[str, Any] = {
 }
 
 NEG_INF = -np.inf
+# The bits of a float64 as an integer: beyond those of an infinity, on either side of 0, it is not a number.
+INF_BITS, NEG_INF_BITS = np.array([np.inf, -np.inf]).view(np.int64)
 
 # Numbers that functions are called with are NumPy integers: for every Python one Numba would compile them again.
 
@@ -64,8 +66,7 @@ INTER, INTRA = np.arange(2)
 
 # Planes of a chart: complete spans (intra-word a, inter-word c, either t) by [head, end]; links by [head, dependent];
 # then the complete spans again, transposed. The outside pass keeps what belongs to plane p in plane OUTSIDE + p.
-_planes: Any = np.arange(8)
-A, C, T, INTRA_LINK, INTER_LINK, A_T, C_T, T_T = _planes
+A, C, T, INTRA_LINK, INTER_LINK, A_T, C_T, T_T = np.arange(8)
 PLANES = OUTSIDE = np.int64(8)
 
 # Limits of plain sums, see `_trusted` and `_weigh`.
@@ -76,21 +77,22 @@ BRANCHING = 8.0  # trees over n characters are about 8^n
 # Terms that far below the largest one do not change a float64 sum.
 NEGLIGIBLE = 50.0
 
-# Lists of a character, used where few arcs are allowed: its dependents by kind of link and side, the nearest first (see
-# `_dependents`); its possible heads to the left; the far ends of filled spans to the left. The last entry is the length.
-LEFT_HEADS, LEFT_ENDS, LISTS = np.arange(4, 7)
+# Lists of a character, used where few arcs are allowed: its dependents by kind of link and side, the nearest first
+# (see `_dependents`); the far ends of filled spans to its left; its possible heads. The last entry is the length.
+LEFT_ENDS, HEADS, LISTS = np.arange(4, 7)
 LENGTH = -1
 
 
 # --- scores and weights
 
 
-@njit(cache=True, nogil=True)  # no fast mathematics, which takes for granted that nothing is NaN
-def prepare(scores, lengths, offset, allowed):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True, fastmath=FASTMATH)
+def prepare(scores, bits, lengths, offset, allowed):
     """Shift scores so that each dependent's best arc scores 0; count the allowed arcs of each sentence.
 
     Every tree has exactly one arc into each dependent, so the shift changes all trees alike. Arcs from a character to
-    itself and intra arcs of ROOT are forbidden. The count is -1 if a score is not a number or infinite.
+    itself and intra arcs of ROOT are forbidden. The count is -1 if a score is not a number or infinite. That shows in
+    its bits (the same memory as integers) alone, since fast mathematics takes for granted that nothing is NaN.
     """
     for b in range(lengths.size):
         n, count, bad = lengths[b], 0, 0
@@ -98,13 +100,13 @@ def prepare(scores, lengths, offset, allowed):  # type: ignore[no-untyped-def]
             best = NEG_INF
             for role in range(scores.shape[1]):
                 scores[b, role, d, d] = NEG_INF
-                if role == 1:
+                if role == INTRA:
                     scores[b, role, d, 0] = NEG_INF
                 for h in range(n + 1):
-                    x = scores[b, role, d, h]
-                    bad += not x < np.inf
-                    count += x > NEG_INF
-                    best = x if x > best else best
+                    bad += (bits[b, role, d, h] >= INF_BITS) | (-1 >= bits[b, role, d, h] > NEG_INF_BITS)
+                for h in range(n + 1):
+                    count += scores[b, role, d, h] > NEG_INF
+                    best = max(best, scores[b, role, d, h])
             if best == NEG_INF:
                 best = 0.0
             offset[b, d] = best
@@ -115,39 +117,50 @@ def prepare(scores, lengths, offset, allowed):  # type: ignore[no-untyped-def]
 
 
 @njit(**_JIT)
-def _weigh(scores, n, weights, extremes):  # type: ignore[no-untyped-def]
+def _clear(planes, first, last, n, value):
+    for p in range(first, last):
+        for i in range(n + 1):
+            for j in range(n + 1):
+                planes[p, i, j] = value
+
+
+@njit(**_JIT)
+def _weigh(sparse, scores, lists, n, weights, extremes):
     """Turn scores into weights for plain sums; return the logarithms of what trees were divided by, and of a bound.
 
     A dependent's weights are scaled to sum to 1, or to more where its head is wide open: the trees are few among all
     choices of heads, and the sum over them should not vanish. The bound is the product over all dependents.
     """
     divided = bound = 0.0
+    _clear(weights, INTER, weights.shape[0], n, 0.0)
     for d in range(1, n + 1):
         total = mean = 0.0
+        heads = lists[HEADS, d, LENGTH] if sparse else n + 1
         for role in range(scores.shape[0]):
-            for h in range(n + 1):
-                score, weight = scores[role, d, h], 0.0
+            for m in range(heads):
+                h = lists[HEADS, d, m] if sparse else m
+                score = scores[role, d, h]
                 if score > LOWEST:
                     weight = exp(score)
+                    weights[role, d, h] = weight
                     total += weight
                     mean += weight * score
                 elif score > NEG_INF:
                     extremes[0] = 0.0
-                weights[role, d, h] = weight
         if total > 0.0:
             entropy = log(total) - mean / total
             spread = max(0.0, entropy - log(BRANCHING))
             factor = exp(spread) / total
             for role in range(scores.shape[0]):
-                for h in range(n + 1):
-                    weights[role, d, h] *= factor
+                for m in range(heads):
+                    weights[role, d, lists[HEADS, d, m] if sparse else m] *= factor
             divided += log(total) - spread
             bound += spread
     return divided, bound
 
 
 @njit(**_JIT)
-def _keep(semiring, x, extremes):  # type: ignore[no-untyped-def]
+def _keep(semiring, x, extremes):
     """Return a value as it is kept: in plain sums, nothing below TINY, and the extremes are remembered."""
     if semiring == PLAIN and not TINY <= x <= HUGE:
         extremes[0] = min(extremes[0], x)
@@ -157,7 +170,7 @@ def _keep(semiring, x, extremes):  # type: ignore[no-untyped-def]
 
 
 @njit(**_JIT)
-def _trusted(total, bound, extremes):  # type: ignore[no-untyped-def]
+def _trusted(total, bound, extremes):
     """Tell whether plain sums have lost nothing that counts.
 
     Every value is a sum over choices of heads for some dependents, and its factor in the total one over choices for the
@@ -174,33 +187,33 @@ def _trusted(total, bound, extremes):  # type: ignore[no-untyped-def]
 
 
 @njit(**_JIT)
-def _zero(semiring):  # type: ignore[no-untyped-def]
+def _zero(semiring):
     return 0.0 if semiring == PLAIN else NEG_INF
 
 
 @njit(**_JIT)
-def _times(semiring, x, y):  # type: ignore[no-untyped-def]
+def _times(semiring, x, y):
     return x * y if semiring == PLAIN else x + y
 
 
 @njit(**_JIT)
-def _add(semiring, x, y):  # type: ignore[no-untyped-def]
+def _add(semiring, x, y):
     if semiring == PLAIN:
         return x + y
     return max(x, y) if semiring == MAX else _log_add(x, y)
 
 
 @njit(**_JIT)
-def _log_add(x, y):  # type: ignore[no-untyped-def]
+def _log_add(x, y):
     high, low = max(x, y), min(x, y)
     return high if low == NEG_INF or low < high - NEGLIGIBLE else high + log(1.0 + exp(low - high))
 
 
 @njit(**_JIT)
-def _sum(semiring, flat, x, y, count):  # type: ignore[no-untyped-def]
+def _sum(semiring, flat, x, y, count):
     """Return SUM_k flat[x + k] (x) flat[y + k] for 0 <= k < count."""
-    # This is where the time goes. The chart comes as a flat array because that is quick to hand over, and the places are
-    # unsigned because an index that may be negative costs a test and the vector instructions with it.
+    # This is where the time goes. The chart comes as a flat array because that is quick to hand over, and the places
+    # are unsigned because an index that may be negative costs a test, and the vector instructions with it.
     x, y, count = np.uintp(x), np.uintp(y), np.uintp(count)
     if semiring == PLAIN:
         total = 0.0
@@ -224,38 +237,38 @@ def _sum(semiring, flat, x, y, count):  # type: ignore[no-untyped-def]
 
 
 @njit(**_JIT)
-def _dependents(links, h, e):  # type: ignore[no-untyped-def]
+def _dependents(links, h, e):
     """Return which list of h holds its dependents by these links on the side of e."""
     return 2 * (links - INTRA_LINK) + (1 if e > h else 0)
 
 
 @njit(**_JIT)
-def _append(lists, which, character, item):  # type: ignore[no-untyped-def]
+def _append(lists, which, character, item):
     lists[which, character, lists[which, character, LENGTH]] = item
     lists[which, character, LENGTH] += 1
 
 
 @njit(**_JIT)
-def _list_arcs(scores, n, lists, live):  # type: ignore[no-untyped-def]
-    """Mark the spans with an arc between their ends; list for every character its possible heads to the left."""
-    for j in range(1, n + 1):
-        for which in range(LISTS):
-            lists[which, j, LENGTH] = 0
-        for i in range(1, j):
-            live[j, i] = False
-            for role in range(scores.shape[0]):
-                if scores[role, j, i] > NEG_INF or scores[role, i, j] > NEG_INF:
-                    live[j, i] = True
-            if live[j, i]:
-                _append(lists, LEFT_HEADS, j, i)
+def _list_arcs(scores, n, lists, live):
+    """List the possible heads of every character in any role, and mark the spans with an arc between their ends."""
+    for d in range(1, n + 1):
+        lists[HEADS, d, LENGTH] = 0
+        for i in range(1, d):
+            live[d, i] = False
+    for d in range(1, n + 1):
+        for h in range(n + 1):
+            if max(scores[INTER, d, h], scores[-1, d, h]) > NEG_INF:
+                _append(lists, HEADS, d, h)
+                live[max(d, h), min(d, h)] = True
 
 
 @njit(**_JIT)
-def _mark(chart, lists, live, zero, i, j):  # type: ignore[no-untyped-def]
+def _mark(chart, lists, live, zero, i, j):
     """Mark the wider spans that may hold something because the span from i to j does."""
     if max(chart[A, i, j], chart[T, i, j]) > zero:
-        for m in range(lists[LEFT_HEADS, i, LENGTH]):
-            live[j, lists[LEFT_HEADS, i, m]] = True
+        for m in range(lists[HEADS, i, LENGTH]):
+            if lists[HEADS, i, m] < i:
+                live[j, lists[HEADS, i, m]] = True
     if max(chart[INTRA_LINK, j, i], chart[INTER_LINK, j, i]) > zero:
         for m in range(lists[LEFT_ENDS, i, LENGTH]):
             live[j, lists[LEFT_ENDS, i, m]] = True
@@ -264,7 +277,7 @@ def _mark(chart, lists, live, zero, i, j):  # type: ignore[no-untyped-def]
 
 
 @njit(**_JIT)
-def _sum_listed(semiring, chart, lists, links, spans, h, e):  # type: ignore[no-untyped-def]
+def _sum_listed(semiring, chart, lists, links, spans, h, e):
     """Return SUM_k links(h->k) (x) spans(k->e) over the dependents of h so far, of which none lies beyond e."""
     total = _zero(semiring)
     which = _dependents(links, h, e)
@@ -278,21 +291,13 @@ def _sum_listed(semiring, chart, lists, links, spans, h, e):  # type: ignore[no-
 
 
 @njit(**_JIT)
-def _at(m, p, r, k):  # type: ignore[no-untyped-def]
+def _at(m, p, r, k):
     """Return where chart[p, r, k] is in the flat chart; m is the number of rows and of columns of a plane."""
     return (p * m + r) * m + k
 
 
 @njit(**_JIT)
-def _clear(chart, first, last, n, value):  # type: ignore[no-untyped-def]
-    for p in range(first, last):
-        for h in range(n + 1):
-            for e in range(n + 1):
-                chart[p, h, e] = value
-
-
-@njit(**_JIT)
-def _put_link(semiring, sparse, chart, lists, links, h, d, score, parts, extremes):  # type: ignore[no-untyped-def]
+def _put_link(semiring, sparse, chart, lists, links, h, d, score, parts, extremes):
     if score > _zero(semiring):
         chart[links, h, d] = _keep(semiring, _times(semiring, score, parts), extremes)
         if sparse:
@@ -300,14 +305,14 @@ def _put_link(semiring, sparse, chart, lists, links, h, d, score, parts, extreme
 
 
 @njit(**_JIT)
-def _put_complete(sparse, chart, spans, h, e, x):  # type: ignore[no-untyped-def]
+def _put_complete(sparse, chart, spans, h, e, x):
     chart[spans, h, e] = x
     if not sparse:
         chart[spans + A_T, e, h] = x
 
 
 @njit(**_JIT)
-def _complete(semiring, sparse, chart, flat, lists, links, spans, h, e, lo, count):  # type: ignore[no-untyped-def]
+def _complete(semiring, sparse, chart, flat, lists, links, spans, h, e, lo, count):
     """Return SUM_k links(h->k) (x) spans(k->e) for lo <= k < lo + count, in a list or in rows."""
     if sparse:
         return _sum_listed(semiring, chart, lists, links, spans, h, e)
@@ -316,7 +321,7 @@ def _complete(semiring, sparse, chart, flat, lists, links, spans, h, e, lo, coun
 
 
 @njit(**_JIT)
-def _inside(semiring, sparse, chart, flat, lists, live, values, gaps, reach, n, root_as_head, extremes):  # type: ignore[no-untyped-def]
+def _inside(semiring, sparse, chart, flat, lists, live, values, gaps, reach, n, root_as_head, extremes):
     """Fill the chart and return the sum over all trees. `reach[i]` is the last character before the next BREAK."""
     zero, one, m = _zero(semiring), 1.0 if semiring == PLAIN else 0.0, chart.shape[1]
     # a(i,i) = t(i,i) = 1, c(i,i) = 0
@@ -324,6 +329,8 @@ def _inside(semiring, sparse, chart, flat, lists, live, values, gaps, reach, n, 
     for i in range(1, n + 1):
         _put_complete(sparse, chart, A, i, i, one)
         _put_complete(sparse, chart, T, i, i, one)
+        for which in range(HEADS):
+            lists[which, i, LENGTH] = 0
     for j in range(2, n + 1):
         for i in range(j - 1, 0, -1):
             if sparse and not live[j, i]:
@@ -367,7 +374,7 @@ def _inside(semiring, sparse, chart, flat, lists, live, values, gaps, reach, n, 
                         )
                         c = _add(semiring, c, below)
                     c = _keep(semiring, c, extremes)
-                    _put_complete(sparse, chart, C, h, e, c)
+                    _put_complete(sparse or root_as_head, chart, C, h, e, c)  # then no sum needs it
                     _put_complete(sparse, chart, T, h, e, _add(semiring, a, c))
             if sparse:
                 _mark(chart, lists, live, zero, i, j)
@@ -383,7 +390,7 @@ def _inside(semiring, sparse, chart, flat, lists, live, values, gaps, reach, n, 
 
 
 @njit(**_JIT)
-def _push(semiring, flat, x, y, away, count, weight, total):  # type: ignore[no-untyped-def]
+def _push(semiring, flat, x, y, away, count, weight, total):
     """Share `weight` over the terms of the sum of two rows at x and y, whose value was `total`.
 
     Their shares lie `away` behind them. In plain sums a share is the derivative by the value, otherwise by its
@@ -405,7 +412,7 @@ def _push(semiring, flat, x, y, away, count, weight, total):  # type: ignore[no-
 
 
 @njit(**_JIT)
-def _push_listed(semiring, chart, lists, links, spans, h, e, count, weight, total):  # type: ignore[no-untyped-def]
+def _push_listed(semiring, chart, lists, links, spans, h, e, count, weight, total):
     """Share `weight` over the terms of a complete span's sum over a list."""
     which = _dependents(links, h, e)
     for m in range(lists[which, h, LENGTH]):
@@ -420,7 +427,7 @@ def _push_listed(semiring, chart, lists, links, spans, h, e, count, weight, tota
 
 
 @njit(**_JIT)
-def _push_complete(semiring, sparse, chart, flat, lists, links, spans, h, e, lo, count, weight, total):  # type: ignore[no-untyped-def]
+def _push_complete(semiring, sparse, chart, flat, lists, links, spans, h, e, lo, count, weight, total):
     """Share `weight` over the terms of a complete span."""
     if sparse:
         _push_listed(semiring, chart, lists, links, spans, h, e, count, weight, total)
@@ -431,7 +438,7 @@ def _push_complete(semiring, sparse, chart, flat, lists, links, spans, h, e, lo,
 
 
 @njit(**_JIT)
-def _share(semiring, chart, spans, h, e):  # type: ignore[no-untyped-def]
+def _share(semiring, chart, spans, h, e):
     """Return what a complete span has got; in plain sums one of value 0 may have got anything, and is left out."""
     if semiring == PLAIN and chart[spans, h, e] == 0.0:
         return 0.0
@@ -439,7 +446,7 @@ def _share(semiring, chart, spans, h, e):  # type: ignore[no-untyped-def]
 
 
 @njit(**_JIT)
-def _outside(semiring, sparse, chart, flat, lists, live, values, n, root_as_head, total, arcs, boundary):  # type: ignore[no-untyped-def]
+def _outside(semiring, sparse, chart, flat, lists, live, values, n, root_as_head, total, arcs, boundary):
     """Walk `_inside` backwards: the derivative of log Z by every score is the probability of its arc."""
     m = chart.shape[1]
     _clear(chart, OUTSIDE, OUTSIDE + PLANES, n, 0.0)
@@ -462,9 +469,12 @@ def _outside(semiring, sparse, chart, flat, lists, live, values, n, root_as_head
                 a, c, t = chart[A, h, e], chart[C, h, e], chart[T, h, e]
                 from_a, from_c = _share(semiring, chart, A, h, e), _share(semiring, chart, C, h, e)
                 from_t = _share(semiring, chart, T, h, e)
-                if from_t > 0.0:
-                    from_a += from_t if semiring == PLAIN else from_t * exp(a - t)
-                    from_c += from_t if semiring == PLAIN else from_t * exp(c - t)
+                if from_t > 0.0 and semiring == PLAIN:
+                    from_a += from_t if a > 0.0 else 0.0
+                    from_c += from_t if c > 0.0 else 0.0
+                elif from_t > 0.0:
+                    from_a += from_t * exp(a - t)
+                    from_c += from_t * exp(c - t)
                 if from_a > 0.0:
                     _push_complete(
                         semiring, sparse, chart, flat, lists, INTRA_LINK, A, h, e, lo, j - i, from_a, a
@@ -477,8 +487,8 @@ def _outside(semiring, sparse, chart, flat, lists, live, values, n, root_as_head
                         _push_complete(
                             semiring, sparse, chart, flat, lists, INTRA_LINK, C, h, e, lo, j - i, from_c, c
                         )
-            # Gap k is a boundary if an inter-word link owns it, whose left part is then t(i->k), with i < k: all that links
-            # have made of t(i->k) is in its plane, for complete spans write to the transpose; or with i = k, see below.
+            # Gap k is a boundary if an inter-word link owns it, whose left part is then t(i->k). With i < k, all that
+            # links have made of it is in its plane, for complete spans write to the transpose. For i = k see below.
             used = chart[OUTSIDE + T, i, j]
             if semiring == PLAIN:
                 used = used * chart[T, i, j] if chart[T, i, j] > 0.0 else 0.0
@@ -511,7 +521,7 @@ def _outside(semiring, sparse, chart, flat, lists, live, values, n, root_as_head
 
 
 @njit(**_JIT)
-def _pick(semiring, terms, count):  # type: ignore[no-untyped-def]
+def _pick(semiring, terms, count):
     """Choose a term of a sum: the largest, or where sums are sums, by chance in proportion to its value."""
     chosen = 0
     for k in range(1, count):
@@ -524,7 +534,7 @@ def _pick(semiring, terms, count):  # type: ignore[no-untyped-def]
         if semiring == LOG:
             terms[k] = exp(terms[k] - best)
         total += terms[k]
-    left = np.random.random() * total  # noqa: NPY002 (the generator that Numba has)
+    left = np.random.random() * total  # noqa: NPY002 (Numba's generator, one for each thread)
     for k in range(count):
         if terms[k] > 0.0:
             chosen = k
@@ -535,7 +545,7 @@ def _pick(semiring, terms, count):  # type: ignore[no-untyped-def]
 
 
 @njit(**_JIT)
-def _list_terms(semiring, chart, links, spans, h, e, terms, start):  # type: ignore[no-untyped-def]
+def _list_terms(semiring, chart, links, spans, h, e, terms, start):
     """List the terms of SUM_k links(h->k) (x) spans(k->e), by columns: sparse charts have no transposed planes."""
     lo = min(h + 1, e)
     for k in range(lo, lo + abs(h - e)):
@@ -544,7 +554,7 @@ def _list_terms(semiring, chart, links, spans, h, e, terms, start):  # type: ign
 
 
 @njit(**_JIT)
-def _walk(semiring, chart, values, n, root_as_head, stack, terms, heads, is_intra):  # type: ignore[no-untyped-def]
+def _walk(semiring, chart, values, n, root_as_head, stack, terms, heads, is_intra):
     """Walk a filled chart from the top to one tree: the best one, or one drawn by its probability."""
     for r in range(1, n + 1):
         below = _times(semiring, chart[T, r, 1], chart[T, r, n])
@@ -586,7 +596,7 @@ def _walk(semiring, chart, values, n, root_as_head, stack, terms, heads, is_intr
 
 
 @njit(**_JIT)
-def _stack(stack, size, plane, h, e):  # type: ignore[no-untyped-def]
+def _stack(stack, size, plane, h, e):
     stack[size, 0], stack[size, 1], stack[size, 2] = plane, h, e
     return size + 1
 
@@ -595,7 +605,7 @@ def _stack(stack, size, plane, h, e):  # type: ignore[no-untyped-def]
 
 
 @njit(**_JIT)
-def _close_gaps(gaps, n, closed, reach):  # type: ignore[no-untyped-def]
+def _close_gaps(gaps, n, closed, reach):
     """Copy the gaps with both ends of the sentence closed; find how far each character is from the next BREAK."""
     for k in range(n + 1):
         closed[k] = gaps[k] if 0 < k < n else BREAK
@@ -622,7 +632,7 @@ def run(
     boundary,
     heads,
     is_intra,
-):  # type: ignore[no-untyped-def]
+):
     """Do a task for the sentences in `order`: fill `value` with log Z or the best score, and what else is asked for.
 
     One function for all tasks, so that the recursion is compiled once. `chart` is memory for the longest sentence, with
@@ -644,10 +654,10 @@ def run(
         if sparse:
             _list_arcs(values, n, lists, live)
         semiring, divided, bound = MAX, 0.0, 0.0
-        if task != BEST and task != CHART:
+        if task not in (BEST, CHART):
             semiring, values = PLAIN, weights
             extremes[0], extremes[1] = np.inf, 0.0
-            divided, bound = _weigh(scores[b], n, weights, extremes)
+            divided, bound = _weigh(sparse, scores[b], lists, n, weights, extremes)
         while True:
             total = _inside(
                 semiring, sparse, chart, flat, lists, live, values, closed, reach, n, root_as_head, extremes
@@ -655,8 +665,6 @@ def run(
             if semiring != PLAIN or _trusted(total, bound, extremes):
                 break
             semiring, values = LOG, scores[b]
-            if sparse:
-                _list_arcs(values, n, lists, live)
         value[b] = log(total) + divided if semiring == PLAIN else total
         if value[b] > NEG_INF and task == MARGINALS:
             _outside(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # Below this many steps (sum of cubed lengths) a batch is done before a second thread has started.
-_WORTH_A_THREAD = 30_000
+_WORTH_A_THREAD = 200_000
 
 _lock = Lock()
 _threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
