@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from zishu.chart.chain import TAGS, constrain, viterbi, word_lengths, word_tags
+from zishu.chart.chain import TAGS, constrain, marginals, score, viterbi, word_lengths, word_tags
 from zishu.gaps import BREAK, FREE, JOIN
 
 scores = st.floats(-5, 5, width=32)
@@ -72,6 +72,37 @@ def test_known_gaps_are_kept_and_the_rest_is_the_best(data):
     assert score_of(found, emissions, np.zeros((4, 4)), zeros, zeros) == pytest.approx(best)
 
 
+@given(st.data())
+def test_marginals_sum_over_all_segmentations(data):
+    lengths = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
+    emissions = data.draw(arrays(np.float32, (len(lengths), max(lengths), 4), elements=scores))
+    emissions = emissions.astype(np.float64)
+    weights = [data.draw(arrays(np.float32, shape, elements=scores)) for shape in ((4, 4), 4, 4)]
+    gaps = [
+        np.array(data.draw(st.lists(st.sampled_from([FREE, JOIN, BREAK]), min_size=n + 1, max_size=n + 1)))
+        for n in lengths
+    ]
+    for row, known, n in zip(emissions, gaps, lengths, strict=True):
+        row[:n] = constrain(row[:n], known)
+    found = marginals(emissions, lengths, *weights)
+    for b, n in enumerate(lengths):
+        weighed = {
+            tuple(words): np.exp(score_of(tag_string(words), emissions[b], *weights))
+            for words in segmentations(n)
+        }
+        total = sum(weighed.values())
+        assert found.logz[b] == pytest.approx(np.log(total))
+        for k in range(n + 1):
+            boundary = sum(w for words, w in weighed.items() if k in np.cumsum([0, *words]))
+            assert found.boundary[b, k] == pytest.approx(boundary / total)
+        assert not found.boundary[b, n + 1 :].any()
+    tags = viterbi(emissions, lengths, *weights)
+    for b, (value, n) in enumerate(zip(score(emissions, lengths, tags, *weights), lengths, strict=True)):
+        assert value == pytest.approx(
+            score_of("".join(TAGS[tag] for tag in tags[b, :n]), emissions[b], *weights)
+        )
+
+
 def test_transitions_are_read_from_row_to_column():
     # Without emissions, 4 characters are SSSS, and a high B -> E makes them BEBE.
     transitions = np.zeros((4, 4))
@@ -99,4 +130,5 @@ def test_shapes_are_checked():
         viterbi(np.zeros((1, 3)), [3], np.zeros((4, 4)), np.zeros(4), np.zeros(4))
     with pytest.raises(ValueError, match="lengths must be 1 numbers from 1 to 3"):
         viterbi(np.zeros((1, 3, 4)), [4], np.zeros((4, 4)), np.zeros(4), np.zeros(4))
+    assert marginals(np.zeros((0, 3, 4)), [], np.zeros((4, 4)), np.zeros(4), np.zeros(4)).logz.shape == (0,)
     assert viterbi(np.zeros((0, 3, 4)), [], np.zeros((4, 4)), np.zeros(4), np.zeros(4)).shape == (0, 3)

@@ -9,6 +9,7 @@ from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE, JOIN
 from zishu.model.decode import Outputs, decode, decode_words, legal_labels, word_gaps
 from zishu.model.features import batches, features, pooling
+from zishu.model.scores import REACH, no_gaps, typed_scores
 from zishu.model.settings import Settings
 from zishu.model.vocabulary import Vocabulary
 from zishu.tree import INTRA, is_projective
@@ -97,25 +98,43 @@ def test_given_words_are_kept_by_one_role_and_by_two():
         assert analysis.repairs == 0
 
 
-def test_one_role_reads_the_words_from_the_labels():
-    heads = arcs(6, (4, 0), (2, 4), (6, 4), (1, 2), (3, 4), (5, 6))
-    inside = {arc: [9, 1, 2, 3] for arc in ((1, 2), (3, 4), (5, 6))}
-    scorer, asked = label_table({**inside, (4, 0): [9, 1, 2, 3], (2, 4): [0, 8, 2, 1], (6, 4): [0, 8, 1, 2]})
-    [analysis] = decode(outputs(heads), [CHARS], settings(roles=1, upos=()), scorer)
+ONE_ROLE = arcs(6, (4, 0), (2, 4), (6, 4), (1, 2), (3, 4), (5, 6))
+ONE_ROLE_WISHES = {
+    **{arc: [9, 1, 2, 3] for arc in ((1, 2), (3, 4), (5, 6))},
+    (4, 0): [9, 1, 2, 3],
+    (2, 4): [0, 8, 2, 1],
+    (6, 4): [0, 8, 1, 2],
+}
+
+
+@pytest.mark.parametrize("vanilla", [False, True])
+def test_one_role_reads_the_words_from_the_labels(vanilla):
+    scorer, asked = label_table(ONE_ROLE_WISHES)
+    model = settings(roles=1, upos=())
+    [analysis] = decode(outputs(ONE_ROLE), [CHARS], model, scorer, vanilla=vanilla)
     assert analysis.tree.forms == ("上海", "计划", "发展")
     assert analysis.tree.deprels == ("nsubj", "root", "obj")
+    assert analysis.char_heads == ((2, 0), (2, 0), (2, 0))
     assert analysis.repairs == 0
-    assert len(asked) == 6
+    if vanilla:
+        assert len(asked) == 6
 
 
-def test_one_role_counts_repairs():
+def test_vanilla_counts_repairs_and_the_default_needs_none():
     # 上 <-INTRA- 计 passes over 海, which is a word of its own.
-    scorer, _ = label_table({(1, 3): [9, 0, 0, 0], (3, 0): [0, 1, 0, 0], (2, 3): [0, 0, 1, 0]})
-    [analysis] = decode(
-        outputs(arcs(3, (3, 0), (1, 3), (2, 3))), [["上", "海", "计"]], settings(roles=1, upos=()), scorer
-    )
+    wishes = {(1, 3): [9, 0, 0, 0], (3, 0): [0, 1, 0, 0], (2, 3): [0, 0, 9, 0]}
+    scorer, _ = label_table(wishes)
+    raw = outputs(arcs(3, (3, 0), (1, 3), (2, 3)))
+    model = settings(roles=1, upos=())
+    [analysis] = decode(raw, [["上", "海", "计"]], model, scorer, vanilla=True, confidence=True)
     assert analysis.tree.forms == ("上", "海", "计")
+    assert analysis.tree.deprels == ("dep", "nsubj", "root")
     assert analysis.repairs == 1
+    assert analysis.confidence.boundaries is None
+    assert analysis.confidence.labels[0] == 0.0  # the network knows no `dep`
+    assert 0 < analysis.confidence.tree < 1
+    [analysis] = decode(raw, [["上", "海", "计"]], model, scorer)
+    assert analysis.repairs == 0
 
 
 def test_one_role_takes_sentences_with_and_without_words_side_by_side():
@@ -124,15 +143,72 @@ def test_one_role_takes_sentences_with_and_without_words_side_by_side():
     free = np.array([BREAK, FREE, BREAK], dtype=np.int8)
     model = settings(roles=1, upos=())
     for gaps in ([word_gaps([1, 1]), None], [word_gaps([1, 1]), free]):
-        found = decode(outputs(scores), [["上", "海"]] * 2, model, scorer, gaps=gaps)
-        assert [analysis.tree.forms for analysis in found] == [("上", "海"), ("上海",)]
+        for vanilla in (False, True):
+            found = decode(
+                outputs(scores),
+                [["上", "海"]] * 2,
+                model,
+                scorer,
+                gaps=gaps,
+                vanilla=vanilla,
+                confidence=True,
+            )
+            assert [analysis.tree.forms for analysis in found] == [("上", "海"), ("上海",)]
+            assert found[0].confidence.boundaries == (1.0, 1.0)
 
 
-def test_one_role_refuses_partly_known_words():
-    gaps = np.array([BREAK, FREE, JOIN, BREAK], dtype=np.int8)
+def test_one_role_takes_partly_known_words_but_not_in_vanilla_decoding():
+    gaps = np.array([BREAK, FREE, JOIN, FREE, FREE, BREAK, BREAK], dtype=np.int8)
+    scorer, _ = label_table(ONE_ROLE_WISHES)
+    model = settings(roles=1, upos=())
+    [analysis] = decode(outputs(ONE_ROLE), [CHARS], model, scorer, gaps=[gaps])
+    boundaries = np.cumsum(analysis.tree.lengths)
+    assert 2 not in boundaries
+    assert 5 in boundaries
+    with pytest.raises(InputError, match="vanilla decoding takes all words of a sentence or none"):
+        decode(outputs(ONE_ROLE), [CHARS], model, scorer, gaps=[gaps], vanilla=True)
+
+
+def test_one_role_joins_words_longer_than_any_arc_inside_a_word():
+    n = REACH + 9
     scorer, _ = label_table({})
-    with pytest.raises(InputError, match="a model with one role takes all words"):
-        decode(outputs(arcs(3)), [["上", "海", "计"]], settings(roles=1, upos=()), scorer, gaps=[gaps])
+    raw = outputs(np.zeros((n + 1, n + 1), np.float32))
+    [analysis] = decode(raw, [["长"] * n], settings(roles=1, upos=()), scorer, gaps=[word_gaps([n])])
+    assert len(analysis.tree.forms) == 1
+    gaps = np.full(n + 1, JOIN, dtype=np.int8)
+    gaps[n - 1] = FREE
+    [analysis] = decode(raw, [["长"] * n], settings(roles=1, upos=()), scorer, gaps=[gaps])
+    assert analysis.tree.lengths[0] >= n - 1
+
+
+@given(st.data())
+def test_the_roles_of_one_role_are_arcs_and_labels_together(data):
+    """Against the definition, with the labels of all arcs: in a short sentence nothing is too far."""
+    n = data.draw(st.integers(1, 5))
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    inter = random.normal(0, 1, (1, n + 1, n + 1))
+    table = random.normal(0, 2, (n + 1, n + 1, len(LABELS)))
+    numbers = np.arange(n + 1.0)[None, :, None]
+
+    def scorer(dep, head):
+        return table[dep[:, 0].astype(int), head[:, 0].astype(int)]
+
+    raw = Outputs(inter, None, numbers, numbers)
+    gaps = no_gaps(1, n + 1)
+    found = typed_scores(raw, np.array([n]), settings(roles=1), scorer, gaps)
+    for d in range(1, n + 1):
+        assert found.inter[0, d, 0] == inter[0, d, 0]
+        for h in set(range(1, n + 1)) - {d}:
+            legal = np.exp(table[d, h, [0, 2, 3]])  # no root away from ROOT
+            inside = legal[0] / legal.sum()
+            assert found.intra[0, d, h] == pytest.approx(inter[0, d, h] + np.log(inside))
+            assert found.inter[0, d, h] == pytest.approx(inter[0, d, h] + np.log(1 - inside))
+
+
+def test_vanilla_decoding_is_for_one_role():
+    scorer, _ = label_table({})
+    with pytest.raises(InputError, match="vanilla decoding is for models of characters with one role"):
+        decode(outputs(INTER, INTRA_ARCS), [CHARS], settings(upos=()), scorer, vanilla=True)
 
 
 def test_words_as_units():
@@ -201,6 +277,13 @@ def test_nothing_in_nothing_out():
     assert decode_words(Outputs(), [], SEGMENTER) == []
 
 
+def test_gaps_that_are_no_gaps_are_refused():
+    scorer, _ = label_table({})
+    wrong = np.full(7, 3, dtype=np.int8)
+    with pytest.raises(InputError, match="sentence 0: a gap is none of FREE, JOIN and BREAK"):
+        decode(outputs(INTER, INTRA_ARCS), [CHARS], settings(), scorer, gaps=[wrong])
+
+
 def test_empty_sentences_and_missing_outputs_are_refused():
     scorer, _ = label_table({})
     with pytest.raises(InputError, match="sentence 1 is empty"):
@@ -211,7 +294,7 @@ def test_empty_sentences_and_missing_outputs_are_refused():
         decode_words(outputs(INTER, INTRA_ARCS), [CHARS], settings())
     with pytest.raises(InputError, match="gaps for 2 sentences, but there are 1"):
         decode(outputs(INTER, INTRA_ARCS), [CHARS], settings(), scorer, gaps=[None, None])
-    with pytest.raises(InputError, match="3 gaps for 6 characters"):
+    with pytest.raises(InputError, match="sentence 0: 3 gaps for 6 characters"):
         decode(outputs(INTER, INTRA_ARCS), [CHARS], settings(), scorer, gaps=[word_gaps([1, 1])])
 
 
@@ -239,8 +322,8 @@ def test_an_untrained_segmenter_is_refused():
         decode_words(Outputs(tags=np.zeros((1, 7, 4))), [CHARS], Settings(task="segment"))
 
 
-@given(st.data())
-def test_any_scores_and_gaps_give_legal_trees(data):
+@given(st.data(), st.sampled_from([1, 2]))
+def test_any_scores_and_gaps_give_legal_trees(data, roles):
     lengths = data.draw(st.lists(st.integers(1, 7), min_size=1, max_size=3))
     random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     n = max(lengths)
@@ -252,9 +335,10 @@ def test_any_scores_and_gaps_give_legal_trees(data):
     def scorer(dep, head):
         return random.normal(0, 1, (len(dep), len(LABELS)))
 
-    raw = Outputs(inter, intra, np.zeros((len(lengths), n + 1, 5)), np.zeros((len(lengths), n + 1, 5)), upos)
+    ends = np.zeros((len(lengths), n + 1, 5))
+    raw = Outputs(inter, intra if roles == 2 else None, ends, ends, upos)
     for analysis, length, known in zip(
-        decode(raw, sentences, settings(), scorer, gaps=gaps), lengths, gaps, strict=True
+        decode(raw, sentences, settings(roles=roles), scorer, gaps=gaps), lengths, gaps, strict=True
     ):
         tree = analysis.tree
         assert sum(tree.lengths) == length

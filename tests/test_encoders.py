@@ -11,7 +11,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.torch import save_file
 from transformers import BertConfig, BertModel, DistilBertConfig, DistilBertModel, RobertaConfig, RobertaModel
 
 from zishu.errors import ConfigError, InputError
@@ -25,6 +24,7 @@ from zishu.train.encoders import (
     Embeddings,
     Encoder,
     SharedDropout,
+    Topped,
     Transformer,
     build_encoder,
     distance_buckets,
@@ -90,6 +90,7 @@ def tiny(kind: str, bert: str = "", **options: object) -> EncoderConfig:
         "hidden": 12,
         "heads": 3,
         "feed_forward": 20,
+        "neighbours": True,
         "window_overlap": 8,
         "pretrained": bert if kind == "bert" else "",
     }
@@ -267,7 +268,7 @@ def test_shared_dropout_is_the_same_at_every_position() -> None:
 def test_lstm_starts_orthogonal_with_open_forget_gates() -> None:
     encoder = build_encoder(tiny("bilstm"), VOCABULARY, BIGRAMS)
     assert isinstance(encoder, BiLSTM)
-    for lstm in (*encoder.forwards, *encoder.backwards):
+    for lstm in (*encoder.recurrence.forwards, *encoder.recurrence.backwards):
         for gate in lstm.weight_hh_l0.chunk(4):
             torch.testing.assert_close(gate @ gate.T, torch.eye(12), atol=1e-5, rtol=0)
         bias = (lstm.bias_ih_l0 + lstm.bias_hh_l0).chunk(4)
@@ -278,8 +279,10 @@ def test_bilstm_equals_torch_with_packed_sequences() -> None:
     encoder = build_encoder(tiny("bilstm", layers=1), VOCABULARY, BIGRAMS).eval()
     assert isinstance(encoder, BiLSTM)
     twin = torch.nn.LSTM(14, 12, batch_first=True, bidirectional=True)
-    weights = encoder.forwards[0].state_dict()
-    weights |= {f"{name}_reverse": weight for name, weight in encoder.backwards[0].state_dict().items()}
+    weights = encoder.recurrence.forwards[0].state_dict()
+    weights |= {
+        f"{name}_reverse": weight for name, weight in encoder.recurrence.backwards[0].state_dict().items()
+    }
     twin.load_state_dict(weights)
     chars, bigrams, lengths = sentences(8, 1, 5)
     embedded = encoder.embeddings(chars, bigrams)
@@ -321,17 +324,26 @@ def test_transformer_knows_positions() -> None:
     assert not torch.allclose(one, other, atol=1e-4)
 
 
-def test_weights_to_start_from(tmp_path: Path) -> None:
+def test_a_recurrent_layer_on_top() -> None:
+    base = build_encoder(tiny("transformer"), VOCABULARY, BIGRAMS).eval()
+    topped = build_encoder(tiny("transformer", top=5), VOCABULARY, BIGRAMS, weights=base.state_dict()).eval()
+    assert isinstance(topped, Topped)
+    chars, bigrams, lengths = sentences(7, 4)
+    encoded = topped(chars, bigrams, lengths)
+    assert encoded.shape == (2, 8, topped.width) == (2, 8, 10)
+    torch.testing.assert_close(topped.base(chars, bigrams, lengths), base(chars, bigrams, lengths))
+    alone = topped(chars[1:, :5], bigrams[1:, :5], lengths[1:])
+    torch.testing.assert_close(encoded[1, :5], alone[0])
+
+
+def test_weights_to_start_from() -> None:
     first = build_encoder(tiny("bilstm"), VOCABULARY, BIGRAMS).eval()
-    path = str(tmp_path / "encoder.safetensors")
-    save_file(first.state_dict(), path)
-    second = build_encoder(tiny("bilstm", pretrained=path), VOCABULARY, BIGRAMS).eval()
+    weights = first.state_dict()
+    second = build_encoder(tiny("bilstm"), VOCABULARY, BIGRAMS, weights=weights).eval()
     inputs = sentences(4)
     assert torch.equal(first(*inputs), second(*inputs))
-    with pytest.raises(ConfigError, match="does not fit"):
-        build_encoder(tiny("bilstm", pretrained=path, hidden=8), VOCABULARY, BIGRAMS)
-    with pytest.raises(ConfigError, match="cannot read"):
-        build_encoder(tiny("bilstm", pretrained=path + "x"), VOCABULARY, BIGRAMS)
+    with pytest.raises(ConfigError, match="do not fit"):
+        build_encoder(tiny("bilstm", hidden=8), VOCABULARY, BIGRAMS, weights=weights)
 
 
 # --- BERT -----------------------------------------------------------------------------------------------------

@@ -6,9 +6,13 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import pairwise
 
+import hypothesis
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
@@ -179,6 +183,103 @@ def test_results_do_not_depend_on_batches(joint):
     assert [model.parse([sentence])[0] for sentence in many] == together
 
 
+@pytest.fixture(scope="module")
+def one_role(tmp_path_factory) -> Model:
+    return export_model(make_network(roles=1), tmp_path_factory.mktemp("one") / "model")
+
+
+@pytest.fixture(scope="module")
+def pipeline(tmp_path_factory) -> Pipeline:
+    folder = tmp_path_factory.mktemp("two")
+    export_model(make_network("segment", 1), folder / "a")
+    export_model(make_network("parse-words", 1), folder / "b")
+    return export_pipeline(folder / "a", folder / "b", folder / "both")
+
+
+def without_confidence(analyses):
+    return [replace(analysis, confidence=None) for analysis in analyses]
+
+
+def assert_same(found, expected):
+    """Equal analyses, and probabilities that are equal up to the last bits of single precision."""
+    assert without_confidence(found) == without_confidence(expected)
+    for one, other in zip(found, expected, strict=True):
+        for name in ("tree", "boundaries", "heads", "labels"):
+            assert getattr(one.confidence, name) == pytest.approx(getattr(other.confidence, name), abs=1e-5)
+
+
+@given(st.data())
+@hypothesis.settings(max_examples=15, deadline=None)
+def test_probabilities_do_not_depend_on_batches(joint, one_role, pipeline, data):
+    model = data.draw(st.sampled_from([joint[1], one_role, pipeline]))
+    chosen = data.draw(st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=8))
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(chosen)))) | {0, len(chosen)})
+    together = model.parse(chosen, confidence=True)
+    apart = [a for i, j in pairwise(cuts) for a in model.parse(chosen[i:j], confidence=True)]
+    assert_same(apart, together)
+    if isinstance(model, Model):
+        size = data.draw(st.integers(1, 200))
+        assert_same(replace(model, batch_chars=size).parse(chosen, confidence=True), together)
+
+
+def test_k_best_begins_with_the_best(joint, one_role, pipeline):
+    for model in (joint[1], one_role, pipeline):
+        best = model.parse(SENTENCES, confidence=True)
+        several = model.k_best(SENTENCES, 3)
+        assert_same([analyses[0] for analyses in several], best)
+        for analyses in several:
+            assert 1 <= len(analyses) <= 3
+            trees = [(analysis.tree.forms, analysis.tree.heads) for analysis in analyses]
+            assert len(set(trees)) == len(trees)
+            probabilities = [analysis.confidence.tree for analysis in analyses]
+            assert probabilities == sorted(probabilities, reverse=True)
+        with pytest.raises(InputError, match="at least 1, not 0"):
+            model.k_best(SENTENCES, 0)
+
+
+def test_given_words_are_certain(joint, one_role, pipeline):
+    for model in (joint[1], one_role, pipeline):
+        for analysis in model.parse_words(WORDS, confidence=True):
+            count = len(analysis.tree.forms)
+            assert analysis.confidence.boundaries == (1.0,) * count
+            assert len(analysis.confidence.heads) == len(analysis.confidence.labels) == count
+        several = model.k_best_words(WORDS, 2)
+        assert [list(analysis.tree.forms) for analyses in several for analysis in analyses[:1]] == WORDS
+
+
+def test_a_pipelines_words_count(pipeline):
+    free = pipeline.parse(SENTENCES, confidence=True)
+    given_words = pipeline.parse_words([analysis.tree.forms for analysis in free], confidence=True)
+    for found, sure, chars in zip(free, given_words, SENTENCES, strict=True):
+        assert found.tree == sure.tree
+        assert found.confidence.heads == pytest.approx(sure.confidence.heads, abs=1e-5)
+        if len(chars) > 1:
+            assert found.confidence.tree < sure.confidence.tree
+            assert max(found.confidence.boundaries) < 1
+    with pytest.raises(InputError, match="vanilla decoding is for"):
+        pipeline.parse(SENTENCES, vanilla=True)
+
+
+def test_vanilla_decoding_of_one_role(joint, one_role):
+    vanilla = one_role.parse(SENTENCES, vanilla=True, confidence=True)
+    assert ["".join(a.tree.forms) for a in vanilla] == ["".join(chars) for chars in SENTENCES]
+    assert sum(analysis.repairs for analysis in vanilla) > 0  # random labels
+    assert not any(analysis.repairs for analysis in one_role.parse(SENTENCES))
+    with pytest.raises(InputError, match="vanilla decoding is for models of characters with one role"):
+        joint[1].parse(SENTENCES, vanilla=True)
+
+
+def test_traditional_and_full_width_characters_are_read_as_their_plain_forms(joint):
+    _, model = joint
+    chars = replace(CHARS, stand_ins={"計": "计", "劃": "划", "發": "发"})
+    simplified, traditional = list("上海计划发展"), list("上海計劃發展")
+    read = replace(model, chars=chars)
+    [expected], [found] = read.parse([simplified]), read.parse([traditional])
+    assert "".join(found.tree.forms) == "".join(traditional)
+    assert replace(found.tree, forms=expected.tree.forms) == expected.tree
+    assert [model.parse([simplified])[0], found.char_heads] == [expected, expected.char_heads]
+
+
 def test_gaps_go_with_their_sentences(joint):
     _, model = joint
     gaps = [None] * len(SENTENCES)
@@ -192,12 +293,18 @@ def test_gaps_go_with_their_sentences(joint):
     assert [found[k] for k in (0, 1, 3, 4)] == [free[k] for k in (0, 1, 3, 4)]
 
 
-def test_several_threads_may_use_one_model(joint):
-    _, model = joint
-    expected = model.parse(SENTENCES)
-    with ThreadPoolExecutor(4) as pool:
-        for found in pool.map(lambda _: model.parse(SENTENCES), range(16)):
-            assert found == expected
+def test_several_threads_may_use_one_model(joint, one_role, pipeline):
+    for model in (joint[1], one_role, pipeline):
+        expected = model.parse(SENTENCES, confidence=True)
+        ranked = model.k_best(SENTENCES[1:4], 2)
+        with ThreadPoolExecutor(4) as pool:
+            parsed = [pool.submit(model.parse, SENTENCES, confidence=True) for _ in range(8)]
+            several = [pool.submit(model.k_best, SENTENCES[1:4], 2) for _ in range(4)]
+            for future in parsed:
+                assert_same(future.result(), expected)
+            for future in several:
+                for found, analyses in zip(future.result(), ranked, strict=True):
+                    assert_same(found, analyses)
 
 
 def test_the_runtime_needs_no_torch(joint, directory):

@@ -1,13 +1,18 @@
 """Numbers of characters: the order, the ways an unknown character is looked up, and the way through JSON."""
 
 import json
+import sys
+from dataclasses import replace
+from unicodedata import normalize
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zishu.errors import InputError
+from zishu.errors import InputError, MissingExtra
+from zishu.model.features import number
 from zishu.model.settings import FORMAT, Settings, read_json, write_json
+from zishu.model.stand_ins import simplified_characters, stand_ins
 from zishu.model.vocabulary import Vocabulary, bigrams
 from zishu.tree import INTRA
 
@@ -41,6 +46,76 @@ def test_a_whole_cluster_in_lower_case_comes_before_its_first_code_point():
     assert vocabulary.ids(["E\u0301"]) == [5]
 
 
+SIMPLIFIED = {"漢": ("汉",), "乾": ("干", "乾"), "髮": ("发",), "鐘": ("锺", "钟")}
+
+
+def test_an_unknown_character_has_the_number_of_its_stand_in():
+    plain = Vocabulary.build({"汉": 3, "A": 2, "a": 1})
+    vocabulary = replace(plain, stand_ins={"漢": "汉", "Ａ": "A", "ａ": "a"})
+    assert vocabulary.ids(["汉", "漢", "Ａ", "学", "漢\U000e0100"]) == [4, 4, 5, 1, 4]
+    assert vocabulary.known(["汉", "漢", "Ａ", "学", "漢\U000e0100"]) == ["汉", "汉", "A", "学", "汉"]
+    assert plain.ids(["漢"]) == [1]
+    assert hash(vocabulary) == hash(plain)
+
+
+def test_lower_case_comes_before_a_stand_in_and_both_before_the_first_code_point():
+    symbols = ("p", "u", "b", "e", "é", "E", "x")
+    vocabulary = Vocabulary(symbols, 0, 1, 2, 3, lowercase=True, stand_ins={"É": "x", "E\u0301": "x"})
+    assert vocabulary.ids(["É", "E\u0301", "E\u0300"]) == [4, 6, 5]
+
+
+def test_a_symbol_never_needs_a_stand_in():
+    vocabulary = Vocabulary(("p", "u", "b", "e", "汉", "漢"), 0, 1, 2, 3, stand_ins={"漢": "汉"})
+    assert vocabulary.ids(["漢"]) == [5]
+
+
+def test_the_table_of_stand_ins():
+    symbols = ("<pad>", "汉", "A", "b", "1", "乾", "钟", "发")
+    table = stand_ins(symbols, simplified=SIMPLIFIED)
+    assert {char: table[char] for char in "漢Ａｂ１①髮鐘"} == dict(
+        zip("漢Ａｂ１①髮鐘", "汉Ab11发钟", strict=True)
+    )
+    assert not set(table) & set(symbols)
+    assert set(table.values()) <= set(symbols)
+    assert "a" not in table  # no letter of another case without `lowercase`
+    assert "　" not in table
+
+
+def test_a_compatibility_ideograph_stands_for_the_simplified_form():
+    # First the plain form of it, then the simplified form of that.
+    char = next(chr(c) for c in range(0xF900, 0xFAD9) if normalize("NFKC", chr(c)) == "金")
+    assert stand_ins(["钅"], simplified={"金": ("钅",)})[char] == "钅"
+
+
+def test_lower_case_letters_serve_full_width_capitals():
+    table = stand_ins(["a"], lowercase=True, simplified={})
+    assert table["Ａ"] == table["ａ"] == "a"
+    assert "A" not in table
+
+
+def test_openccs_table():
+    pytest.importorskip("opencc")
+    table = simplified_characters()
+    assert table["漢"] == ("汉",)
+    assert len(table) > 3000
+
+
+def test_a_missing_table_names_the_extra(monkeypatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "opencc"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "opencc", None)
+    with pytest.raises(MissingExtra, match=r"opencc-python-reimplemented is not installed.*zishu\[train\]"):
+        simplified_characters()
+
+
+def test_pairs_are_made_of_what_characters_stand_for():
+    chars = replace(Vocabulary.build({"汉": 1, "字": 1}), stand_ins={"漢": "汉"})
+    pairs = Vocabulary.build({"<bos>汉": 3, "汉字": 2})
+    for sentence in ("汉字", "漢字"):
+        assert number(list(sentence), chars, pairs) == ([chars.ids(["汉"])[0], chars.ids(["字"])[0]], [4, 5])
+    assert number(list("漢字"), chars, None)[1] == [0, 0]
+
+
 def test_counted_text_cannot_displace_a_special_symbol():
     vocabulary = Vocabulary.build({"<unk>": 9, "a": 1})
     assert vocabulary.symbols == ("<pad>", "<unk>", "<bos>", "<eos>", "a")
@@ -54,9 +129,13 @@ def test_bigrams():
 @given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), st.integers(1, 9)))
 def test_json_round_trip(counts):
     vocabulary = Vocabulary.build(counts)
+    vocabulary = replace(vocabulary, stand_ins={"漢": vocabulary.symbols[-1]})
     again = Vocabulary.from_json(json.loads(json.dumps(vocabulary.to_json())))
     assert again == vocabulary
     assert again.ids(list(counts)) == vocabulary.ids(list(counts))
+
+
+GOOD = {"symbols": ["a"], "pad": 0, "unknown": 0, "bos": 0, "eos": 0}
 
 
 @pytest.mark.parametrize(
@@ -67,6 +146,9 @@ def test_json_round_trip(counts):
         ({"symbols": ["a", 1], "pad": 0, "unknown": 0, "bos": 0, "eos": 0}, "'symbols' must be a list"),
         ({"symbols": ["a"], "pad": 0, "unknown": 0, "bos": 0}, "'eos' must be a number"),
         ({"symbols": ["a"], "pad": 0, "unknown": 0, "bos": 0, "eos": 1}, "eos is not the number of a symbol"),
+        ({**GOOD, "stand_ins": {"b": "c"}}, "'c', which stands in for 'b', is not in it"),
+        ({**GOOD, "stand_ins": ["b"]}, "'stand_ins' must map strings to strings"),
+        ({**GOOD, "stand_ins": {"b": 1}}, "'stand_ins' must map strings to strings"),
         ({"symbols": ["a", "a"], "pad": 0, "unknown": 0, "bos": 0, "eos": 1}, "twice"),
     ],
 )

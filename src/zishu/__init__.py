@@ -1,4 +1,18 @@
-"""Read Chinese text character by character: words, their dependency tree, and the tree inside every word."""
+"""Read Chinese text character by character: words, their dependency tree, and the tree inside every word.
+
+    import zishu
+
+    nlp = zishu.load()
+    print(nlp("上海计划发展金融业。"))
+
+What runs a model or reads text is imported when it is first asked for (PEP 562), so that `import zishu` itself
+costs next to nothing: ONNX Runtime and the chart's compiler alone take half a second.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from zishu.errors import (
     ConfigError,
@@ -10,15 +24,47 @@ from zishu.errors import (
     ZishuError,
 )
 
+if TYPE_CHECKING:
+    from zishu.document import Document, Sentence, Word
+    from zishu.lexicon import Lexicon
+    from zishu.parser import Parser, load
+
 __all__ = [
     "ConfigError",
+    "Document",
     "FormatError",
     "Infeasible",
     "InputError",
     "InvalidTree",
+    "Lexicon",
     "MissingExtra",
+    "Parser",
+    "Sentence",
+    "Word",
     "ZishuError",
     "__version__",
+    "load",
 ]
 
 __version__ = "0.1.0.dev0"
+
+_HOMES = {
+    "Document": "zishu.document",
+    "Lexicon": "zishu.lexicon",
+    "Parser": "zishu.parser",
+    "Sentence": "zishu.document",
+    "Word": "zishu.document",
+    "load": "zishu.parser",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its home."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

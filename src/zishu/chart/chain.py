@@ -1,4 +1,4 @@
-"""Find the best sequence of the tags B, M, E, S that say where a character stands in its word.
+"""Find the best sequence of the tags B, M, E, S that say where a character stands in its word, or sum over all.
 
 A word is S, or B, any number of M, E; a sentence begins and ends with a word. `STARTS`, `ENDS` and
 `TRANSITIONS` hold 0 for what this allows and -inf for the rest, to be added to learned scores. What is
@@ -11,6 +11,7 @@ Cost: n steps of 4 x 4 a sentence, all sentences of a batch at once.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -35,6 +36,16 @@ ENDS: Final = _legal(_E, _S)
 TRANSITIONS: Final = np.stack([_legal(_M, _E), _legal(_M, _E), _legal(_B, _S), _legal(_B, _S)])  # from, to
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ChainMarginals:
+    """The log partition, and how probable it is that a word ends."""
+
+    logz: NDArray[np.float64]  # batch
+    boundary: NDArray[
+        np.float64
+    ]  # batch n+1: before character k, counted from 0; the sentence's ends are 1, then 0
+
+
 def viterbi(
     emissions: ArrayLike,
     lengths: ArrayLike,
@@ -47,13 +58,8 @@ def viterbi(
     Transitions are `[from, to]`. What is illegal stays out, whatever its learned score. Of equally good
     sequences, the one that is smaller when read from its end wins.
     """
-    scores = np.asarray(emissions, dtype=np.float64)
-    if scores.ndim != 3 or scores.shape[2] != len(TAGS):
-        raise ValueError(f"emissions must have the shape [batch, n, {len(TAGS)}], not {list(scores.shape)}")
+    scores, sizes = _checked(emissions, lengths)
     batch, width, _ = scores.shape
-    sizes = np.asarray(lengths, dtype=np.int64)
-    if sizes.shape != (batch,) or (batch and not 1 <= sizes.min() <= sizes.max() <= width):
-        raise ValueError(f"lengths must be {batch} numbers from 1 to {width}")
     steps = np.asarray(transitions, dtype=np.float64) + TRANSITIONS
     last = np.asarray(ends, dtype=np.float64) + ENDS
     tags = np.full((batch, width), -1, dtype=np.int64)
@@ -77,6 +83,68 @@ def viterbi(
         tags[inside, k] = tag[inside]
         tag = np.where(inside, back[sentences, k, tag], tag)
     return tags
+
+
+def marginals(
+    emissions: ArrayLike,
+    lengths: ArrayLike,
+    transitions: ArrayLike,
+    starts: ArrayLike,
+    ends: ArrayLike,
+) -> ChainMarginals:
+    """Return the log of the sum over all legal sequences, and the probability of a word boundary at each gap."""
+    scores, sizes = _checked(emissions, lengths)
+    batch, width, _ = scores.shape
+    steps = np.asarray(transitions, dtype=np.float64) + TRANSITIONS
+    boundary = np.zeros((batch, width + 1))
+    if not batch:
+        return ChainMarginals(np.zeros(0), boundary)
+
+    # forward[:, k, t] sums over what comes before character k and itself, backward[:, k, t] over what comes after.
+    forward = np.empty((batch, width, len(TAGS)))
+    forward[:, 0] = np.asarray(starts, dtype=np.float64) + STARTS + scores[:, 0]
+    for k in range(1, width):
+        forward[:, k] = _log_sum(forward[:, k - 1, :, None] + steps, axis=1) + scores[:, k]
+    last = np.broadcast_to(np.asarray(ends, dtype=np.float64) + ENDS, (batch, len(TAGS)))
+    backward = np.empty_like(forward)
+    backward[:, -1] = last
+    for k in range(width - 2, -1, -1):
+        following = (scores[:, k + 1] + backward[:, k + 1])[:, None, :]
+        backward[:, k] = np.where((k + 1 < sizes)[:, None], _log_sum(steps + following, axis=2), last)
+
+    sentences = np.arange(batch)
+    logz = _log_sum(forward[sentences, sizes - 1] + last, axis=1)
+    tags = np.exp(forward + backward - logz[:, None, None])
+    inside = np.arange(width) < sizes[:, None]
+    boundary[:, 1:] = np.where(inside, tags[:, :, _E] + tags[:, :, _S], 0.0)
+    boundary[:, 0] = 1.0
+    boundary[sentences, sizes] = 1.0
+    return ChainMarginals(logz, boundary)
+
+
+def score(
+    emissions: ArrayLike,
+    lengths: ArrayLike,
+    tags: ArrayLike,
+    transitions: ArrayLike,
+    starts: ArrayLike,
+    ends: ArrayLike,
+) -> NDArray[np.float64]:
+    """Return the scores of legal tags `[b, n]`, as `viterbi` gives them."""
+    scores, sizes = _checked(emissions, lengths)
+    numbers = np.asarray(tags, dtype=np.int64)
+    sentences = np.arange(len(sizes))
+    places = np.arange(scores.shape[1])
+    inside = places < sizes[:, None]
+    own = np.take_along_axis(scores, numbers[:, :, None], axis=2)[:, :, 0]
+    steps = np.asarray(transitions, dtype=np.float64)[numbers[:, :-1], numbers[:, 1:]]
+    total: NDArray[np.float64] = (
+        np.where(inside, own, 0.0).sum(axis=1)
+        + np.where(inside[:, 1:], steps, 0.0).sum(axis=1)
+        + np.asarray(starts, dtype=np.float64)[numbers[:, 0]]
+        + np.asarray(ends, dtype=np.float64)[numbers[sentences, sizes - 1]]
+    )
+    return total
 
 
 def constrain(emissions: NDArray[np.floating], gaps: NDArray[np.int8]) -> NDArray[np.float64]:
@@ -110,3 +178,24 @@ def word_tags(lengths: ArrayLike) -> NDArray[np.int64]:
     tags[ends] = _E
     tags[ends[sizes == 1]] = _S
     return tags
+
+
+def _checked(emissions: ArrayLike, lengths: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Refuse emissions and lengths that do not fit."""
+    scores = np.asarray(emissions, dtype=np.float64)
+    if scores.ndim != 3 or scores.shape[2] != len(TAGS):
+        raise ValueError(f"emissions must have the shape [batch, n, {len(TAGS)}], not {list(scores.shape)}")
+    batch, width, _ = scores.shape
+    sizes = np.asarray(lengths, dtype=np.int64)
+    if sizes.shape != (batch,) or (batch and not 1 <= sizes.min() <= sizes.max() <= width):
+        raise ValueError(f"lengths must be {batch} numbers from 1 to {width}")
+    return scores, sizes
+
+
+def _log_sum(scores: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+    """Add up in log space; minus infinity for nothing."""
+    top = scores.max(axis=axis, keepdims=True)
+    top[top == -np.inf] = 0.0
+    with np.errstate(divide="ignore"):
+        total: NDArray[np.float64] = np.log(np.exp(scores - top).sum(axis=axis)) + np.squeeze(top, axis=axis)
+    return total

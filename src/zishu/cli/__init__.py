@@ -22,6 +22,9 @@ from zishu.cli.analyse import analyse_command
 from zishu.cli.compare import compare_command
 from zishu.cli.convert import convert_app
 from zishu.cli.eval import eval_command
+from zishu.cli.info import info_command
+from zishu.cli.parse import parse_command
+from zishu.cli.serve import serve_command
 from zishu.cli.stats import stats_command
 from zishu.cli.train import train_command
 from zishu.errors import InputError, ZishuError
@@ -34,6 +37,9 @@ COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("analyse", analyse_command),
     ("compare", compare_command),
     ("eval", eval_command),
+    ("info", info_command),
+    ("parse", parse_command),
+    ("serve", serve_command),
     ("stats", stats_command),
     ("train", train_command),
 )

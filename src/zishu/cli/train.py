@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
 from dataclasses import replace
 from pathlib import Path  # noqa: TC003 (Typer reads the annotations at run time)
 from typing import TYPE_CHECKING, Annotated
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zishu.train.config import Config
+    from zishu.train.distributed import Group
 
-_INTERRUPTED = 130
+_FAILURE, _INTERRUPTED = 1, 130
 
 Scores = dict[str, float]
 
@@ -41,19 +43,39 @@ def train_command(
     """Train a parser and export it as a model directory.
 
     A run can be killed at any moment: the same command with --resume goes on and ends with the same result.
+    Under torchrun (torchrun --nproc-per-node N -m zishu train ...) several processes share every batch.
     """
     # The package itself says what to install if torch is missing.
     from zishu.train.checkpoint import Interrupted
+    from zishu.train.distributed import PeerLost, joined
 
     runs = _plan(config, overrides or [], seeds, directory)
-    for run in runs:
-        _check_folder(run, resume=resume)
-    try:
-        scores = [_train(run, resume=resume) for run in runs]
-    except Interrupted as stop:
-        typer.echo(f"zishu: {stop}; to go on: {_command(config, overrides, seeds, directory)}", err=True)
-        raise typer.Exit(_INTERRUPTED) from stop
-    _report(runs, scores, average=seeds is not None)
+    interrupted = False
+    with joined() as group:
+        try:
+            if group.is_writer:
+                for run in runs:
+                    _check_folder(run, resume=resume)
+            scores = [_train(run, group, resume=resume) for run in runs]
+            if group.is_writer:
+                _report(runs, scores, average=seeds is not None)
+        except Interrupted as stop:
+            if group.size > 1:
+                # A terminal sends Ctrl-C to all processes, and the launcher then sends it once more.
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
+            # Told inside the group, which waits: a launcher ends all processes as soon as one is gone.
+            if group.is_writer:
+                command = _command(config, overrides, seeds, directory)
+                where = ", alone or in any number of processes" if group.size > 1 else ""
+                typer.echo(f"zishu: {stop}; to go on{where}: {command}", err=True)
+            interrupted = True
+        except PeerLost as lost:
+            # The process that failed has said why, unless it was killed; then one of us is enough to tell.
+            if group.is_writer:
+                raise
+            raise typer.Exit(_FAILURE) from lost
+    if interrupted:
+        raise typer.Exit(_INTERRUPTED)
 
 
 def _plan(path: Path, overrides: list[str], seeds: str | None, directory: Path | None) -> list[Config]:
@@ -86,7 +108,7 @@ def _parse_seeds(text: str) -> list[int]:
 def _check_folder(run: Config, *, resume: bool) -> None:
     """Refuse to write over anything; say what is finished."""
     from zishu.train.config import run_directory
-    from zishu.train.loop import RESULT
+    from zishu.train.finish import RESULT
 
     folder = run_directory(run)
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
@@ -101,22 +123,24 @@ def _check_folder(run: Config, *, resume: bool) -> None:
     raise InputError(f"{folder}: is not empty: go on with --resume, take another --directory, or remove it")
 
 
-def _train(run: Config, *, resume: bool) -> Scores:
+def _train(run: Config, group: Group, *, resume: bool) -> Scores:
     from zishu.train.checkpoint import exclusive
     from zishu.train.config import run_directory
     from zishu.train.loop import train
 
+    if not group.is_writer:
+        return train(run, resume=resume, group=group)
     folder = run_directory(run)
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive(folder):
-        return train(run, resume=resume)
+        return train(run, resume=resume, group=group)
 
 
 def _report(runs: Sequence[Config], scores: Sequence[Scores], *, average: bool) -> None:
     """Print the scores, with their averages if wanted; those go into summary.json, too."""
     from zishu.train.checkpoint import write_atomically
     from zishu.train.config import run_directory
-    from zishu.train.loop import MODEL
+    from zishu.train.finish import MODEL
     from zishu.train.report import average_seeds
 
     averages = average_seeds(scores) if average else {}

@@ -1,4 +1,4 @@
-"""Read the lines of a UTF-8 file, whatever it is: plain or gzip, a path or a stream, of bytes or of text.
+"""Read the lines of a UTF-8 file, whatever it is: plain or compressed, a path or a stream, of bytes or of text.
 
 Every reader of a line-based format starts here, so that all of them treat line ends, byte order marks and
 broken bytes alike. Constant memory; it knows nothing of any format.
@@ -6,13 +6,11 @@ broken bytes alike. Constant memory; it knows nothing of any format.
 
 from __future__ import annotations
 
-import gzip
 import os
-import zlib
-from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from zishu.errors import FormatError
+from zishu.files import DamagedFile, open_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,19 +27,15 @@ def source_name(source: Source) -> str:
 
 
 def read_lines(source: Source, name: str) -> Iterator[str]:
-    """Yield the lines of a path (`.gz` included) or of an open stream, without their ends.
+    """Yield the lines of a path (`.gz` and `.zst` included) or of an open stream, without their ends.
 
     Only LF and CRLF end a line: a word may hold U+2028 and its like, at which `str.splitlines` would cut.
     """
     if isinstance(source, str | os.PathLike):
-        with _open(Path(source)) as stream:
+        with open_bytes(source) as stream:
             yield from _decoded(stream, name)
     else:
         yield from _decoded(source, name)
-
-
-def _open(path: Path) -> IO[bytes] | gzip.GzipFile:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
 
 
 def _decoded(stream: Iterable[bytes | str], name: str) -> Iterator[str]:
@@ -57,8 +51,8 @@ def _decoded(stream: Iterable[bytes | str], name: str) -> Iterator[str]:
         ahead = 1 + error.object.count(b"\n", 0, error.start)
         message = f"not valid {error.encoding}: 0x{error.object[error.start]:02x}"
         raise FormatError(message, path=name, line=number + ahead) from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise FormatError(f"not a complete gzip file: {error}", path=name, line=number + 1) from None
+    except DamagedFile as error:
+        raise FormatError(error.reason, path=name, line=number + 1) from None
 
 
 def _decode(raw: bytes, name: str, number: int) -> str:

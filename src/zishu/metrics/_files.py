@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from zishu.errors import InputError
+from zishu.files import replacing
 from zishu.metrics._counts import LENGTHS, Count, Counts
 from zishu.metrics._scores import Evaluation
 
@@ -66,12 +67,8 @@ def save_evaluation(evaluation: Evaluation, path: str | os.PathLike[str]) -> Non
     opened = json.dumps(header, indent=1).removesuffix("\n}")
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(f"{target.name}.part")
-    try:
-        unfinished.write_text(f'{opened},\n "counts": [\n{lines}\n]}}\n', encoding="utf-8")
-        unfinished.replace(target)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with replacing(target) as file:
+        file.write(f'{opened},\n "counts": [\n{lines}\n]}}\n'.encode())
 
 
 def load_evaluation(path: str | os.PathLike[str]) -> Evaluation:

@@ -1,25 +1,37 @@
 """Hold what a trained parser is on disk, run it, and turn its scores into trees.
 
-In the order to read: `vocabulary` and `features` (characters to numbers), `settings` (config.json), `windows`
-(sentences too long for an encoder), `decode` (scores to trees), `runtime` (ONNX sessions, and all of it
-together). Nothing here imports torch: a user who only parses never installs it. Training shares everything but
-`runtime`, so a parser is evaluated in training by the code that people run.
+In the order to read: `vocabulary` and `features` (characters to numbers; `stand_ins` for those that training never
+showed), `settings` (config.json), `windows` (sentences too long for an encoder); `outputs` (what goes into decoding and
+comes out), `scores`, `labels`, `words`, `confidence`, `k_best` and with all of them `decode` (scores to trees),
+`segments` (scores of a segmenter to words); `parsers` (all of it together), `runtime` (ONNX sessions). Nothing here
+imports torch: a user who only parses never installs it. Training shares everything but the last two, so a parser is
+evaluated in training by the code that people run.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from zishu.model.runtime import Model, Pipeline, load_model
+    from zishu.model.confidence import Confidence
+    from zishu.model.outputs import Analysis
+    from zishu.model.parsers import Model, Pipeline
+    from zishu.model.runtime import load_model
 
-__all__ = ["Model", "Pipeline", "load_model"]
+_HOMES = {
+    "Analysis": "outputs",
+    "Confidence": "confidence",
+    "Model": "parsers",
+    "Pipeline": "parsers",
+    "load_model": "runtime",
+}
+
+__all__ = ["Analysis", "Confidence", "Model", "Pipeline", "load_model"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the runtime when it is first asked for: it brings ONNX Runtime and the chart's compiler along."""
-    if name in __all__:
-        from zishu.model import runtime
-
-        return getattr(runtime, name)
+    """Import things when they are first asked for: they bring ONNX Runtime and the chart's compiler along."""
+    if name in _HOMES:
+        return getattr(import_module(f"zishu.model.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

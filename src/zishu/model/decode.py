@@ -1,88 +1,56 @@
 """Turn a network's scores into trees: the chart's best tree, its labels, its words, their parts of speech.
 
-The contract between torch, ONNX Runtime and decoding. A *unit* is what the chart parses: a character (task
-"parse" and "segment") or a word (task "parse-words", where a word is the mean of its characters'
-encodings). A network reads
+Decoding follows section 3 of the paper: with two roles the coarse-to-fine algorithm; with given words the
+constrained one. With one role the labels say which arcs lie inside words, and there are two ways. The default
+makes two roles of arcs and labels (`zishu.model.scores`), so that the tree is always legal and all that is known
+of the words is kept. `vanilla` is the paper's own: vanilla Eisner, then labels, with the repairs of
+`zishu.tree.recover` counted.
 
-    chars    int64 [b, N+1]           position 0 stands for ROOT; padding beyond the length
-    bigrams  int64 [b, N+1]           only if the encoder reads pairs of characters
-    lengths  int64 [b]                characters, ROOT not counted
-    pool     float32 [b, W+1, N+1]    only for "parse-words": row w averages the characters of word w
-
-and returns the fields of `Outputs`. Labels are scored by a second network, for the arcs of the predicted tree
-only. What the labels may be depends on their place: a label called `root` is the relation of ROOT's child and
-of nothing else, and INTRA marks arcs inside words and never leaves ROOT.
-
-Decoding follows section 3 of the paper: with two roles the coarse-to-fine algorithm, always a legal tree;
-with one role vanilla Eisner and labels that say which arcs lie inside words, with the repairs of
-`zishu.tree.recover` counted; with given words the constrained algorithm.
-
-Cost: the chart's O(n^3) a sentence, and one call of the label network a batch.
+Cost: the chart's O(n^3) a sentence, one call of the label network a batch, and a few microseconds a character.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zishu.chart import Trees, best_tree
-from zishu.chart.chain import constrain, viterbi, word_lengths
 from zishu.errors import InputError
-from zishu.gaps import BREAK, FREE, JOIN
-from zishu.tree import INTRA, CharTree, WordTree, recover
+from zishu.gaps import FREE
+from zishu.model.confidence import Confidence, Measured, measure, measure_vanilla, measure_words
+from zishu.model.k_best import Ranked, distinct_trees
+from zishu.model.labels import LabelScorer, label_probabilities, legal_labels
+from zishu.model.outputs import Analysis, Floats, Gaps, Outputs, check_gaps, join, lengths_of, word_gaps
+from zishu.model.scores import Scores, all_known, inner_gaps, no_gaps, typed_scores
+from zishu.model.segments import Segments, decode_segments, decode_words
+from zishu.model.words import Words, find_words
+from zishu.tree import CharTree, WordTree, recover
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from zishu.model.settings import Settings
 
-    Floats = NDArray[np.float32] | NDArray[np.float64]
-    # n + 1 values of zishu.gaps for n characters; [k] lies between k and k+1; the first and last are unread.
-    Gaps = NDArray[np.int8]
-
-# The representations [m, 100] of the dependents and of the heads of m arcs -> log-probabilities [m, labels].
-LabelScorer = Callable[[Any, Any], Any]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Outputs:
-    """What a network returns for a batch; None is what its task does not have. U counts units, ROOT is 0."""
-
-    inter: Floats | None = None  # batch U+1 U+1, dependent first
-    intra: Floats | None = None  # batch U+1 U+1; only with two roles
-    label_dep: Floats | None = None  # batch U+1 100
-    label_head: Floats | None = None  # batch U+1 100
-    upos: Floats | None = None  # batch U+1 tags, log-probabilities
-    tags: Floats | None = None  # batch N+1 4; only of a segmenter
-
-    @classmethod
-    def from_mapping(cls, arrays: Mapping[str, Any]) -> Outputs:
-        """Take the outputs that a network returned by name."""
-        return cls(**{name: np.asarray(array) for name, array in arrays.items()})
-
-
-@dataclass(frozen=True, slots=True)
-class Analysis:
-    """The tree of one sentence."""
-
-    tree: WordTree
-    # Each word's inner tree, numbered from 1 in the word, 0 = root; None if the parser sees words only.
-    char_heads: tuple[tuple[int, ...], ...] | None
-    repairs: int = 0  # arcs whose label had to change to make the tree legal
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Arcs:
-    """The arcs of a batch whose labels are asked for."""
-
-    sentences: NDArray[np.int64]
-    dependents: NDArray[np.int64]
-    heads: NDArray[np.int64]
+__all__ = [
+    "Analysis",
+    "Confidence",
+    "Floats",
+    "Gaps",
+    "LabelScorer",
+    "Outputs",
+    "Segments",
+    "decode",
+    "decode_k_best",
+    "decode_segments",
+    "decode_words",
+    "join",
+    "legal_labels",
+    "word_gaps",
+]
 
 
 def decode(
@@ -92,233 +60,269 @@ def decode(
     label_scorer: LabelScorer,
     *,
     gaps: Sequence[Gaps | None] | None = None,
+    confidence: bool = False,
+    vanilla: bool = False,
 ) -> list[Analysis]:
     """Return the best tree of every sentence of a batch.
 
     `units` are the characters of each sentence or, for the task "parse-words", its words. `gaps` says what
-    is known of the segmentation; `word_gaps` makes it from words. A network with one role takes all gaps or
-    none.
+    is known of the segmentation; `word_gaps` makes it from words. Vanilla decoding is for networks with one
+    role, and takes all the words of a sentence or none.
     """
-    lengths = _lengths(units)
+    lengths = lengths_of(units)
+    if vanilla and (settings.task != "parse" or settings.roles != 1):
+        raise InputError("vanilla decoding is for models of characters with one role")
     if not units:
         return []
-    if outputs.inter is None:
-        raise InputError(f"a model for the task {settings.task!r} has no arcs to decode")
-    if settings.task == "parse-words":
-        if gaps is not None:
-            raise InputError("a model that parses words takes no gaps")
-        trees = best_tree(outputs.inter, lengths)
-        arcs = _arcs(trees.heads, lengths)
-        nowhere = np.zeros(len(arcs.sentences), dtype=np.bool_)
-        labels = _labels(outputs, settings, label_scorer, arcs, may_be_intra=nowhere)
-        return _word_trees(outputs, units, settings, trees.heads, labels)
-
-    trees, typed = _best_trees(outputs, lengths, settings, gaps)
-    # In a typed tree the arcs inside words need no label; in an untyped one the labels say which they are.
-    wanted = ~(trees.intra & typed[:, None])
-    arcs = _arcs(trees.heads, lengths, wanted)
-    labels = _labels(outputs, settings, label_scorer, arcs, may_be_intra=~typed[arcs.sentences])
-    return _char_trees(outputs, units, settings, trees.heads, labels)
+    known = _known_gaps(outputs, lengths, settings, gaps)
+    if vanilla:
+        return _decode_vanilla(outputs, units, settings, label_scorer, known, confidence=confidence)
+    scores = _scores(outputs, lengths, settings, label_scorer, known)
+    trees = scores.best_tree()
+    everyone = np.arange(len(lengths))
+    ranked = Ranked(everyone, trees.heads, trees.intra, trees.score)
+    return _analyses(outputs, units, settings, label_scorer, scores, ranked, confidence=confidence)
 
 
-def decode_words(
+def decode_k_best(
     outputs: Outputs,
     units: Sequence[Sequence[str]],
     settings: Settings,
+    label_scorer: LabelScorer,
+    k: int,
     *,
     gaps: Sequence[Gaps | None] | None = None,
-) -> list[tuple[str, ...]]:
-    """Return the words of every sentence of a batch, from the scores of a segmenter."""
-    lengths = _lengths(units)
+) -> list[list[Analysis]]:
+    """Return the k best analyses of every sentence of a batch, different in their words or in the words' heads.
+
+    They come by the score of their best character tree, the best first, with confidence; there are fewer if
+    the sentence has fewer, or not as many among its best character trees (see `zishu.model.k_best`).
+    """
+    if k < 1:
+        raise InputError(f"the number of analyses must be at least 1, not {k}")
+    lengths = lengths_of(units)
     if not units:
         return []
-    if outputs.tags is None:
-        raise InputError(f"a model for the task {settings.task!r} does not segment")
-    if not settings.transitions:
-        raise InputError("the settings of the segmenter hold no scores of tag pairs")
-    emissions = np.asarray(outputs.tags, dtype=np.float64)[:, 1:]  # without ROOT
-    if gaps is not None:
-        emissions = emissions.copy()
-        for b, (n, known) in enumerate(zip(lengths, gaps, strict=True)):
-            if known is not None:
-                emissions[b, :n] = constrain(emissions[b, :n], known)
-    tags = viterbi(emissions, lengths, settings.transitions, settings.starts, settings.ends)
-    return [join(chars, word_lengths(row[:n])) for chars, row, n in zip(units, tags, lengths, strict=True)]
+    known = _known_gaps(outputs, lengths, settings, gaps)
+    scores = _scores(outputs, lengths, settings, label_scorer, known)
+    ranked = distinct_trees(scores, k)
+    found: list[list[Analysis]] = [[] for _ in units]
+    analyses = _analyses(outputs, units, settings, label_scorer, scores, ranked, confidence=True)
+    for sentence, analysis in zip(ranked.sentences.tolist(), analyses, strict=True):
+        found[sentence].append(analysis)
+    return found
 
 
-def word_gaps(lengths: Sequence[int]) -> Gaps:
-    """Return the gaps of a sentence whose words have these numbers of characters."""
-    gaps = np.full(sum(lengths) + 1, JOIN, dtype=np.int8)
-    gaps[0] = BREAK
-    gaps[np.cumsum(lengths)] = BREAK
-    return gaps
-
-
-def join(chars: Sequence[str], lengths: Sequence[int]) -> tuple[str, ...]:
-    """Join characters to words of the given numbers of characters."""
-    ends = np.cumsum(lengths)
-    return tuple("".join(chars[end - size : end]) for end, size in zip(ends, lengths, strict=True))
-
-
-def _lengths(units: Sequence[Sequence[str]]) -> NDArray[np.int64]:
-    lengths = np.array([len(sentence) for sentence in units], dtype=np.int64)
-    for b in np.flatnonzero(lengths == 0):
-        raise InputError(f"sentence {b} is empty")
-    return lengths
-
-
-def _best_trees(
+def _known_gaps(
     outputs: Outputs, lengths: NDArray[np.int64], settings: Settings, gaps: Sequence[Gaps | None] | None
-) -> tuple[Trees, NDArray[np.bool_]]:
-    """Return the best trees, and which of them are typed: where the chart knew the words or chose them."""
-    assert outputs.inter is not None
-    known = _pad(gaps, lengths, outputs.inter.shape[1])
-    if settings.roles == 2:
-        trees = best_tree(outputs.inter, lengths, outputs.intra, known, root_as_head=settings.root_as_head)
-        return trees, np.ones(len(lengths), dtype=np.bool_)
-
-    places = np.arange(known.shape[1])
-    inner = (places >= 1) & (places < lengths[:, None])
-    free = ((known == FREE) & inner).sum(axis=1)
-    if ((free > 0) & (free < lengths - 1)).any():
-        raise InputError("a model with one role takes all words of a sentence or none, not some")
-    typed = free == 0
-    heads = np.zeros(known.shape, dtype=np.int64)
-    intra = np.zeros(known.shape, dtype=np.bool_)
-    score = np.zeros(len(lengths))
-    for chosen, constraints in ((typed, known[typed]), (~typed, None)):
-        if chosen.any():
-            part = best_tree(
-                outputs.inter[chosen],
-                lengths[chosen],
-                None,
-                constraints,
-                root_as_head=settings.root_as_head,
-            )
-            heads[chosen], intra[chosen], score[chosen] = part.heads, part.intra, part.score
-    return Trees(heads, intra, score), typed
-
-
-def _pad(gaps: Sequence[Gaps | None] | None, lengths: NDArray[np.int64], width: int) -> NDArray[np.int8]:
+) -> NDArray[np.int8]:
     """Put the gaps of sentences of different lengths into one array."""
-    padded = np.full((len(lengths), width), FREE, dtype=np.int8)
-    padded[:, 0] = BREAK
-    if gaps is None:
-        return padded
-    if len(gaps) != len(lengths):
-        raise InputError(f"gaps for {len(gaps)} sentences, but there are {len(lengths)}")
-    for row, known, n in zip(padded, gaps, lengths, strict=True):
+    if outputs.inter is None:
+        raise InputError(f"a model for the task {settings.task!r} has no arcs to decode")
+    if gaps is not None and settings.task == "parse-words":
+        raise InputError("a model that parses words takes no gaps")
+    padded = no_gaps(*outputs.inter.shape[:2])
+    check_gaps(lengths.tolist(), gaps)
+    for row, known, n in zip(padded, gaps or (), lengths.tolist(), strict=False):
         if known is not None:
-            if len(known) < n:
-                raise InputError(f"{len(known)} gaps for {n} characters")
             row[1:n] = known[1:n]
     return padded
 
 
-def _arcs(
-    heads: NDArray[np.int64], lengths: NDArray[np.int64], wanted: NDArray[np.bool_] | None = None
-) -> _Arcs:
-    """List the arcs of the trees of a batch, or those of them that are wanted, by sentence and dependent."""
-    places = np.arange(heads.shape[1])
-    inside = (places >= 1) & (places <= lengths[:, None])
-    sentences, dependents = np.nonzero(inside if wanted is None else inside & wanted)
-    return _Arcs(sentences, dependents, heads[sentences, dependents])
-
-
-def _labels(
+def _scores(
     outputs: Outputs,
+    lengths: NDArray[np.int64],
     settings: Settings,
     label_scorer: LabelScorer,
-    arcs: _Arcs,
-    *,
-    may_be_intra: NDArray[np.bool_],
-) -> list[dict[int, str]]:
-    """Return, for every sentence, the best legal label of each of its arcs by dependent."""
+    gaps: NDArray[np.int8],
+) -> Scores:
     assert outputs.inter is not None
-    assert outputs.label_dep is not None
-    assert outputs.label_head is not None
-    scores = np.array(
-        label_scorer(
-            outputs.label_dep[arcs.sentences, arcs.dependents], outputs.label_head[arcs.sentences, arcs.heads]
-        ),
-        dtype=np.float64,
+    if settings.task == "parse-words":
+        return Scores(outputs.inter, lengths)
+    return typed_scores(outputs, lengths, settings, label_scorer, gaps)
+
+
+def _analyses(
+    outputs: Outputs,
+    units: Sequence[Sequence[str]],
+    settings: Settings,
+    label_scorer: LabelScorer,
+    scores: Scores,
+    ranked: Ranked,
+    *,
+    confidence: bool,
+) -> list[Analysis]:
+    """Give trees that are legal in their two roles, or trees of words, their words and labels."""
+    words = find_words(ranked.heads, ranked.intra, scores.lengths[ranked.sentences])
+    sentences = ranked.sentences[words.tree]
+    labels = label_probabilities(
+        outputs, settings.labels, label_scorer, sentences, words.root, words.root_head
     )
-    below_root, between_words, anywhere = legal_labels(settings.labels)
-    legal = np.where(may_be_intra[:, None], anywhere, between_words)
-    legal = np.where((arcs.heads == 0)[:, None], below_root, legal)
-    best = np.where(legal, scores, -np.inf).argmax(axis=1)
-    labels: list[dict[int, str]] = [{} for _ in range(len(outputs.inter))]
-    for b, d, label in zip(arcs.sentences.tolist(), arcs.dependents.tolist(), best.tolist(), strict=True):
-        labels[b][d] = settings.labels[label]
-    return labels
+    best = labels.argmax(axis=1)
+    measured = None
+    if confidence:
+        of_words = settings.task == "parse-words"
+        measured = (measure_words if of_words else measure)(scores, ranked.sentences, ranked.score, words)
+    names = [settings.labels[label] for label in best.tolist()]
+    chosen = _Labels(names, np.exp(labels[np.arange(len(best)), best]))
+    return _assemble(outputs, units, settings, ranked.sentences, words, chosen, measured)
 
 
-def legal_labels(
-    labels: Sequence[str],
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Tell which labels an arc from ROOT may have, which an arc between words, and which any other arc.
+def _decode_vanilla(
+    outputs: Outputs,
+    units: Sequence[Sequence[str]],
+    settings: Settings,
+    label_scorer: LabelScorer,
+    gaps: NDArray[np.int8],
+    *,
+    confidence: bool,
+) -> list[Analysis]:
+    """Decode a network with one role as the paper does.
 
-    A label set without `root`, or with no other label for words, has no such rule. The case of the letters
-    does not matter: Penn treebanks say ROOT, Universal Dependencies root.
+    Where words are given that is the constrained algorithm, elsewhere the best tree of arcs, with labels that say which
+    of them lie inside words.
     """
-    intra = np.array([label == INTRA for label in labels])
-    root = np.array([label.lower() == "root" for label in labels])
-    below_root = root if root.any() else ~intra
-    between_words = ~(root | intra)
-    if not between_words.any():
-        between_words = ~intra
-    return below_root, between_words, between_words | intra
+    assert outputs.inter is not None
+    lengths = lengths_of(units)
+    complete = all_known(gaps, lengths)
+    inner = inner_gaps(gaps.shape, lengths)
+    if (~complete & ((gaps != FREE) & inner).any(axis=1)).any():
+        raise InputError("vanilla decoding takes all words of a sentence or none, not some")
+
+    analyses: dict[int, Analysis] = {}
+    given, free = np.flatnonzero(complete), np.flatnonzero(~complete)
+    if len(given):
+        both = Scores(outputs.inter, lengths, outputs.inter, gaps, settings.root_as_head)
+        trees = both.pick(given).best_tree()
+        ranked = Ranked(given, trees.heads, trees.intra, trees.score)
+        typed = _analyses(outputs, units, settings, label_scorer, both, ranked, confidence=confidence)
+        analyses.update(zip(given.tolist(), typed, strict=True))
+    if len(free):
+        scores = Scores(outputs.inter, lengths, root_as_head=settings.root_as_head).pick(free)
+        untyped = _labelled(outputs, units, settings, label_scorer, scores, free, confidence=confidence)
+        analyses.update(zip(free.tolist(), untyped, strict=True))
+    return [analyses[b] for b in range(len(units))]
 
 
-def _char_trees(
+def _labelled(
     outputs: Outputs,
     units: Sequence[Sequence[str]],
     settings: Settings,
-    heads: NDArray[np.int64],
-    labels: Sequence[Mapping[int, str]],
+    label_scorer: LabelScorer,
+    scores: Scores,
+    sentences: NDArray[np.int64],
+    *,
+    confidence: bool,
 ) -> list[Analysis]:
-    """Recover the words of the character trees of a batch; an arc without a label lies inside a word."""
+    """Find the best untyped trees of some sentences, and the words that the labels of their arcs make."""
+    trees = scores.best_tree()
+    # As long as no label is known every character is a word.
+    each = find_words(trees.heads, trees.intra, scores.lengths)
+    labels = label_probabilities(
+        outputs,
+        settings.labels,
+        label_scorer,
+        sentences[each.tree],
+        each.root,
+        each.root_head,
+        may_be_intra=True,
+    )
+    names = [settings.labels[label] for label in labels.argmax(axis=1).tolist()]
+    intra = np.zeros_like(trees.intra)
+    deprels: list[str] = []
+    repairs = []
+    for t, b in enumerate(sentences.tolist()):
+        n = len(units[b])
+        mine = names[each.bounds[t] : each.bounds[t + 1]]
+        found = recover(CharTree(tuple(units[b]), tuple(trees.heads[t, 1 : n + 1].tolist()), tuple(mine)))
+        intra[t, 1 : n + 1] = True
+        intra[t, list(found.roots)] = False
+        deprels += found.tree.deprels
+        repairs.append(found.repairs)
+    words = find_words(trees.heads, intra, scores.lengths)
+    measured = measure_vanilla(scores, trees.score, words) if confidence else None
+    # A repair may have made up a label, one that the network does not even know: nothing speaks for it.
+    number = {name: k for k, name in enumerate(settings.labels)}
+    columns = np.array([number.get(name, -1) for name in deprels])
+    places = each.bounds[words.tree] + words.root - 1
+    certain = np.where(columns < 0, 0.0, np.exp(labels[places, columns]))
+    chosen = _Labels(deprels, certain)
+    return _assemble(outputs, units, settings, sentences, words, chosen, measured, repairs)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Labels:
+    """The relations of the words of a batch and their probabilities."""
+
+    names: list[str]
+    probabilities: NDArray[np.float64]
+
+
+def _assemble(
+    outputs: Outputs,
+    units: Sequence[Sequence[str]],
+    settings: Settings,
+    sentences: NDArray[np.int64],
+    words: Words,
+    labels: _Labels,
+    measured: Measured | None,
+    repairs: Sequence[int] | None = None,
+) -> list[Analysis]:
+    """Build the objects: the analysis of tree t, which is one of the sentence `sentences[t]`."""
+    upos = _tag(outputs, settings, sentences, words)
+    # Plain lists: this loop is all that Python does for each word.
+    heads, inner, bounds = words.head.tolist(), words.inner_head.tolist(), words.bounds.tolist()
+    starts, ends, places = (words.start - 1).tolist(), (words.end - 1).tolist(), words.first_char.tolist()
+    places.append(len(inner))
+    confidences = _confidences(labels, measured, bounds)
     analyses = []
-    for b, chars in enumerate(units):
-        n = len(chars)
-        found = recover(
-            CharTree(
-                chars=tuple(chars),
-                heads=tuple(heads[b, 1 : n + 1].tolist()),
-                labels=tuple(labels[b].get(d, INTRA) for d in range(1, n + 1)),
-            )
+    for t, b in enumerate(sentences.tolist()):
+        mine = slice(bounds[t], bounds[t + 1])
+        chars = units[b]
+        # A slice of a string is cheaper than joining, if characters are code points.
+        text = "".join(chars)
+        spans = zip(starts[mine], ends[mine], strict=True)
+        if len(text) == len(chars):
+            forms = tuple([text[i:j] for i, j in spans])
+        else:
+            forms = tuple(["".join(chars[i:j]) for i, j in spans])
+        tree = WordTree(
+            forms, tuple(heads[mine]), tuple(labels.names[mine]), None if upos is None else tuple(upos[mine])
         )
-        upos = None if outputs.upos is None else _tag(outputs.upos[b], found.spans, settings.upos)
-        words = found.tree
-        tree = WordTree(words.forms, words.heads, words.deprels, upos)
-        analyses.append(Analysis(tree, found.char_heads, found.repairs))
+        char_heads = None
+        if settings.task == "parse":
+            borders = places[bounds[t] : bounds[t + 1] + 1]
+            char_heads = tuple([tuple(inner[i:j]) for i, j in pairwise(borders)])
+        analyses.append(
+            Analysis(tree, char_heads, repairs[t] if repairs else 0, confidences[t] if confidences else None)
+        )
     return analyses
 
 
-def _word_trees(
-    outputs: Outputs,
-    units: Sequence[Sequence[str]],
-    settings: Settings,
-    heads: NDArray[np.int64],
-    labels: Sequence[Mapping[int, str]],
-) -> list[Analysis]:
-    """Build the word trees of a batch whose units are words."""
-    analyses = []
-    for b, words in enumerate(units):
-        numbers = range(1, len(words) + 1)
-        spans = [(w, w + 1) for w in numbers]
-        upos = None if outputs.upos is None else _tag(outputs.upos[b], spans, settings.upos)
-        deprels = tuple(labels[b][w] for w in numbers)
-        tree = WordTree(tuple(words), tuple(heads[b, 1 : len(words) + 1].tolist()), deprels, upos)
-        analyses.append(Analysis(tree, None))
-    return analyses
+def _confidences(labels: _Labels, measured: Measured | None, bounds: Sequence[int]) -> list[Confidence]:
+    """Deal the probabilities of a batch to its trees."""
+    if measured is None:
+        return []
+    of_labels, of_heads = labels.probabilities.tolist(), measured.heads.tolist()
+    of_words = None if measured.boundaries is None else measured.boundaries.tolist()
+    return [
+        Confidence(
+            tree,
+            None if of_words is None else tuple(of_words[start:end]),
+            tuple(of_heads[start:end]),
+            tuple(of_labels[start:end]),
+        )
+        for tree, (start, end) in zip(measured.tree.tolist(), pairwise(bounds), strict=True)
+    ]
 
 
-def _tag(upos: Floats, spans: Sequence[tuple[int, int]], names: Sequence[str]) -> tuple[str, ...]:
+def _tag(
+    outputs: Outputs, settings: Settings, sentences: NDArray[np.int64], words: Words
+) -> list[str] | None:
     """Return each word's part of speech: the best by the mean of its characters' log-probabilities."""
-    starts = np.array([start for start, _ in spans])
-    ends = np.array([end for _, end in spans])
+    if outputs.upos is None:
+        return None
+    of_chars = outputs.upos[sentences[words.tree_of_char], words.char].astype(np.float64)
     # Double precision and one sum a word keep ties and neighbours in the batch out of the result.
-    sums = np.add.reduceat(upos[: ends[-1]].astype(np.float64), starts, axis=0)
-    means = sums / (ends - starts)[:, None]
-    return tuple(names[tag] for tag in means.argmax(axis=1).tolist())
+    means = np.add.reduceat(of_chars, words.first_char, axis=0) / (words.end - words.start)[:, None]
+    return [settings.upos[tag] for tag in means.argmax(axis=1).tolist()]

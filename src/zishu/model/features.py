@@ -21,10 +21,22 @@ def features(
 ) -> dict[str, NDArray[np.int64]]:
     """Number the characters of a batch of sentences, and their pairs if there is a vocabulary of them."""
     lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
-    arrays = {"chars": _table([chars.ids(sentence) for sentence in sentences], chars)}
+    numbers = [number(sentence, chars, pairs) for sentence in sentences]
+    arrays = {"chars": _table([row for row, _ in numbers], chars)}
     if pairs is not None:
-        arrays["bigrams"] = _table([pairs.ids(bigrams(sentence)) for sentence in sentences], pairs)
+        arrays["bigrams"] = _table([row for _, row in numbers], pairs)
     return {**arrays, "lengths": lengths}
+
+
+def number(
+    sentence: Sequence[str], chars: Vocabulary, pairs: Vocabulary | None
+) -> tuple[list[int], list[int]]:
+    """Number the characters of a sentence and their pairs; without a vocabulary of pairs these are all 0.
+
+    A pair is one of what its characters stand for, so a traditional character has the pairs of its simplified form.
+    """
+    known = chars.known(sentence)
+    return chars.ids(known), [0] * len(known) if pairs is None else pairs.ids(bigrams(known))
 
 
 def pooling(word_lengths: Sequence[Sequence[int]]) -> NDArray[np.float32]:

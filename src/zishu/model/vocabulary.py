@@ -2,9 +2,18 @@
 
 A vocabulary is an ordered list of symbols. Four of them are special: padding, unknown, the begin of a
 sentence (which stands for ROOT, too) and its end. No character can be taken for one of them, because the
-name of a special symbol is always longer than one character. What an unknown character looks like is tried
-in a fixed order: the character as it is, in lower case (if the vocabulary says so), then its first code
-point in the same two ways, so that a letter with an unseen combining mark is still that letter.
+name of a special symbol is always longer than one character.
+
+A character that is not in the vocabulary may stand for one that is. The first of these that is in it is taken:
+
+1. the character as it is,
+2. in lower case (if the vocabulary says so),
+3. its stand-in: the simplified form of a traditional character, the plain form of a full-width letter
+   (`zishu.model.stand_ins` makes the table, which is part of the vocabulary),
+4. its first code point in the same three ways, so that a letter with an unseen combining mark is still that
+   letter, and a character with a variation selector that character.
+
+Pairs are made of what the characters stand for: see `Vocabulary.known`.
 
 Cost: one or a few dictionary look-ups a character.
 """
@@ -36,6 +45,8 @@ class Vocabulary:
     bos: int
     eos: int
     lowercase: bool = False  # look an unknown character up in lower case, too
+    # What characters that are not in the vocabulary stand for: symbols of it.
+    stand_ins: Mapping[str, str] = field(default_factory=dict, hash=False)
     _numbers: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -45,6 +56,9 @@ class Vocabulary:
         numbers = {symbol: number for number, symbol in enumerate(self.symbols)}
         if len(numbers) != len(self.symbols):
             raise InputError("vocabulary: a symbol stands in it twice")
+        for char, symbol in self.stand_ins.items():
+            if symbol not in numbers:
+                raise InputError(f"vocabulary: {symbol!r}, which stands in for {char!r}, is not in it")
         object.__setattr__(self, "_numbers", numbers)
 
     def __len__(self) -> int:
@@ -52,16 +66,27 @@ class Vocabulary:
 
     def ids(self, chars: Sequence[str]) -> list[int]:
         """Return the number of each character."""
-        get = self._numbers.get
-        return [self._similar(char) if (number := get(char)) is None else number for char in chars]
+        get, unknown = self._numbers.get, self.unknown
+        return [
+            get(self._known(char), unknown) if (number := get(char)) is None else number for char in chars
+        ]
 
-    def _similar(self, char: str) -> int:
-        """Return the number of what a character that is not in the vocabulary may stand for."""
+    def known(self, chars: Sequence[str]) -> list[str]:
+        """Return the symbol that each character stands for, a character that stands for none as it is."""
+        numbers = self._numbers
+        return [char if char in numbers else self._known(char) for char in chars]
+
+    def _known(self, char: str) -> str:
+        """Return what a character that is not in the vocabulary stands for, itself if that is nothing."""
+        numbers = self._numbers
         for form in (char, char[:1]):
-            for variant in (form, form.lower()) if self.lowercase else (form,):
-                if (number := self._numbers.get(variant)) is not None:
-                    return number
-        return self.unknown
+            if form in numbers:
+                return form
+            if self.lowercase and (lower := form.lower()) in numbers:
+                return lower
+            if (stand_in := self.stand_ins.get(form)) is not None:
+                return stand_in
+        return char
 
     @classmethod
     def build(cls, counts: Mapping[str, int], *, min_count: int = 1) -> Vocabulary:
@@ -79,6 +104,7 @@ class Vocabulary:
             "bos": self.bos,
             "eos": self.eos,
             "lowercase": self.lowercase,
+            "stand_ins": dict(self.stand_ins),
             "symbols": list(self.symbols),
         }
 
@@ -96,9 +122,18 @@ class Vocabulary:
             if not isinstance(number, int) or isinstance(number, bool):
                 raise InputError(f"vocabulary: '{name}' must be a number")
             specials[name] = number
-        return cls(tuple(symbols), **specials, lowercase=bool(data.get("lowercase", False)))
+        stand_ins = data.get("stand_ins", {})
+        if not isinstance(stand_ins, dict) or not all(
+            isinstance(symbol, str) for symbol in stand_ins.values()
+        ):
+            raise InputError("vocabulary: 'stand_ins' must map strings to strings")
+        lowercase = bool(data.get("lowercase", False))
+        return cls(tuple(symbols), **specials, lowercase=lowercase, stand_ins=stand_ins)
 
 
 def bigrams(chars: Sequence[str]) -> list[str]:
-    """Return the pair of the previous character and this one for each; the first one's partner is `<bos>`."""
+    """Return the pair of the previous character and this one for each; the first one's partner is `<bos>`.
+
+    The characters are what `Vocabulary.known` of the characters' vocabulary returns, here and in training.
+    """
     return [previous + char for previous, char in pairwise([BOS, *chars])]

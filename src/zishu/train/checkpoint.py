@@ -4,9 +4,9 @@ A checkpoint's tensors are weights (`model.*`, `average.*`), the state of the op
 (`optimiser.<weight>.<slot>`) and random states (`random.*`, bytes); everything else is one JSON object in the
 file's header. No pickle: a checkpoint from somebody else can be wrong, but it cannot run code.
 
-A file is written beside its final name, flushed to the disk, and only then renamed onto it. So a process that
-is killed, or a disk that fills up, leaves the previous checkpoint as it was. The name of the unfinished file
-is always the same, so what a killed run left of it is gone after the next save.
+A file is written beside its final name, flushed to the disk, and only then renamed onto it (`zishu.files`). So a
+process that is killed, or a disk that fills up, leaves the previous checkpoint as it was. The name of the
+unfinished file is always the same, so what a killed run left of it is gone after the next save.
 
 Saving costs one pass over the tensors for a checksum, which loading compares, and one to write them. Nothing
 here knows what a run consists of.
@@ -25,6 +25,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from zishu.errors import InputError, ZishuError
+from zishu.files import replacing
 
 try:
     import fcntl
@@ -78,7 +79,7 @@ def save_checkpoint(
     dense = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = json.dumps(state, ensure_ascii=False)
     metadata = {_FORMAT_KEY: _FORMAT, _STATE_KEY: text, _CHECKSUM_KEY: _checksum(dense, text)}
-    with _replacing(Path(path)) as file:
+    with _saving(Path(path)) as file:
         _write_safetensors(file, dense, metadata)
 
 
@@ -141,7 +142,7 @@ def restore_optimiser(
 
 def write_atomically(path: str | os.PathLike[str], text: str) -> None:
     """Write a small text file, whole or not at all."""
-    with _replacing(Path(path)) as file:
+    with _saving(Path(path)) as file:
         file.write(text.encode())
 
 
@@ -165,32 +166,13 @@ def exclusive(folder: str | os.PathLike[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """Give a file to write into; when the block ends well, move it, safe on the disk, to its place."""
-    unfinished = path.with_name(f".{path.name}.unfinished")
+def _saving(path: Path) -> Iterator[BinaryIO]:
+    """Give a file that takes its place when the block ends well; tell what happened to the old one when not."""
     try:
-        with unfinished.open("wb") as file:
+        with replacing(path) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)  # noqa: PTH105 (beside the other calls of the operating system)
     except OSError as error:
         raise SaveError(path, error.strerror or str(error)) from error
-    finally:
-        with contextlib.suppress(OSError):
-            unfinished.unlink(missing_ok=True)
-    # Too late to fail: the new file is in place, and some file systems know no flushing of folders.
-    with contextlib.suppress(OSError):
-        _flush_folder(path.parent)
-
-
-def _flush_folder(folder: Path) -> None:
-    """Wait until the names in a folder would survive a loss of power."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _write_safetensors(file: BinaryIO, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:

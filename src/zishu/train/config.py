@@ -111,8 +111,12 @@ class EncoderConfig:
     """bilstm: units in each direction; transformer: width of the model, a multiple of `heads`."""
     heads: Size = 4
     """transformer: attention heads."""
+    neighbours: bool = False
+    """transformer: whether each character is mixed with the two beside it before the first layer."""
     feed_forward: Size = 1024
     """transformer: width of the feed-forward layer."""
+    top: Count = 0
+    """bilstm, transformer: units in each direction of a recurrent layer on top, which is not pre-trained; 0: none."""
     dropout: Rate = 0.33
     """bilstm, transformer: dropout between and after the layers; a BERT keeps its own (0.1 as a rule)."""
     embedding_dropout: Rate = 0.33
@@ -120,8 +124,8 @@ class EncoderConfig:
     character_dropout: Rate = 0.0
     """bilstm, transformer: share of characters replaced by the unknown one, in training only."""
     pretrained: str = ""
-    """bert: name on the Hugging Face hub or local folder; others: safetensors file of weights to start from,
-    or empty."""
+    """bert: name on the Hugging Face hub or local folder; others: folder that `zishu pretrain` writes and
+    `zishu train` starts from, or empty."""
     window_overlap: Count = 64
     """bert: characters shared by neighbouring windows of a sentence longer than the model's positions."""
 
@@ -172,6 +176,40 @@ class OptimiserConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PretrainConfig:
+    """Say what an encoder sees before the treebank: `[pretrain]`. Read by `zishu pretrain` only."""
+
+    text: str = ""
+    """Text file, one sentence a line, words with tags (`上海/ns 计划/v`)."""
+    min_count: Size = 5
+    """Rarer characters are left out of the vocabulary, unless the training treebank has them."""
+    bigrams: Size = 40000
+    """So many of the most frequent pairs of characters, and those of the treebank, have embeddings."""
+    longest: Size = 128
+    """Characters of a sentence; longer ones are read in pieces."""
+    batch_chars: Size = 4000
+    """Characters in a batch, about."""
+    steps: Count = 0
+    """Batches after which to stop; 0 for the whole text."""
+    learning_rate: Positive = 1e-3
+    """Peak learning rate; linear warm-up over the first 4 % of the steps, then linear decay to 0."""
+    dropout: Rate = 0.1
+    """Dropout between and after the layers; embeddings have none, for the hidden characters do its work."""
+    mask: Rate = 0.15
+    """Share of the characters that are hidden."""
+    word_weight: NonNegative = 1.0
+    """Weight of the losses of words (places and tags) beside that of hidden characters."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportConfig:
+    """Say how the trained model is written: `[export]`."""
+
+    compact: bool = False
+    """bilstm, transformer: whether embeddings are stored as 8-bit numbers, a quarter of their size."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """Say where and how the program runs: `[run]`. Nothing here changes the result, except `patience`."""
 
@@ -203,6 +241,8 @@ class Config:
     encoder: EncoderConfig
     scorer: ScorerConfig = field(default_factory=ScorerConfig)
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
+    pretrain: PretrainConfig = field(default_factory=PretrainConfig)
+    export: ExportConfig = field(default_factory=ExportConfig)
     run: RunConfig = field(default_factory=RunConfig)
 
 
@@ -335,10 +375,12 @@ def _require(kind: type, given: Mapping[str, Any], source: str, prefix: str = ""
 def _suggest(key: str) -> str:
     """Return the known key that the user most likely meant, as a question."""
     name = key.rpartition(".")[2]
-    # The right name in the wrong section first, then the likest whole key, then the likest name.
+    # The right name in the wrong section first, then the likest whole key or, without a section, the likest name.
     same_name = [known for known in _KEYS if known.rpartition(".")[2] == name]
-    by_name = {known.rpartition(".")[2]: known for known in _KEYS}
-    for wanted, candidates, cutoff in ((key, same_name, 0.0), (key, list(_KEYS), 0.6), (name, by_name, 0.6)):
+    # Backwards: of two sections with the same name, the first one counts.
+    by_name = {known.rpartition(".")[2]: known for known in reversed(list(_KEYS))}
+    by_key = (key, list(_KEYS) if "." in key else [], 0.6)
+    for wanted, candidates, cutoff in ((key, same_name, 0.0), by_key, (name, list(by_name), 0.6)):
         nearest = difflib.get_close_matches(wanted, candidates, n=1, cutoff=cutoff)
         if nearest:
             return f"did you mean {by_name.get(nearest[0], nearest[0])}?"

@@ -19,13 +19,13 @@ from zishu.chart.chain import word_tags
 from zishu.errors import InputError
 from zishu.forest import Forest, Structures, build_forest
 from zishu.formats.conllu import read_conllu
-from zishu.model.features import pooling
+from zishu.model.features import number, pooling
 from zishu.model.vocabulary import Vocabulary, bigrams
 from zishu.text import characters
 from zishu.tree import INTRA, WordTree
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
     from torch import Tensor
@@ -106,9 +106,14 @@ def read_treebank(path: str, *, projective_only: bool = False) -> Treebank:
 
 
 def take_inventory(
-    trees: Sequence[WordTree], chars: Vocabulary | None, *, bigram_min_count: int, joint: bool
+    trees: Sequence[WordTree],
+    chars: Vocabulary | None,
+    pairs: Vocabulary | None = None,
+    *,
+    bigram_min_count: int,
+    joint: bool,
 ) -> Inventory:
-    """Number what occurs in the training trees; `chars` is given when the encoder brings its own vocabulary.
+    """Number what occurs in the training trees; a pre-trained encoder brings vocabularies of its own.
 
     Pairs of characters are left out when `bigram_min_count` is 0. `joint` models label the arcs inside words, too.
     """
@@ -122,7 +127,7 @@ def take_inventory(
     upos = Counter(tag for tree in trees for tag in tree.upos or () if tag != "_")
     return Inventory(
         chars or Vocabulary.build(char_counts),
-        Vocabulary.build(bigram_counts, min_count=bigram_min_count) if bigram_min_count else None,
+        (pairs or Vocabulary.build(bigram_counts, min_count=bigram_min_count)) if bigram_min_count else None,
         ((INTRA,) if joint else ()) + _by_count(labels),
         _by_count(upos),
     )
@@ -150,9 +155,9 @@ def make_example(
     forest = _make_forest(tree, inventory, structure, structures, task=task)
     slot_heads, slot_labels, slot_intra = _slots(forest)
     vocabulary = inventory.chars
-    pairs = inventory.bigrams.ids(bigrams(chars)) if inventory.bigrams else [0] * len(chars)
+    numbers, pairs = number(chars, vocabulary, inventory.bigrams)
     return Example(
-        chars=np.array([vocabulary.bos, *vocabulary.ids(chars)]),
+        chars=np.array([vocabulary.bos, *numbers]),
         bigrams=np.array([inventory.bigrams.bos if inventory.bigrams else 0, *pairs]),
         word_lengths=lengths,
         tags=np.array([0, *word_tags(lengths)]),
@@ -182,6 +187,11 @@ def batches_of(lengths: Sequence[int], batch_chars: int, *, seed: int, epoch: in
             start, longest = place, int(sizes[example])
     dealt.append(order[start:])
     return [dealt[k] for k in random.permutation(len(dealt))]
+
+
+def count_units(examples: Iterable[Example], *, task: str) -> int:
+    """Count what the loss of these examples in one batch is a mean over: words if they are given, else characters."""
+    return sum(len(example.gaps) - 1 if task == "parse-words" else example.length for example in examples)
 
 
 def collate(examples: Sequence[Example], inventory: Inventory, *, task: str) -> Batch:

@@ -53,10 +53,12 @@ def build_encoder(
     *,
     pretrained: bool = True,
     hf_config: Mapping[str, Any] | None = None,
+    weights: Mapping[str, Tensor] | None = None,
 ) -> Encoder:
     """Build an encoder; with `pretrained=False` its weights are random, for a checkpoint to be loaded over them.
 
     A BERT without its pre-trained weights is built from `hf_config`, which an encoder keeps under that name.
+    Every other kind starts from `weights`, those of an equal encoder, if there are any.
     """
     if config.kind == "bert":
         # Imported here: only this kind needs transformers, which takes seconds to import.
@@ -68,27 +70,22 @@ def build_encoder(
     embeddings = Embeddings(config, vocabulary, bigram_vocabulary if config.bigram_width else None)
     encoder: Encoder
     if config.kind == "bilstm":
-        encoder = BiLSTM(embeddings, config.layers, config.hidden, dropout=config.dropout)
+        encoder = BiLSTM(embeddings, config)
     elif config.kind == "transformer":
         encoder = Transformer(embeddings, config)
     else:
         raise ConfigError(f"encoder.kind: {config.kind!r} is none of bilstm, transformer, bert")
-    if pretrained and config.pretrained:
-        _load(encoder, config.pretrained)
-    return encoder
+    if weights is not None:
+        _load(encoder, weights)
+    return Topped(encoder, config.top, dropout=config.dropout) if config.top else encoder
 
 
-def _load(encoder: Encoder, path: str) -> None:
-    """Start from the weights of a safetensors file, which must be those of an equal encoder."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
+def _load(encoder: Encoder, weights: Mapping[str, Tensor]) -> None:
     try:
-        encoder.load_state_dict(load_file(path))
-    except OSError as error:
-        raise ConfigError(f"encoder.pretrained: cannot read {path}: {error.strerror or error}") from error
-    except (RuntimeError, SafetensorError) as error:
-        raise ConfigError(f"encoder.pretrained: {path} does not fit this encoder: {error}") from error
+        encoder.load_state_dict(weights)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"encoder.pretrained: the weights do not fit this encoder: {reason}") from error
 
 
 # --- bricks ---------------------------------------------------------------------------------------------------
@@ -104,9 +101,9 @@ class Embeddings(nn.Module):
         self.unknown = vocabulary.unknown
         self.character_dropout = config.character_dropout
         self.dropout = config.embedding_dropout
-        self.chars = _embedding(vocabulary, config.char_width)
+        self.chars: nn.Module = _embedding(vocabulary, config.char_width)
         self.width = config.char_width
-        self.bigrams: nn.Embedding | None = None
+        self.bigrams: nn.Module | None = None
         if bigram_vocabulary is not None:
             self.unknown_bigram = bigram_vocabulary.unknown
             self.bigrams = _embedding(bigram_vocabulary, config.bigram_width)
@@ -175,30 +172,28 @@ class SharedDropout(nn.Module):
 # --- BiLSTM ---------------------------------------------------------------------------------------------------
 
 
-class BiLSTM(Encoder):
-    """Read the sentence in both directions, layer by layer.
+class Recurrence(nn.Module):
+    """Read vectors in both directions, layer by layer.
 
     The backward LSTM is a forward one over the reversed sentence, padding left where it is. So padding comes
     last on both sides and needs no packing: packed sequences miss oneDNN's kernels (twice the time in training
     on a CPU) and do not export to ONNX.
     """
 
-    def __init__(self, embeddings: Embeddings, layers: int, hidden: int, *, dropout: float) -> None:
+    def __init__(self, width: int, layers: int, hidden: int, *, dropout: float) -> None:
         super().__init__()
-        self.embeddings = embeddings
         self.width = 2 * hidden
-        inputs = [embeddings.width] + [self.width] * (layers - 1)
+        inputs = [width] + [self.width] * (layers - 1)
         self.forwards = nn.ModuleList(nn.LSTM(size, hidden, batch_first=True) for size in inputs)
         self.backwards = nn.ModuleList(nn.LSTM(size, hidden, batch_first=True) for size in inputs)
         self.dropout = SharedDropout(dropout)
         for lstm in (*self.forwards, *self.backwards):
             _initialise_lstm(lstm)
 
-    def forward(self, chars: Tensor, bigrams: Tensor | None, lengths: Tensor) -> Tensor:
-        """Encode sentences."""
-        x: Tensor = self.embeddings(chars, bigrams)
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """Take `[batch, n+1, ...]` and the lengths, return `[batch, n+1, width]`."""
         last = lengths[:, None]  # the position of the last character, as characters count from 1
-        position = torch.arange(chars.shape[1], device=chars.device)
+        position = torch.arange(x.shape[1], device=x.device)
         mirror = torch.where(position <= last, last - position, position)[..., None]  # batch n+1 1
         for ahead, back in zip(self.forwards, self.backwards, strict=True):
             left, _ = ahead(x)
@@ -206,6 +201,40 @@ class BiLSTM(Encoder):
             right = right.gather(1, mirror.expand(-1, -1, right.shape[2]))
             x = self.dropout(torch.cat((left, right), dim=-1))
         return x
+
+
+class BiLSTM(Encoder):
+    """Read the sentence's embeddings in both directions."""
+
+    def __init__(self, embeddings: Embeddings, config: EncoderConfig) -> None:
+        super().__init__()
+        self.embeddings = embeddings
+        self.recurrence = Recurrence(embeddings.width, config.layers, config.hidden, dropout=config.dropout)
+        self.width = self.recurrence.width
+
+    def forward(self, chars: Tensor, bigrams: Tensor | None, lengths: Tensor) -> Tensor:
+        """Encode sentences."""
+        encoded: Tensor = self.recurrence(self.embeddings(chars, bigrams), lengths)
+        return encoded
+
+
+class Topped(Encoder):
+    """An encoder with a recurrent layer on top, which learns from the treebank alone.
+
+    What precedes what is plain to an LSTM, and has to be learned by attention: with little text to learn from, this
+    layer finds heads that a small transformer misses.
+    """
+
+    def __init__(self, base: Encoder, hidden: int, *, dropout: float) -> None:
+        super().__init__()
+        self.base = base
+        self.top = Recurrence(base.width, 1, hidden, dropout=dropout)
+        self.width = self.top.width
+
+    def forward(self, chars: Tensor, bigrams: Tensor | None, lengths: Tensor) -> Tensor:
+        """Encode sentences."""
+        encoded: Tensor = self.top(self.base(chars, bigrams, lengths), lengths)
+        return encoded
 
 
 def _initialise_lstm(lstm: nn.Module) -> None:
@@ -239,6 +268,7 @@ class Transformer(Encoder):
         self.embeddings = embeddings
         self.width = config.hidden
         self.project = nn.Linear(embeddings.width, config.hidden)
+        self.neighbours = Neighbours(config.hidden) if config.neighbours else None
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.hidden)
@@ -249,11 +279,32 @@ class Transformer(Encoder):
         buckets = distance_buckets(position[None, :] - position[:, None])
         padding = torch.zeros(chars.shape, dtype=torch.float32, device=chars.device)
         padding = padding.masked_fill(position > lengths[:, None], -torch.inf)[:, None, None, :]
-        x = self.dropout(self.project(self.embeddings(chars, bigrams)))
+        x = self.project(self.embeddings(chars, bigrams))
+        if self.neighbours is not None:
+            x = self.neighbours(x.masked_fill((position > lengths[:, None])[..., None], 0))
+        x = self.dropout(x)
         for block in self.blocks:
             x = block(x, buckets, padding)
         encoded: Tensor = self.norm(x)
         return encoded
+
+
+class Neighbours(nn.Module):
+    """Add to each character what it and the two beside it say together: a convolution of width three.
+
+    Words are short. Attention has to learn from far more text what a neighbour is; this knows it from the start.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        # Not nn.Conv1d: as a matrix product it is quantised like all the others.
+        self.mix = nn.Linear(3 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Take and return `[batch, n+1, width]`; what follows a sentence must be 0."""
+        before, after = F.pad(x[:, :-1], (0, 0, 1, 0)), F.pad(x[:, 1:], (0, 0, 0, 1))
+        mixed: Tensor = x + F.gelu(self.mix(torch.cat((before, x, after), dim=-1)))
+        return mixed
 
 
 class Block(nn.Module):

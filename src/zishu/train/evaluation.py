@@ -83,5 +83,7 @@ def _parse_batch(
         analyses = decode(outputs, [tree.forms for tree in gold], settings, score_labels)
     else:
         gaps = [word_gaps(tree.lengths) for tree in gold] if given_words else None
-        analyses = decode(outputs, sentences, settings, score_labels, gaps=gaps)
+        # The paper's decoding, so that scores compare with its tables; with words given there is only one.
+        vanilla = settings.roles == 1 and not given_words
+        analyses = decode(outputs, sentences, settings, score_labels, gaps=gaps, vanilla=vanilla)
     return [analysis.tree for analysis in analyses]

@@ -12,37 +12,39 @@ A run lives in a folder:
 
 What a run does depends on its configuration and seed only: batches are a function of seed and epoch, and the random
 state is part of the checkpoint, so a run that was killed at any moment and resumed ends as an unbroken one.
+
+Several processes may train one network (`zishu.train.distributed`). They do everything below in step, each with its
+share of every batch; only the writer touches files, scores, and shows progress.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import signal
 import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
+from rich.console import Console
 
-from zishu import chart, metrics
-from zishu.errors import ConfigError, InputError, ZishuError
-from zishu.metrics import evaluation_file, save_evaluation
-from zishu.model.runtime import load_model
+from zishu import chart
+from zishu.errors import InputError, ZishuError
 from zishu.train.checkpoint import (
     Interrupted,
     load_checkpoint,
     optimiser_state,
     restore_optimiser,
     save_checkpoint,
-    write_atomically,
 )
 from zishu.train.config import Config, config_from_dict, config_to_dict, run_directory
-from zishu.train.data import batches_of, collate, make_example, read_treebank, sentence_characters
+from zishu.train.data import batches_of, collate, count_units, make_example, read_treebank
+from zishu.train.denormals import denormals_flushed
+from zishu.train.distributed import ALONE
 from zishu.train.evaluation import evaluate
-from zishu.train.export import export_model, export_pipeline
+from zishu.train.finish import RESULT, criterion, finish, finish_pipeline, read_result, scores_of
 from zishu.train.report import MetricsLog, Progress, plot_curve
 from zishu.train.setup import build_network, inventory_from_json, inventory_to_json, read_structures
 
@@ -52,20 +54,13 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from zishu.metrics import Evaluation
     from zishu.train.config import Task
     from zishu.train.data import Example, Inventory
+    from zishu.train.distributed import Group
     from zishu.train.systems import Network
     from zishu.tree import WordTree
 
-LAST, BEST, RESULT, METRICS, CURVE, MODEL = (
-    "last.safetensors",
-    "best.safetensors",
-    "result.json",
-    "metrics.jsonl",
-    "curve.png",
-    "model",
-)
+LAST, BEST, METRICS, CURVE = "last.safetensors", "best.safetensors", "metrics.jsonl", "curve.png"
 
 
 @dataclass
@@ -93,91 +88,117 @@ class _Run:
     optimiser: torch.optim.Optimizer
     average: dict[str, Tensor]  # empty without averaging
     position: _Position
+    group: Group = ALONE
 
 
-def train(config: Config, *, resume: bool = False) -> dict[str, float]:
-    """Train the configured system in its run folder, export the best epoch's model, return its final scores."""
-    if config.task == "pipeline":
-        return _train_pipeline(config, resume=resume)
+@denormals_flushed()
+def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict[str, float]:
+    """Train the configured system in its run folder, export the best epoch's model, return its final scores.
+
+    All processes of a group call this; the writer gets the scores, the others nothing.
+    """
     folder = run_directory(config)
-    if (folder / RESULT).exists():
-        return _finished(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    # The writer decides for all: another process may come here late, when the folder has changed.
+    if group.tell((folder / RESULT).exists()):
+        return read_result(folder) if group.is_writer else {}
+    if config.task == "pipeline":
+        return _train_pipeline(config, folder, group, resume=resume)
+    if group.is_writer:
+        folder.mkdir(parents=True, exist_ok=True)
     threads = config.run.threads or chart.get_threads()
     torch.set_num_threads(threads)
     chart.set_threads(threads)
-    # The optimiser's averages of gradients that have become 0 decay into denormal numbers, which are slow.
-    torch.set_flush_denormal(True)
 
     treebank = read_treebank(config.data.train, projective_only=config.task != "segment")
     dev = read_treebank(config.data.dev).trees
-    going_on = resume and (folder / LAST).exists()
-    run = _restore(config, folder) if going_on else _start(config, folder, treebank.trees)
+    going_on = group.tell(resume and (folder / LAST).exists())
+    run = _restore(config, folder, group=group) if going_on else _start(config, folder, treebank.trees, group)
     structures = read_structures(config)
     examples = [
         make_example(tree, run.inventory, config.structure, structures, task=config.task)
         for tree in treebank.trees
     ]
-    log = MetricsLog(folder / METRICS, epochs=run.position.epoch)
-    with _interruptible() as interrupted, Progress(config, len(examples), treebank.left_out) as progress:
+    log = MetricsLog(folder / METRICS, epochs=run.position.epoch) if group.is_writer else None
+    console = Console(stderr=True, quiet=not group.is_writer)
+    with (
+        _interruptible() as interrupted,
+        Progress(config, len(examples), treebank.left_out, console=console) as progress,
+    ):
         while run.position.epoch < config.optimiser.epochs and not _out_of_patience(run):
             _train_epoch(run, examples, progress, interrupted)
-            _score_epoch(run, dev, log, progress)
-    plot_curve(folder / METRICS, folder / CURVE)
-    return _finish(run, dev)
+            _end_epoch(run, dev, log, progress)
+    scores = {}
+    if group.is_writer:
+        plot_curve(folder / METRICS, folder / CURVE)
+        scores = _finish(run, dev)
+    group.barrier()
+    return scores
 
 
 def _train_epoch(
     run: _Run, examples: list[Example], progress: Progress, interrupted: threading.Event
 ) -> None:
     """Go through the rest of an epoch, with a checkpoint every now and then."""
-    config, position = run.config, run.position
-    network, task = run.network, config.task
-    device = next(network.parameters()).device
-    batches = batches_of(
-        [example.length for example in examples],
-        config.optimiser.batch_chars,
-        seed=config.seed,
-        epoch=position.epoch,
-    )
+    config, position, network, group = run.config, run.position, run.network, run.group
+    lengths = [example.length for example in examples]
+    batches = batches_of(lengths, config.optimiser.batch_chars, seed=config.seed, epoch=position.epoch)
     total_steps = config.optimiser.epochs * len(batches)
     progress.start_epoch(position.epoch, len(batches), position.batch)
     network.train()
+    group.spread(network.parameters())
     saved = time.monotonic()
     while position.batch < len(batches):
         started = time.monotonic()
-        batch = collate([examples[k] for k in batches[position.batch]], run.inventory, task=task).to(device)
+        batch = batches[position.batch]
         _set_learning_rates(run, total_steps)
-        run.optimiser.zero_grad(set_to_none=True)
-        loss = network.loss(batch)
-        loss.backward()  # type: ignore[no-untyped-call]
+        share = group.shard(batch, lengths)
+        loss = _backward(run, [examples[k] for k in batch], [examples[k] for k in share])
+        value, stop = group.reduce(network.parameters(), loss, interrupted.is_set())
+        if not math.isfinite(value):
+            raise ZishuError(f"the loss is not a number (step {position.step}): lower the learning rate")
         if config.optimiser.clip:
             torch.nn.utils.clip_grad_norm_(network.parameters(), config.optimiser.clip)
         run.optimiser.step()
         _update_average(run)
-        chars = int(batch.lengths.sum())
-        value = float(loss.detach())
-        if not math.isfinite(value):
-            raise ZishuError(f"the loss is not a number (step {position.step}): lower the learning rate")
+        chars = sum(lengths[k] for k in batch)
         position.loss += value * chars
         position.chars += chars
         position.step += 1
         position.batch += 1
         position.seconds += time.monotonic() - started
         progress.advance(value, chars)
-        if interrupted.is_set():
+        if stop:
             _save(run, LAST)
+            # A launcher ends all processes when it sees the first one go, so none may go before all is saved.
+            group.barrier()
             raise Interrupted(run.folder)
         if time.monotonic() - saved >= config.run.checkpoint_seconds:
             _save(run, LAST)
             saved = time.monotonic()
 
 
-def _score_epoch(run: _Run, dev: tuple[WordTree, ...], log: MetricsLog, progress: Progress) -> None:
+def _backward(run: _Run, batch: list[Example], share: list[Example]) -> Tensor | None:
+    """Compute the gradients of a share of a batch, and return what it adds to the batch's loss."""
+    run.optimiser.zero_grad(set_to_none=True)
+    if not share:
+        return None
+    task = run.config.task
+    run.group.seed(run.config.seed, run.position.step)
+    device = next(run.network.parameters()).device
+    # The network takes the mean over the share's own units.
+    part = count_units(share, task=task) / count_units(batch, task=task)
+    loss = run.network.loss(collate(share, run.inventory, task=task).to(device)) * part
+    loss.backward()  # type: ignore[no-untyped-call]
+    return loss
+
+
+def _end_epoch(run: _Run, dev: tuple[WordTree, ...], log: MetricsLog | None, progress: Progress) -> None:
     """Score the dev set after an epoch, keep the best weights, and turn to the next epoch."""
-    position = run.position
-    with _averaged(run):
-        scores = _scores(evaluate(run.network, run.inventory, dev), run.config.task)
+    position, task = run.position, run.config.task
+    scores: dict[str, float] = {}
+    if run.group.is_writer:
+        with _averaged(run):
+            scores = scores_of(evaluate(run.network, run.inventory, dev), task)
     line = {
         "epoch": position.epoch + 1,
         "step": position.step,
@@ -186,99 +207,51 @@ def _score_epoch(run: _Run, dev: tuple[WordTree, ...], log: MetricsLog, progress
         "chars_per_second": round(position.chars / max(position.seconds, 1e-9)),
         "dev": scores,
     }
+    score = run.group.tell(scores.get(criterion(task), 0.0))
     # Of two equal epochs the later one has seen more.
-    better = scores[_criterion(run.config.task)] >= position.best
+    better = score >= position.best
     if better:
-        position.best, position.best_epoch = scores[_criterion(run.config.task)], position.epoch
+        position.best, position.best_epoch = score, position.epoch
     position.epoch += 1
     position.batch, position.loss, position.chars, position.seconds = 0, 0.0, 0, 0.0
     if better:
         _save(run, BEST)
-    log.append(line)
+    if log is not None:
+        log.append(line)
     _save(run, LAST)
     progress.end_epoch(line, better=better)
 
 
 def _finish(run: _Run, dev: tuple[WordTree, ...]) -> dict[str, float]:
-    """Export the best weights, score them on dev and, once, on test; write result.json."""
-    config, folder = run.config, run.folder
-    best = _restore(config, folder, BEST)
-    parts = {"dev": dev}
-    if config.data.test:
-        parts["test"] = read_treebank(config.data.test).trees
-    result: dict[str, Any] = {
-        "name": config.name,
-        "seed": config.seed,
-        "best_epoch": best.position.best_epoch + 1,
-    }
+    """Go back to the best weights, and make the results from them."""
+    best = _restore(run.config, run.folder, BEST, group=run.group)
+    epoch = best.position.best_epoch + 1
     with _averaged(best):
-        for part, gold in parts.items():
-            words_only = config.task == "parse-words"
-            found = evaluate(best.network, best.inventory, gold)
-            result.update(_record(folder, part, found, config.task, given_words=words_only))
-            if config.task == "parse":
-                found = evaluate(best.network, best.inventory, gold, given_words=True)
-                result.update(_record(folder, part, found, "parse-words", given_words=True))
-        export_model(best.network, folder / MODEL, training={"config": config_to_dict(config), **result})
-    _write_result(folder, result)
-    return _flat(result)
+        return finish(run.config, run.folder, best.network, best.inventory, dev, best_epoch=epoch)
 
 
-def _record(
-    folder: Path, part: str, evaluation: Evaluation, task: str, *, given_words: bool
-) -> dict[str, dict[str, float]]:
-    """Keep an evaluation for later comparisons, and return its entry in result.json."""
-    save_evaluation(evaluation, folder / evaluation_file(part, given_words=given_words))
-    return {f"{part}_given_words" if given_words else part: _scores(evaluation, task)}
-
-
-def _write_result(folder: Path, result: dict[str, Any]) -> None:
-    write_atomically(folder / RESULT, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
-
-
-def _train_pipeline(config: Config, *, resume: bool) -> dict[str, float]:
+def _train_pipeline(config: Config, folder: Path, group: Group, *, resume: bool) -> dict[str, float]:
     """Train a segmenter and a parser of words, each on its own, and put both into one model directory."""
-    folder = run_directory(config)
-    if (folder / RESULT).exists():
-        return _finished(folder)
     parts: dict[Task, Path] = {"segment": folder / "segmenter", "parse-words": folder / "treecrf"}
     for task, place in parts.items():
         run = replace(config.run, directory=str(place))
-        train(replace(config, task=task, name=f"{config.name}-{place.name}", run=run), resume=resume)
-    export_pipeline(parts["segment"] / MODEL, parts["parse-words"] / MODEL, folder / MODEL, name=config.name)
-    result = _score_pipeline(config, folder)
-    _write_result(folder, result)
-    return _flat(result)
+        part = replace(config, task=task, name=f"{config.name}-{place.name}", run=run)
+        train(part, resume=resume, group=group)
+    scores = {}
+    if group.is_writer:
+        scores = finish_pipeline(config, folder, segmenter=parts["segment"], treecrf=parts["parse-words"])
+    group.barrier()
+    return scores
 
 
-def _score_pipeline(config: Config, folder: Path) -> dict[str, Any]:
-    """Score the exported pipeline on raw dev and test text."""
-    model = load_model(folder / MODEL)
-    result: dict[str, Any] = {"name": config.name, "seed": config.seed}
-    for part, path in (("dev", config.data.dev), ("test", config.data.test)):
-        if path:
-            gold = read_treebank(path).trees
-            analyses = model.parse([sentence_characters(tree) for tree in gold])
-            pairs = zip(gold, (analysis.tree for analysis in analyses), strict=True)
-            result.update(_record(folder, part, metrics.evaluate(pairs), "parse", given_words=False))
-    return result
-
-
-def _start(config: Config, folder: Path, trees: tuple[WordTree, ...]) -> _Run:
+def _start(config: Config, folder: Path, trees: tuple[WordTree, ...], group: Group = ALONE) -> _Run:
     torch.manual_seed(config.seed)
     network, inventory = build_network(config, trees)
-    network.to(_device(config))
+    network.to(group.device(config.run.device))
     average = {}
     if config.optimiser.averaging:
         average = {name: weight.detach().clone() for name, weight in network.named_parameters()}
-    return _Run(config, folder, inventory, network, _optimiser(config, network), average, _Position())
-
-
-def _device(config: Config) -> torch.device:
-    try:
-        return torch.device(config.run.device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    except RuntimeError as error:
-        raise ConfigError(f"run.device: {str(error).splitlines()[0]}") from error
+    return _Run(config, folder, inventory, network, _optimiser(config, network), average, _Position(), group)
 
 
 def _optimiser(config: Config, network: Network) -> torch.optim.Optimizer:
@@ -286,7 +259,8 @@ def _optimiser(config: Config, network: Network) -> torch.optim.Optimizer:
     settings = config.optimiser
     groups: dict[bool, list[Tensor]] = {True: [], False: []}
     for name, weight in network.named_parameters():
-        groups[config.encoder.kind == "bert" and name.startswith("encoder.")].append(weight)
+        is_pretrained = name.startswith("encoder.") and not name.startswith("encoder.top.")
+        groups[bool(config.encoder.pretrained) and is_pretrained].append(weight)
     rates = {True: settings.encoder_learning_rate, False: settings.learning_rate}
     return torch.optim.AdamW(
         [{"params": groups[k], "lr": rates[k], "peak": rates[k]} for k in (True, False) if groups[k]],
@@ -336,11 +310,13 @@ def _averaged(run: _Run) -> Iterator[None]:
 
 
 def _save(run: _Run, name: str) -> None:
+    if not run.group.is_writer:
+        return
     tensors = {f"model.{key}": value for key, value in run.network.state_dict().items()}
     tensors.update({f"average.{key}": value for key, value in run.average.items()})
     tensors.update(optimiser_state(run.optimiser, _names(run.network)))
     tensors["random.torch"] = torch.get_rng_state()
-    device = _device(run.config)
+    device = next(run.network.parameters()).device
     if device.type == "cuda":
         tensors["random.cuda"] = torch.cuda.get_rng_state(device)
     state = {
@@ -352,13 +328,13 @@ def _save(run: _Run, name: str) -> None:
     save_checkpoint(run.folder / name, tensors, state)
 
 
-def _restore(config: Config, folder: Path, name: str = LAST) -> _Run:
+def _restore(config: Config, folder: Path, name: str = LAST, *, group: Group = ALONE) -> _Run:
     tensors, state = load_checkpoint(folder / name)
     _check_same(config, config_from_dict(state["config"], source=str(folder / name)))
     inventory = inventory_from_json(state["inventory"])
     network, _ = build_network(config, (), inventory=inventory, hf_config=state["encoder"])
     network.load_state_dict(_under("model.", tensors))
-    device = _device(config)
+    device = group.device(config.run.device)
     network.to(device)
     average = {key: value.to(device) for key, value in _under("average.", tensors).items()}
     optimiser = _optimiser(config, network)
@@ -366,7 +342,8 @@ def _restore(config: Config, folder: Path, name: str = LAST) -> _Run:
     torch.set_rng_state(tensors["random.torch"])
     if device.type == "cuda" and "random.cuda" in tensors:
         torch.cuda.set_rng_state(tensors["random.cuda"], device)
-    return _Run(config, folder, inventory, network, optimiser, average, _Position(**state["position"]))
+    position = _Position(**state["position"])
+    return _Run(config, folder, inventory, network, optimiser, average, position, group)
 
 
 def _names(network: Network) -> dict[Tensor, str]:
@@ -389,35 +366,6 @@ def _check_same(config: Config, before: Config) -> None:
 def _out_of_patience(run: _Run) -> bool:
     patience = run.config.run.patience
     return patience > 0 and run.position.epoch - 1 - run.position.best_epoch >= patience
-
-
-def _criterion(task: str) -> str:
-    return "seg" if task == "segment" else "lf"
-
-
-def _scores(evaluation: Evaluation, task: str) -> dict[str, float]:
-    """Pick the scores that mean something for a task; with given words UF and LF are UAS and LAS."""
-    names = {
-        "segment": ("seg",),
-        "parse-words": ("uf", "lf", "ucm", "lcm", "upos"),
-        "parse": ("seg", "uf", "lf", "ucm", "lcm", "upos"),
-    }[task]
-    if evaluation.scores.overall.upos is None:
-        names = tuple(name for name in names if name != "upos")
-    return {name: round(evaluation.value(name), 3) for name in names}
-
-
-def _flat(result: dict[str, Any]) -> dict[str, float]:
-    return {
-        f"{part}.{name}": value
-        for part, scores in result.items()
-        if isinstance(scores, dict)
-        for name, value in scores.items()
-    }
-
-
-def _finished(folder: Path) -> dict[str, float]:
-    return _flat(json.loads((folder / RESULT).read_text(encoding="utf-8")))
 
 
 @contextmanager

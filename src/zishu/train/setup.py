@@ -6,19 +6,24 @@ from a checkpoint without the files it started from.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from zishu import __version__
 from zishu.errors import ConfigError
 from zishu.model.settings import Settings
+from zishu.model.stand_ins import stand_ins
 from zishu.model.vocabulary import Vocabulary
 from zishu.train.data import Inventory, take_inventory
 from zishu.train.encoders import build_encoder
+from zishu.train.pretrain import load_pretrained
 from zishu.train.systems import Network
 from zishu.treebank.wist import read_wist
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from torch import Tensor
 
     from zishu.forest import Structures
     from zishu.train.config import Config
@@ -35,24 +40,31 @@ def build_network(
     """Return a network and its inventory; given an inventory, the weights are to be loaded by the caller."""
     encoder_config = config.encoder
     restored = inventory is not None
+    weights: dict[str, Tensor] | None = None
     if inventory is None:
-        pretrained = encoder_config.kind == "bert"
-        vocabulary = None
-        if pretrained and not encoder_config.pretrained:
-            raise ConfigError("encoder.pretrained must name a model when encoder.kind is bert")
-        if pretrained:
-            # Imported here: only a pre-trained encoder needs transformers, which takes seconds to import.
+        is_bert = encoder_config.kind == "bert"
+        chars, pairs = None, None
+        if is_bert:
+            if not encoder_config.pretrained:
+                raise ConfigError("encoder.pretrained must name a model when encoder.kind is bert")
+            # Imported here: only this kind needs transformers, which takes seconds to import.
             from zishu.train._hf import hf_vocabulary
 
-            vocabulary = hf_vocabulary(encoder_config.pretrained)
+            chars = hf_vocabulary(encoder_config.pretrained)
+        elif encoder_config.pretrained:
+            weights, chars, pairs = load_pretrained(encoder_config.pretrained)
         inventory = take_inventory(
             trees,
-            vocabulary,
+            chars,
+            pairs,
             bigram_min_count=encoder_config.bigram_min_count
-            if encoder_config.bigram_width and not pretrained
+            if encoder_config.bigram_width and not is_bert
             else 0,
             joint=config.task == "parse",
         )
+        known = inventory.chars
+        table = stand_ins(known.symbols, lowercase=known.lowercase)
+        inventory = replace(inventory, chars=replace(known, stand_ins=table))
     parses = config.task != "segment"
     settings = Settings(
         task=config.task,
@@ -66,7 +78,12 @@ def build_network(
         version=__version__,
     )
     encoder = build_encoder(
-        encoder_config, inventory.chars, inventory.bigrams, pretrained=not restored, hf_config=hf_config
+        encoder_config,
+        inventory.chars,
+        inventory.bigrams,
+        pretrained=not restored,
+        hf_config=hf_config,
+        weights=weights,
     )
     network = Network(settings, inventory, encoder, width=encoder.width, scorer=config.scorer)
     return network, inventory

@@ -11,12 +11,13 @@ With the scheme `zc` one sentence is in memory at a time; `sd` keeps the trees o
 from __future__ import annotations
 
 import contextlib
-import os
+import io
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from zishu.errors import FormatError, InputError, InvalidTree
+from zishu.files import replacing, replacing_all
 from zishu.formats.brackets import Bracketed, read_brackets, remove_empty
 from zishu.formats.conllu import write_conllu
 from zishu.tree import is_projective
@@ -26,7 +27,7 @@ from zishu.treebank.stanford import find_java, stanford_dependencies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import TextIO
+    from typing import BinaryIO, TextIO
 
     from zishu.formats.brackets import Source, Tree
     from zishu.formats.conllu import ConlluSentence
@@ -106,14 +107,15 @@ def convert_ctb(
     used = {number for numbers in wanted.values() for number in numbers}
     report = Report(scheme, version, {}, as_ranges(files.keys() - used))
     out.mkdir(parents=True, exist_ok=True)
-    with _staged(*(out / f"{part}.conllu" for part in PARTS)) as streams:
-        for (part, numbers), stream in zip(wanted.items(), streams, strict=True):
+    with replacing_all(out / f"{part}.conllu" for part in PARTS) as files_out:
+        for (part, numbers), file in zip(wanted.items(), files_out, strict=True):
             present = [number for number in numbers if number in files]
             counts = Counts(files=len(present), published=PUBLISHED.get(version, {}).get(part))
             counts.missing = as_ranges(set(numbers).difference(present))
             report.parts[part] = counts
             sources = ((files[number], f"chtb_{number:04d}") for number in present)
-            _convert(sources, counts, stream, jar, encoding)
+            with _text(file) as stream:
+                _convert(sources, counts, stream, jar, encoding)
     return report
 
 
@@ -129,10 +131,20 @@ def convert_brackets(
     """Convert one file of trees; sentences are called `name-s1` and so on."""
     _check(scheme, jar)
     counts = Counts(files=1)
-    staged = _staged(output) if isinstance(output, Path) else contextlib.nullcontext([output])
-    with staged as (stream,):
-        _convert([(source, name)], counts, stream, jar, encoding)
+    with contextlib.ExitStack() as stack:
+        if isinstance(output, Path):
+            output = stack.enter_context(_text(stack.enter_context(replacing(output))))
+        _convert([(source, name)], counts, output, jar, encoding)
     return Report(scheme, None, {name: counts})
+
+
+@contextlib.contextmanager
+def _text(file: BinaryIO) -> Iterator[TextIO]:
+    """Give a stream of text into a file that stays open behind it."""
+    stream = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
+    yield stream
+    stream.flush()
+    stream.detach()
 
 
 def _check(scheme: Scheme, jar: Path | None) -> None:
@@ -202,24 +214,3 @@ def _sd(sentences: Iterable[_Sentence], jar: Path) -> Iterator[tuple[_Sentence, 
     names = [f"{item.sent_id} ({item.source.path}:{item.source.line})" for item in batch]
     trees = [item.tree for item in batch]
     return zip(batch, stanford_dependencies(trees, jar, names), strict=True)
-
-
-@contextlib.contextmanager
-def _staged(*paths: Path) -> Iterator[list[TextIO]]:
-    """Give files to write into; when the block ends well, move them to their places, else leave no trace."""
-    unfinished = [path.with_name(f".{path.name}.unfinished") for path in paths]
-    try:
-        with contextlib.ExitStack() as stack:
-            streams: list[TextIO] = [
-                stack.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in unfinished
-            ]
-            yield streams
-            for stream in streams:
-                stream.flush()
-                os.fsync(stream.fileno())
-        # All are safe on the disk before the first one takes its place.
-        for temporary, path in zip(unfinished, paths, strict=True):
-            temporary.replace(path)
-    finally:
-        for temporary in unfinished:
-            temporary.unlink(missing_ok=True)

@@ -1,0 +1,155 @@
+"""Measure the parser as people use it: characters per second, start-up time, memory; beside UDPipe 1 if it is there.
+
+    python bench/parse.py TEXT.conllu [--processes 2] [--repeat 3] [--model M] [--udpipe MODEL.udpipe]
+
+The text is that of the sentences of a CoNLL-U file, or any other file, a sentence a line. Every system runs one process
+a core, each with its share of the sentences, from loaded model to CoNLL-U text; systems take turns, and the ratio is that
+of the medians, because a busy machine slows all of them. UDPipe needs the package `ufal.udpipe`, and a model such as
+the one that the package `udchinese` carries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import resource
+import statistics
+import subprocess
+import sys
+import sysconfig
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from multiprocessing.connection import Connection
+    from multiprocessing.synchronize import Barrier
+
+    Parse = Callable[[Sequence[str]], object]
+
+_PATIENCE = 600  # seconds
+SAMPLE = "我昨天在图书馆借了两本书。"
+
+
+def load_zishu(model: str | None, *, confidence: bool) -> Parse:
+    """Return our parser on one thread."""
+    import zishu
+    from zishu import chart
+
+    chart.set_threads(1)
+    parser = zishu.load(model, threads=1)
+
+    def parse(sentences: Sequence[str]) -> object:
+        return [document.to_conllu() for document in parser.pipe(sentences, confidence=confidence)]
+
+    return parse
+
+
+def load_udpipe(model: str) -> Parse:
+    """Return UDPipe 1 with its own tokenizer, which is told where sentences end."""
+    from ufal.udpipe import Model, Pipeline
+
+    loaded = Model.load(model)
+    if loaded is None:
+        raise SystemExit(f"{model}: not a model of UDPipe")
+    pipeline = Pipeline(loaded, "tokenizer=presegmented", Pipeline.DEFAULT, Pipeline.DEFAULT, "conllu")
+    pipeline.model = loaded  # the pipeline does not keep it alive by itself
+    return lambda sentences: pipeline.process("\n".join(sentences))
+
+
+def work(load: Callable[[], Parse], sentences: list[str], barrier: Barrier, answer: Connection) -> None:
+    """Load a parser, warm it up, wait for the others, parse."""
+    try:
+        parse = load()
+        parse(sentences[:20])
+        barrier.wait(_PATIENCE)
+        parse(sentences)
+        barrier.wait(_PATIENCE)
+    except BaseException:
+        barrier.abort()  # or the others would wait for this one
+        raise
+    answer.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def measure(load: Callable[[], Parse], sentences: Sequence[str], processes: int) -> tuple[float, float]:
+    """Return characters per second of all processes together, and the megabytes of the largest."""
+    context = multiprocessing.get_context("spawn")
+    barrier = context.Barrier(processes + 1)
+    pipes = [context.Pipe(duplex=False) for _ in range(processes)]
+    workers = [
+        context.Process(target=work, args=(load, list(sentences[k::processes]), barrier, answer))
+        for k, (_, answer) in enumerate(pipes)
+    ]
+    for worker in workers:
+        worker.start()
+    barrier.wait(_PATIENCE)
+    started = time.perf_counter()
+    barrier.wait(_PATIENCE)
+    seconds = time.perf_counter() - started
+    for worker in workers:
+        worker.join()
+    memory = max(answer.recv() if answer.poll() else 0.0 for answer, _ in pipes)
+    return sum(map(len, sentences)) / seconds, memory
+
+
+def best_time(command: Sequence[str], repeat: int) -> float:
+    """Return the shortest of some runs of a command, in seconds."""
+    times = []
+    for _ in range(repeat):
+        started = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True)
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+def read_sentences(path: Path) -> list[str]:
+    """Return the text of every sentence of a file."""
+    if path.suffix != ".conllu":
+        return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    from zishu.formats.conllu import read_conllu
+
+    return [sentence.text for sentence in read_conllu(path)]
+
+
+def main() -> None:
+    """Measure and print."""
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("text", type=Path)
+    options.add_argument("--model")
+    options.add_argument("--processes", type=int, default=2)
+    options.add_argument("--repeat", type=int, default=3)
+    options.add_argument("--udpipe", help="a model of UDPipe 1")
+    given = options.parse_args()
+    sentences = read_sentences(given.text)
+    print(f"{len(sentences)} sentences, {sum(map(len, sentences))} characters, {given.processes} processes")
+
+    systems: dict[str, Callable[[], Parse]] = {
+        "zishu": partial(load_zishu, given.model, confidence=True),
+        "zishu, no confidence": partial(load_zishu, given.model, confidence=False),
+    }
+    if given.udpipe:
+        systems["UDPipe 1"] = partial(load_udpipe, given.udpipe)
+    runs: dict[str, list[tuple[float, float]]] = {name: [] for name in systems}
+    for _ in range(given.repeat):
+        for name, load in systems.items():
+            runs[name].append(measure(load, sentences, given.processes))
+    speeds = {name: statistics.median(speed for speed, _ in its) for name, its in runs.items()}
+    for name, its in runs.items():
+        ratio = f"  {speeds[name] / speeds['UDPipe 1']:.2f} times UDPipe 1" if given.udpipe else ""
+        print(
+            f"{name:22}{speeds[name]:8,.0f} characters/s  {max(m for _, m in its):5.0f} MB a process{ratio}"
+        )
+
+    command = [str(Path(sysconfig.get_path("scripts")) / "zishu"), "parse", SAMPLE]
+    command += ["--model", given.model] if given.model else []
+    imports = [sys.executable, "-c", "import zishu"]
+    print(f"zishu parse, start to end  {best_time(command, given.repeat):.2f} s")
+    print(f"import zishu, with Python  {best_time(imports, given.repeat):.2f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,271 @@
+"""Measure what docs/scale.md is about: speed and memory by sentence length and by workers, and what a corpus costs.
+
+    python bench/scale.py TEXT [--model M] [--workers 2] [--repeat 3] [--characters 40000] [--update docs/scale.md]
+
+TEXT is CoNLL-U, of which the sentences' text is taken, or plain text. It prints tables in Markdown; `--update` puts
+them into the places that a file has for them, between `<!-- measured: NAME -->` and `<!-- end -->`. Every worker is a
+process of one thread. Run it on a quiet machine: the table of costs is only as good as its speed.
+
+Ray, if it is installed, parses the text as `zishu parse --engine ray` does, cut into files; what it adds to the
+bare processes is its start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import os
+import platform
+import re
+import statistics
+import tempfile
+import time
+from functools import partial
+from itertools import cycle, islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parse import load_zishu, measure, read_sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from parse import Parse
+
+LENGTHS = (16, 32, 64, 128, 256, 384, 512)
+CORPORA = {"1 million": 10**6, "1 billion": 10**9, "100 billion": 10**11}
+FILES = 8  # that the text is cut into for Ray
+
+
+def load_bare(model: str | None, *, confidence: bool) -> Parse:
+    """Return the model without the sentence splitter, which would cut what is too long for it."""
+    import zishu
+    from zishu import chart
+
+    chart.set_threads(1)
+    parser = zishu.load(model, threads=1)
+    return lambda sentences: parser.model.parse(list(map(list, sentences)), confidence=confidence)
+
+
+def pieces(sentences: Sequence[str], length: int, total: int) -> list[str]:
+    """Return sentences of exactly this many characters, `total` characters at least, made of the text's own."""
+    text = "".join(char for sentence in sentences for char in sentence if not char.isspace())
+    count = max(8, total // length)
+    stream = cycle(text)
+    return ["".join(islice(stream, length)) for _ in range(count)]
+
+
+def repeated(sentences: Sequence[str], total: int) -> list[str]:
+    """Return sentences of the text, again and again, until there are `total` characters."""
+    found: list[str] = []
+    size = 0
+    for sentence in cycle(sentences):
+        if size >= total:
+            break
+        found.append(sentence)
+        size += len(sentence)
+    return found
+
+
+def median(
+    load: Callable[[], Parse], sentences: Sequence[str], workers: int, repeat: int
+) -> tuple[float, float]:
+    """Return the median speed of some runs, and the largest memory."""
+    runs = [measure(load, sentences, workers) for _ in range(repeat)]
+    return statistics.median(speed for speed, _ in runs), max(memory for _, memory in runs)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Return a table in Markdown; all columns but the first are numbers."""
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
+def by_length(sentences: Sequence[str], model: str | None, total: int, repeat: int) -> str:
+    """Measure one worker on sentences of one length."""
+    rows = []
+    for length in LENGTHS:
+        given = pieces(sentences, length, total)
+        sure, memory = median(partial(load_bare, model, confidence=True), given, 1, repeat)
+        bare, _ = median(partial(load_bare, model, confidence=False), given, 1, repeat)
+        rows.append(
+            [length, f"{sure:,.0f}", f"{bare:,.0f}", f"{1000 * length / sure:,.1f}", f"{memory:,.0f}"]
+        )
+    head = [
+        "characters in a sentence",
+        "characters/s",
+        "without confidence",
+        "ms a sentence",
+        "MB a worker",
+    ]
+    return table(head, rows)
+
+
+def by_workers(
+    sentences: Sequence[str], model: str | None, most: int, repeat: int
+) -> tuple[str, float, float]:
+    """Measure workers side by side; return the table, the speed of each of them at most, and their memory."""
+    rows = []
+    speed = memory = first = 0.0
+    for workers in range(1, most + 1):
+        load = partial(load_zishu, model, confidence=True)
+        # The same work for each of them, so that nobody waits.
+        total, memory = median(load, sentences * workers, workers, repeat)
+        speed = total / workers
+        first = first or speed
+        rows.append([workers, f"{total:,.0f}", f"{speed:,.0f}", f"{speed / first:.0%}", f"{memory:,.0f}"])
+    head = ["workers", "characters/s together", "characters/s a core", "of one alone", "MB a worker"]
+    return table(head, rows), speed, memory
+
+
+def start_and_output(sentences: Sequence[str], model: str | None) -> str:
+    """Measure what a worker needs before its first sentence, and the output of a character."""
+    import subprocess
+    import sys
+
+    import zishu
+
+    code = f"import zishu; zishu.load({model!r}, threads=1)('我喜欢北京。')"
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], check=True)
+        times.append(time.perf_counter() - began)
+    text = "\n".join(sentences)
+    document = zishu.load(model, threads=1)(text)
+    rows = [["start of a worker until its first sentence, seconds", f"{min(times):.1f}"]]
+    rows.append(["input, bytes a character", f"{len(text.encode()) / len(text):.1f}"])
+    for name, output in [("CoNLL-U", document.to_conllu()), ("JSON", document.to_json())]:
+        data = output.encode()
+        rows.append([f"{name}, bytes a character", f"{len(data) / len(text):.0f}"])
+        rows.append([f"{name} with gzip, bytes a character", f"{len(gzip.compress(data)) / len(text):.1f}"])
+    return table(["", "measured"], rows)
+
+
+def costs(speed: float, memory: float) -> str:
+    """Compute what corpora cost at a speed, in characters a second and core."""
+    rows = []
+    for name, size in CORPORA.items():
+        seconds = size / speed
+        rows.append([name, f"{seconds / 3600:,.1f}" if seconds > 360 else f"{seconds / 3600:.3f}"])
+        for cores in (2, 64, 1000):
+            rows[-1].append(duration(seconds / cores))
+        rows[-1].append(f"{100 * memory * 1.2 / 1024:,.0f}")
+    head = [
+        "characters",
+        "core-hours",
+        "on 2 cores",
+        "on 64 cores",
+        "on 1,000 cores",
+        "GB of memory for 100 workers",
+    ]
+    return table(head, rows)
+
+
+def duration(seconds: float) -> str:
+    """Return a time as one reads it."""
+    for unit, size in [("days", 86_400), ("h", 3600), ("min", 60)]:
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.1f} {unit}"
+    return f"{seconds:.1f} s"
+
+
+def on_ray(sentences: Sequence[str], model: str | None, most: int) -> str:
+    """Parse the text in files with Ray, from a cold start, for each number of workers."""
+    from zishu.cli._corpus import prepare_text
+    from zishu.cli._parsing import Options
+    from zishu.integrations.ray import Watcher, run
+
+    class Clock(Watcher):
+        began = ended = 0.0
+
+        def begin(self, *_: object) -> None:
+            self.began = time.perf_counter()
+
+        def end(self, *_: object) -> None:
+            self.ended = time.perf_counter()
+
+    rows = []
+    setup = partial(prepare_text, Options(model=model, threads=1))
+    with tempfile.TemporaryDirectory() as name:
+        corpus = Path(name, "corpus")
+        corpus.mkdir()
+        for k in range(FILES):
+            (corpus / f"{k}.txt").write_text("\n".join(sentences[k::FILES]), encoding="utf-8")
+        for workers in range(1, most + 1):
+            clock, began = Clock(), time.perf_counter()
+            summary = run(
+                [str(corpus)], f"{name}/out-{workers}", setup, ending=".conllu", options={}, workers=workers,
+                watcher=clock,
+            )  # fmt: skip
+            start = clock.began - began
+            speed = summary.characters / (clock.ended - clock.began)
+            rows.append([workers, f"{start:.1f}", f"{speed:,.0f}", f"{time.perf_counter() - began:.1f}"])
+    head = ["workers", "start of Ray, s", "characters/s together, models being loaded counted", "all, s"]
+    return table(head, rows)
+
+
+def update(path: Path, tables: dict[str, str]) -> None:
+    """Put tables into the places that a file has for them."""
+    text = path.read_text(encoding="utf-8")
+    for name, content in tables.items():
+        place = re.compile(rf"(<!-- measured: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        if not place.search(text):
+            raise SystemExit(f"{path}: has no place for the table {name}")
+        text = place.sub(lambda match, content=content: f"{match[1]}{content}\n{match[2]}", text)  # type: ignore[misc]
+    path.write_text(text, encoding="utf-8")
+
+
+def processor() -> str:
+    """Return the name of the processor, as far as the system tells it."""
+    try:
+        found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    except OSError:
+        found = None
+    return found[1] if found else platform.processor() or platform.machine()
+
+
+def main() -> None:
+    """Measure and print."""
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("text", type=Path)
+    options.add_argument("--model")
+    options.add_argument("--workers", type=int, default=2)
+    options.add_argument("--repeat", type=int, default=3)
+    options.add_argument("--characters", type=int, default=40_000, help="that each worker parses in each run")
+    options.add_argument("--update", type=Path, metavar="FILE")
+    given = options.parse_args()
+    sentences = repeated(read_sentences(given.text), given.characters)
+
+    tables: dict[str, str] = {}
+
+    def show(name: str, content: str) -> None:
+        tables[name] = content
+        print(f"\n{name}\n\n{content}", flush=True)
+
+    length = statistics.mean(map(len, sentences))
+    show(
+        "machine",
+        f"{processor()}, {os.cpu_count()} cores, Python {platform.python_version()}; {sum(map(len, sentences)):,} "
+        f"characters of `{given.text.name}` a worker, {length:.0f} characters a sentence on average; "
+        f"medians of {given.repeat} runs; {time.strftime('%Y-%m-%d')}.",
+    )
+    workers, speed, memory = by_workers(sentences, given.model, given.workers, given.repeat)
+    show("workers", workers)
+    show("costs", costs(speed, memory))
+    show("lengths", by_length(sentences, given.model, given.characters, given.repeat))
+    show("start", start_and_output(sentences, given.model))
+    try:
+        import ray  # noqa: F401
+    except ImportError:
+        print("\nray is not installed: its table is left out")
+    else:
+        show("ray", on_ray(sentences * given.workers, given.model, given.workers))
+    if given.update:
+        update(given.update, tables)
+
+
+if __name__ == "__main__":
+    main()

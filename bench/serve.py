@@ -1,0 +1,283 @@
+"""Measure the service under load: throughput beside the offline parser's, right answers, latency, memory.
+
+    python bench/serve.py TEXT.conllu [--clients 64] [--requests 2000] [--texts 1] [--workers 2] [--model M]
+    python bench/serve.py TEXT.conllu --requests 20000            # is its memory flat?
+
+The text is that of the sentences of a CoNLL-U file, or any other file, a sentence a line. `zishu serve` runs as a
+command on a free port of this machine; clients keep their connections and send a request as soon as they have the last
+answer. A 503 is waited for and counted. Every answer must be that of the offline parser: the same trees, and
+probabilities up to their last digits, which depend on the sentences that are parsed together. The offline parser has
+as many processes as the service has workers, and is measured before and after it in the same run, because a busy
+machine slows both. Clients and service share the cores, as on any one machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import math
+import os
+import re
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter, defaultdict
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_PATIENCE = 600  # seconds
+_TOLERANCE = 2e-4
+_HEAD = "POST /v1/parse HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+_SAMPLE = "我昨天在图书馆借了两本书。"
+
+
+# ---- offline
+
+
+def load_offline(model: str | None, threads: int) -> None:
+    """Load the parser of a process."""
+    global _parser
+    import zishu
+    from zishu import chart
+
+    chart.set_threads(threads)
+    _parser = zishu.load(model, threads=threads)
+    _parser(_SAMPLE)
+
+
+def parse_offline(texts: Sequence[str]) -> list[str]:
+    """Return the JSON of texts, which is what the service makes of them, too."""
+    return [document.to_json() for document in _parser.pipe(texts)]
+
+
+def measure_offline(
+    pool: ProcessPoolExecutor, texts: Sequence[str], processes: int
+) -> tuple[float, list[str]]:
+    """Return the characters per second of all processes together, and what they found."""
+    shares = [list(texts[k::processes]) for k in range(processes)]
+    list(pool.map(parse_offline, [[_SAMPLE] * 20] * processes))
+    began = time.perf_counter()
+    found = list(pool.map(parse_offline, shares))
+    seconds = time.perf_counter() - began
+    ordered = [found[k % processes][k // processes] for k in range(len(texts))]
+    return sum(map(len, texts)) / seconds, ordered
+
+
+# ---- the service
+
+
+@contextmanager
+def service(model: str | None, workers: int) -> Iterator[tuple[int, int]]:
+    """Run the command; give its port and its process."""
+    command = [sys.executable, "-c", "from zishu.cli import main; main()", "serve", "--port", "0"]
+    command += ["--workers", str(workers), *(("--model", model) if model else ())]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    stderr = process.stderr
+    try:
+        for line in stderr:
+            if found := re.search(r"serving on http://\S+:(\d+)", line):
+                break
+        else:
+            raise SystemExit("the service did not start")
+        # Nobody reads its log any more, but it must not fill the pipe.
+        threading.Thread(target=lambda: [None for _ in stderr], daemon=True).start()
+        yield int(found[1]), process.pid
+    finally:
+        process.terminate()
+        code = process.wait(_PATIENCE)
+    if code:
+        raise SystemExit(f"the service ended with code {code}")
+
+
+def memory(pid: int) -> float:
+    """Return the megabytes of a process and its children; 0 where there is no /proc."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        found = re.search(r"VmRSS:\s*(\d+)", Path(f"/proc/{pid}/status").read_text())
+    except OSError:
+        return 0.0
+    return (int(found[1]) / 1024 if found else 0.0) + sum(memory(int(child)) for child in children)
+
+
+# ---- load
+
+
+@dataclass
+class Load:
+    """What the clients send, and what they saw."""
+
+    bodies: Sequence[bytes]
+    left: int
+    answers: defaultdict[int, set[bytes]] = field(default_factory=lambda: defaultdict(set))
+    statuses: Counter[int] = field(default_factory=Counter)
+    seconds: list[float] = field(default_factory=list)
+    sent: list[int] = field(default_factory=list)
+
+    def take(self) -> int | None:
+        """Return the number of the next request."""
+        if not self.left:
+            return None
+        self.left -= 1
+        return self.left % len(self.bodies)
+
+
+async def client(port: int, load: Load) -> None:
+    """Send requests over one connection, one after the other."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    while (number := load.take()) is not None:
+        body = load.bodies[number]
+        head = f"{_HEAD}Content-Length: {len(body)}\r\n\r\n"
+        request = head.encode() + body
+        while True:
+            began = time.perf_counter()
+            writer.write(request)
+            status, retry, answer = await receive(reader)
+            load.statuses[status] += 1
+            if status != 503:
+                break
+            await asyncio.sleep(retry)
+        load.seconds.append(time.perf_counter() - began)
+        load.sent.append(number)
+        load.answers[number].add(answer)
+    writer.close()
+
+
+async def receive(reader: asyncio.StreamReader) -> tuple[int, float, bytes]:
+    """Read an answer: its status, its Retry-After, its body."""
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+    length = re.search(r"content-length: (\d+)", head)
+    retry = re.search(r"retry-after: (\d+)", head)
+    assert length
+    return int(head.split()[1]), float(retry[1]) if retry else 0.0, await reader.readexactly(int(length[1]))
+
+
+async def run(port: int, pid: int, load: Load, clients: int) -> tuple[float, list[float]]:
+    """Run all clients; return the seconds that they took, and the memory of the service second by second."""
+    sizes: list[float] = []
+
+    async def watch() -> None:
+        while True:
+            sizes.append(memory(pid))
+            await asyncio.sleep(1)
+
+    watcher = asyncio.create_task(watch())
+    began = time.perf_counter()
+    await asyncio.gather(*(client(port, load) for _ in range(clients)))
+    seconds = time.perf_counter() - began
+    watcher.cancel()
+    return seconds, [*sizes, memory(pid)]
+
+
+# ---- answers
+
+
+def same(one: Any, other: Any) -> bool:
+    """Compare two answers, probabilities up to a tolerance."""
+    if isinstance(one, float) or isinstance(other, float):
+        return isinstance(one, int | float) and math.isclose(one, other, rel_tol=0.01, abs_tol=_TOLERANCE)
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+def wrong_answers(load: Load, groups: Sequence[Sequence[str]], expected: Sequence[Sequence[str]]) -> int:
+    """Count the different answers that are not the offline parser's."""
+    wrong = 0
+    for number, answers in load.answers.items():
+        documents = [
+            {"text": text, "sentences": [json.loads(line) for line in lines.splitlines()]}
+            for text, lines in zip(groups[number], expected[number], strict=True)
+        ]
+        wrong += sum(not same(json.loads(answer).get("documents"), documents) for answer in answers)
+    return wrong
+
+
+def read_texts(path: Path) -> list[str]:
+    """Return the sentences of a CoNLL-U file, or the lines of another one."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    if path.suffix == ".conllu":
+        return [line.removeprefix("# text = ") for line in lines if line.startswith("# text = ")]
+    return [line for line in lines if line.strip()]
+
+
+def main() -> None:
+    """Measure and print."""
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("text", type=Path)
+    options.add_argument("--clients", type=int, default=64)
+    options.add_argument("--requests", type=int, default=2000)
+    options.add_argument("--texts", type=int, default=1, help="sentences of a request")
+    options.add_argument(
+        "--sentences", type=int, default=500, help="different sentences, taken from the file"
+    )
+    options.add_argument("--workers", type=int, default=1)
+    options.add_argument("--model")
+    chosen = options.parse_args()
+
+    texts = read_texts(chosen.text)[: chosen.sentences]
+    groups = [texts[k : k + chosen.texts] for k in range(0, len(texts), chosen.texts)]
+    load = Load([json.dumps({"texts": group}).encode() for group in groups], chosen.requests)
+    threads = max(1, len(os.sched_getaffinity(0)) // chosen.workers)
+    start = partial(load_offline, chosen.model, threads)
+    with ProcessPoolExecutor(chosen.workers, mp_context=get_context("spawn"), initializer=start) as pool:
+        before, found = measure_offline(pool, texts, chosen.workers)
+        with service(chosen.model, chosen.workers) as (port, pid):
+            warm_up = Load(load.bodies, 2 * chosen.clients)
+            asyncio.run(run(port, pid, warm_up, chosen.clients))
+            seconds, sizes = asyncio.run(run(port, pid, load, chosen.clients))
+        after, _ = measure_offline(pool, texts, chosen.workers)
+    expected = [found[k : k + chosen.texts] for k in range(0, len(found), chosen.texts)]
+    wrong = wrong_answers(load, groups, expected)
+    report(chosen, load, groups, seconds, sizes, (before, after), wrong)
+    if wrong or set(load.statuses) - {200, 503}:
+        raise SystemExit(1)
+
+
+def report(
+    chosen: argparse.Namespace,
+    load: Load,
+    groups: Sequence[Sequence[str]],
+    seconds: float,
+    sizes: Sequence[float],
+    offline: tuple[float, float],
+    wrong: int,
+) -> None:
+    """Print what was measured."""
+    chars = sum(len(text) for number in load.sent for text in groups[number])
+    speed, base = chars / seconds, statistics.mean(offline)
+    ordered = sorted(load.seconds)
+    quantiles = ", ".join(
+        f"p{q} {1000 * ordered[(len(ordered) - 1) * q // 100]:.0f} ms" for q in (50, 95, 99)
+    )
+    quarter = max(1, len(sizes) // 4)
+    print(
+        f"{len(load.sent)} requests of {chosen.texts} sentence(s), {chosen.clients} clients, {chosen.workers} worker(s)"
+    )
+    print(f"statuses    {dict(load.statuses)}; answers unlike the offline parser's: {wrong}")
+    print(f"service     {speed:,.0f} characters/s, {len(load.sent) / seconds:,.0f} requests/s; {quantiles}")
+    print(
+        f"offline     {offline[0]:,.0f} before, {offline[1]:,.0f} after; the service has {100 * speed / base:.0f} %"
+    )
+    print(
+        f"memory      first quarter {max(sizes[:quarter]):.0f} MB, last quarter {max(sizes[-quarter:]):.0f} MB"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""Find out how far an interrupted run came, from nothing but its output, and cut off what it left half done.
+
+Every sentence ends with a separator that stands nowhere else in it: a blank line in CoNLL-U, a line break in JSON. So
+the whole sentences can be counted without understanding them. Cost: one pass over the output.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from zishu.errors import InputError
+from zishu.files import DamagedFile, open_bytes, truncate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# How a file begins, and what ends a sentence, by format.
+_SHAPES: Final = {"conllu": (b"# ", b"\n\n"), "chars": (b"# ", b"\n\n"), "json": (b'{"sent_id": ', b"\n")}
+FORMATS: Final = tuple(_SHAPES)
+
+_BLOCK: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What an output holds: so many whole sentences in so many bytes, the last one of them, and whether more follows."""
+
+    sentences: int = 0
+    size: int = 0
+    last: str = ""
+    torn: bool = False
+
+    def __bool__(self) -> bool:
+        return self.sentences > 0
+
+
+def look_at(path: Path, shape: str) -> Done:
+    """Read an output, as far as it goes; a file that this format does not begin like is an `InputError`."""
+    begin, separator = _SHAPES[shape]
+    sentences = size = 0
+    rest = last = b""
+    torn = False
+    with open_bytes(path) as stream:
+        while True:
+            try:
+                block = stream.read1(_BLOCK)  # type: ignore[attr-defined]
+            except DamagedFile as error:
+                if not error.truncated:
+                    raise
+                torn, block = True, b""
+            if not block:
+                break
+            rest += block
+            if not sentences and not begin.startswith(rest[: len(begin)]):
+                raise InputError(f"{path}: is there, but not as {shape} that could be resumed")
+            end = rest.rfind(separator) + len(separator)
+            if end >= len(separator):
+                sentences += rest.count(separator, 0, end)
+                size += end
+                last = rest[:end].removesuffix(separator).rpartition(separator)[2]
+                rest = rest[end:]
+    return Done(sentences, size, last.decode("utf-8", "replace"), torn or bool(rest))
+
+
+def cut(path: Path, done: Done) -> None:
+    """Remove what stands behind the last whole sentence."""
+    if done.torn:
+        truncate(path, done.size)
+
+
+def check_same(done: Done, again: str, path: Path, shape: str) -> None:
+    """Refuse to go on if the output's last sentence is not the one that this run has at its place."""
+    if _identity(done.last, shape) != _identity(again, shape):
+        raise InputError(
+            f"{path}: its sentence {done.sentences} is not that of this input: another input, or other options?"
+        )
+
+
+def _identity(block: str, shape: str) -> list[str]:
+    """Return number and text of a sentence; its analysis may differ, by rounding if by nothing else."""
+    if shape == "json":
+        try:
+            record = json.loads(block)
+        except ValueError:
+            return [block]
+        return [str(record.get(key)) for key in ("sent_id", "start", "text")]
+    return [line for line in block.splitlines() if line.startswith(("# sent_id = ", "# text = "))]

@@ -1,0 +1,151 @@
+"""Deal tasks to processes, and get the results in the order of the tasks.
+
+    with workers(4, setup) as run:         # `setup()` runs once in each process and returns what does a task
+        for result in run(tasks): ...      # tasks are taken as there is need: a few for each process
+
+Processes are spawned, not forked, because the libraries below have threads. Each has a pipe of its own to the parent:
+when one dies its pipe closes, and the parent says so instead of waiting for ever; when the parent dies, all end.
+`setup`, tasks and results must be picklable. It knows nothing of parsing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import signal
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from zishu.errors import InputError, ZishuError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import SpawnProcess
+
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
+
+_AHEAD = 2  # tasks for each process that are on their way or wait for their turn
+_PATIENCE = 5.0  # seconds for a process to end by itself
+
+
+@contextlib.contextmanager
+def workers(
+    count: int, setup: Callable[[], Callable[[_Task], _Result]]
+) -> Iterator[Callable[[Iterable[_Task]], Iterator[_Result]]]:
+    """Start processes and give a function that maps over tasks with them; it may be used once at a time."""
+    context = multiprocessing.get_context("spawn")
+    processes: dict[Connection, SpawnProcess] = {}
+    # A thread for each process sends a task and waits for its result, so that no pipe can fill up on both sides.
+    threads = ThreadPoolExecutor(count, thread_name_prefix="worker")
+    ended = False
+    try:
+        for _ in range(count):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_serve, args=(theirs, setup), daemon=True)
+            process.start()
+            theirs.close()  # now only the process holds it
+            processes[ours] = process
+        for pipe, process in processes.items():
+            _receive(pipe, process)  # ready, or why not
+        idle: SimpleQueue[Connection] = SimpleQueue()
+        for pipe in processes:
+            idle.put(pipe)
+
+        def ask(task: _Task) -> Any:
+            pipe = idle.get()
+            try:
+                with contextlib.suppress(OSError):  # a process that has died: `_receive` tells
+                    pipe.send(task)
+                return _receive(pipe, processes[pipe])
+            finally:
+                idle.put(pipe)
+
+        def run(tasks: Iterable[_Task]) -> Iterator[_Result]:
+            waiting: deque[Future[Any]] = deque()
+            coming = iter(tasks)
+            failure: Exception | None = None
+            while True:
+                try:
+                    waiting.append(threads.submit(ask, next(coming)))
+                except StopIteration:
+                    break
+                except Exception as error:
+                    # There will be no more tasks, but the results of the earlier ones are good.
+                    failure = error
+                    break
+                if len(waiting) >= _AHEAD * count:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+            if failure is not None:
+                raise failure
+
+        yield run
+        ended = True
+    finally:
+        _stop(processes, gently=ended)
+        threads.shutdown(cancel_futures=True)
+        for pipe in processes:
+            pipe.close()
+
+
+def _receive(pipe: Connection, process: SpawnProcess) -> Any:
+    try:
+        kind, value = pipe.recv()
+    except (EOFError, OSError):
+        process.join(_PATIENCE)
+        code = process.exitcode
+        how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
+        hint = ": perhaps memory was short, and fewer --jobs help" if code == -9 else ""
+        raise ZishuError(f"a worker process {how}{hint}") from None
+    if kind is None:
+        return value
+    raise (InputError if kind == "input" else ZishuError)(value)
+
+
+def _stop(processes: dict[Connection, SpawnProcess], *, gently: bool) -> None:
+    if gently:
+        for pipe in processes:
+            # Closing would not do while a thread waits for it; none does now.
+            with contextlib.suppress(OSError):
+                pipe.send(None)
+        for process in processes.values():
+            process.join(_PATIENCE)
+    for process in processes.values():
+        process.kill()
+        process.join()
+
+
+def _serve(pipe: Connection, setup: Callable[[], Callable[[Any], Any]]) -> None:
+    """Do tasks until there is None, or the parent is gone."""
+    # Ctrl-C reaches all processes of a terminal; the parent decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        try:
+            work = setup()
+        except Exception as error:
+            pipe.send(_failure(error))
+            return
+        pipe.send((None, None))
+        while (task := pipe.recv()) is not None:
+            answer: tuple[str | None, Any]
+            try:
+                answer = (None, work(task))
+            except Exception as error:
+                answer = _failure(error)
+            pipe.send(answer)
+    except (EOFError, OSError):
+        return
+
+
+def _failure(error: Exception) -> tuple[str, str]:
+    """Return an error as plain strings: not every exception survives pickling."""
+    if isinstance(error, InputError):
+        return "input", str(error)
+    if isinstance(error, ZishuError):
+        return "failure", str(error)
+    return "failure", f"internal error in a worker process: {type(error).__name__}: {error}"

@@ -1,0 +1,105 @@
+"""`zishu info`: print what a model is, where it comes from and how good it was, from the files in its directory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path  # noqa: TC003 (Typer reads the annotations at run time)
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+CARD = "README.md"
+
+
+def info_command(
+    model: Annotated[
+        Path | None, typer.Argument(help="Model directory; without one, the bundled model is shown.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Print what a model is: its task, labels and sizes, its training data and scores, and its model card."""
+    if model is None:
+        from zishu.parser import BUNDLED
+
+        model = BUNDLED
+    found = describe(model)
+    if as_json:
+        typer.echo(json.dumps(found, ensure_ascii=False, indent=2))
+        return
+    typer.echo("\n".join(lines(found)))
+    if found["card"]:
+        typer.echo(f"\n{found['card'].strip()}")
+
+
+def describe(folder: Path) -> dict[str, Any]:
+    """Return what the files in a model directory tell; what is wrong with them is an `InputError`."""
+    from zishu.model.settings import CONFIG, SEGMENTER, TREECRF, Settings, read_json
+
+    settings = Settings.from_json(read_json(folder / CONFIG))
+    parts = (SEGMENTER, TREECRF) if settings.task == "pipeline" else ()
+    files = {file.name: file.stat().st_size for file in sorted(folder.iterdir()) if file.is_file()}
+    card = folder / CARD
+    return {
+        "path": str(folder),
+        **settings.to_json(),
+        "vocabulary": _vocabulary(folder),
+        "files": files,
+        "parts": {part: describe(folder / part) for part in parts},
+        "card": card.read_text(encoding="utf-8", errors="replace") if card.is_file() else "",
+    }
+
+
+def _vocabulary(folder: Path) -> dict[str, int]:
+    from zishu.model.settings import BIGRAMS, CHARS, read_json
+    from zishu.model.vocabulary import Vocabulary
+
+    return {
+        name.removesuffix(".json"): len(Vocabulary.from_json(read_json(folder / name)))
+        for name in (CHARS, BIGRAMS)
+        if (folder / name).is_file()
+    }
+
+
+def lines(found: Mapping[str, Any]) -> list[str]:
+    """Lay out a description as lines: names flush left, then what is known."""
+    rows = [*_rows(found)]
+    width = max(len(name) for name, _ in rows)
+    return [f"{name:{width}}  {value}".rstrip() for name, value in rows]
+
+
+def _rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    training = found["training"]
+    config = training.get("config", {})
+    yield "model", found["name"] or "(no name)"
+    yield "directory", found["path"]
+    yield "made by", f"zishu {found['version']}" if found["version"] else "unknown"
+    yield "task", f"{found['task']}, {found['roles']} roles" if found["task"] == "parse" else found["task"]
+    if found["encoder"]:
+        yield "encoder", found["encoder"]
+    if found["vocabulary"]:
+        yield "vocabulary", ", ".join(f"{size:,} {name}" for name, size in found["vocabulary"].items())
+    if found["labels"]:
+        yield f"{len(found['labels'])} labels", " ".join(found["labels"])
+    if found["task"] in ("parse", "parse-words"):
+        yield f"{len(found['upos'])} parts of speech", " ".join(found["upos"])
+    yield "size", f"{sum(found['files'].values()) / 1e6:.1f} MB"
+    data = config.get("data", {}) if isinstance(config, dict) else {}
+    for part in ("train", "dev", "test"):
+        if data.get(part):
+            yield f"{part} data", str(data[part])
+    for name, scores in training.items():
+        if name != "config" and isinstance(scores, dict):
+            yield (
+                f"scores on {name.replace('_', ' ')}",
+                "  ".join(f"{key} {value}" for key, value in scores.items()),
+            )
+    for name in ("seed", "best_epoch"):
+        if name in training:
+            yield name.replace("_", " "), str(training[name])
+    for part, inner in found["parts"].items():
+        yield "", ""
+        yield part, ""
+        yield from _rows(inner)

@@ -1,0 +1,39 @@
+"""`zishu pretrain`: teach an encoder about the language from tagged text. The work is `zishu.train.pretrain`."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003 (Typer reads the annotations at run time)
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from zishu.train.pretrain import Losses
+
+
+def pretrain_command(
+    config: Annotated[Path, typer.Argument(help="TOML file with a section [pretrain].")],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a key, such as pretrain.text=FILE; repeatable."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
+) -> None:
+    """Pre-train the encoder of a configuration, for `zishu train` with the same configuration.
+
+    A run can be killed at any moment: the same command with --resume goes on.
+    """
+    # The package itself says what to install if torch is missing.
+    from zishu.train.config import load_config
+    from zishu.train.pretrain import pretrain
+
+    folder = pretrain(load_config(config, overrides or []), resume=resume, report=_report)
+    typer.echo(f"encoder: {folder}")
+
+
+def _report(step: int, steps: int, seconds: float, losses: Losses) -> None:
+    typer.echo(
+        f"step {step}/{steps}  hidden {losses.hidden:.3f}  places {losses.places:.4f}  tags {losses.tags:.4f}  "
+        f"{seconds:.0f} s",
+        err=True,
+    )

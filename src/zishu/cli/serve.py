@@ -1,0 +1,47 @@
+"""`zishu serve`: answer requests over HTTP, and show the page. The work is `zishu.serve`."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003 (Typer reads the annotations at run time)
+from typing import Annotated
+
+import typer
+
+
+def serve_command(
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Address to serve on; the default is this machine only.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="Port to serve on; 0: any free one.")
+    ] = 8000,
+    model: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Model directory; otherwise the bundled model.")
+    ] = None,
+    workers: Annotated[
+        int,
+        typer.Option(metavar="N", min=1, help="Processes, each with its own model and share of the cores."),
+    ] = 1,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Answer only requests with a bearer token that stands in this file, one a line.",
+        ),
+    ] = None,
+) -> None:
+    """Serve the parser and its page over HTTP.
+
+    The page is at /, the documentation of the service at /docs. SIGTERM and Ctrl-C stop it in order: what was
+    accepted is answered.
+    """
+    from zishu import serve
+
+    settings = serve.Settings(
+        host=host,
+        port=port,
+        model=model,
+        workers=workers,
+        tokens=() if token_file is None else serve.read_tokens(token_file),
+    )
+    serve.serve(settings)

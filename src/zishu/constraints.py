@@ -1,0 +1,220 @@
+"""Turn what is known of the words of a text into a value for each gap between two characters.
+
+Four things can be known: white space separates words; a *pin* is a stretch of the text that must be one word; a
+*break* is an offset that no word goes over; a lexicon lists words that are kept whole wherever they occur. Pins
+and breaks hold exactly or are refused, with one line that names the offsets; words of the lexicon give way to
+them. Offsets count code points of the text.
+
+A pin or a word of the lexicon may hold a mark that ends sentences (你好！李焕英), or lie where a long sentence was
+cut. Then the two sentences are put together or, if that would exceed the limit, cut beside it. (A word of the
+lexicon that runs over three sentences is not found.)
+
+Without models and arrays: gaps are bytes here. Cost: linear in the text; a few microseconds for every pin.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
+from itertools import pairwise
+from operator import index
+from typing import TYPE_CHECKING
+
+from zishu.errors import InputError
+from zishu.gaps import BREAK, FREE, JOIN
+from zishu.text import LIMIT, RawSentence, characters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from zishu.lexicon import Lexicon
+
+Pin = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """What is known of the words of a text beside its white space."""
+
+    # What is known of the gap before the character that begins at an offset.
+    marks: Mapping[int, int] = field(default_factory=dict)
+    lexicon: Lexicon | None = None
+    limit: int = LIMIT
+
+    def gaps(self, sentence: RawSentence) -> bytearray | None:
+        """Return the gaps of a sentence as `zishu.model` reads them, a byte each; None if all are free."""
+        n = len(sentence)
+        # Without white space and characters of several code points, which is common, offsets add up.
+        spaces = () if sentence.end - sentence.start == n else sentence.breaks
+        if not (spaces or self.marks or self.lexicon):
+            return None
+        gaps = bytearray(n + 1)
+        gaps[0] = BREAK
+        if self.marks:
+            gaps[1:n] = bytes(self.marks.get(start, FREE) for start in sentence.starts[1:])
+        for k in spaces:
+            gaps[k] = BREAK
+        if self.lexicon:
+            for first, last in self.lexicon.matches(sentence.chars, gaps):
+                gaps[first + 1 : last] = bytes((JOIN,)) * (last - first - 1)
+                gaps[first] = BREAK
+                if last < n:
+                    gaps[last] = BREAK
+        return gaps
+
+    def mend(self, sentences: Iterable[RawSentence]) -> Iterator[RawSentence]:
+        """Yield the sentences of a text so that none ends inside a pin or a word of the lexicon."""
+        if not (self.marks or self.lexicon):
+            yield from sentences
+            return
+        left: RawSentence | None = None
+        for right in sentences:
+            bridge = self._bridge(left, right) if left else None
+            if left is None:
+                left = right
+            elif bridge is None:
+                yield left
+                left = right
+            else:
+                *done, left = self._rejoin(_glue(left, right), *bridge)
+                yield from done
+        if left is not None:
+            yield left
+
+    def _bridge(self, left: RawSentence, right: RawSentence) -> tuple[int, int] | None:
+        """Return which of the characters of two sentences, counted from 0, must be one word of both, if any."""
+        border = left.end
+        if border != right.start:
+            return None
+        known = self.marks.get(border, FREE)
+        if known == JOIN:
+            first, last = len(left) - 1, 1
+            while first and self.marks.get(left.starts[first]) == JOIN:
+                first -= 1
+            while last < len(right) and self.marks.get(right.starts[last]) == JOIN:
+                last += 1
+            return first, len(left) + last
+        if known == FREE and self.lexicon and self.lexicon.straddles(left.chars, right.chars):
+            both = _glue(left, right)
+            # Without its own words, which are found again.
+            bare = Constraints(self.marks).gaps(both)
+            for first, last in self.lexicon.matches(both.chars, bare):
+                if first < len(left) < last <= first + self.limit:
+                    return first, last
+        return None
+
+    def _rejoin(self, both: RawSentence, first: int, last: int) -> list[RawSentence]:
+        """Cut what two sentences make together anew where it is too long, beside a word that lies on the border."""
+        if len(both) <= self.limit:
+            return [both]
+        places = [0, len(both)]
+        if first:
+            places.insert(1, first)
+        if len(both) - first > self.limit:
+            places.insert(-1, last)
+        return [_part(both, a, b) for a, b in pairwise(places)]
+
+
+def read_constraints(
+    text: str,
+    sentences: Sequence[RawSentence],
+    *,
+    pins: Iterable[Pin] = (),
+    breaks: Iterable[int] = (),
+    lexicon: Lexicon | None = None,
+) -> Constraints:
+    """Check pins and breaks against a text and one another; contradictions are an `InputError`."""
+    ordered = sorted({_pair(pin) for pin in pins})
+    places = _Places(text, sentences)
+    marks: dict[int, int] = {}
+    for pin in ordered:
+        places.check_pin(pin)
+    for one, other in pairwise(ordered):
+        if other[0] < one[1]:
+            raise InputError(f"the {_name(one)} and the {_name(other)} overlap")
+    for start, end in ordered:
+        marks[start] = marks[end] = BREAK
+        marks.update(dict.fromkeys(range(start + 1, end), JOIN))
+    for offset in map(_offset, breaks):
+        places.check_break(offset)
+        if marks.get(offset) == JOIN:
+            pin = ordered[bisect_left(ordered, (offset, 0)) - 1]
+            raise InputError(f"the break at {offset} lies inside the {_name(pin)}")
+        marks[offset] = BREAK
+    return Constraints(marks, lexicon)
+
+
+@dataclass(slots=True)
+class _Places:
+    """Where the characters of a text begin."""
+
+    text: str
+    sentences: Sequence[RawSentence]
+    starts: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.starts = [sentence.start for sentence in self.sentences]
+
+    def cut_char(self, offset: int) -> Pin | None:
+        """Return the span of the character that an offset cuts in two, None if it cuts none."""
+        number = bisect_right(self.starts, offset) - 1
+        if number < 0:
+            return None
+        sentence = self.sentences[number]
+        place = bisect_right(sentence.starts, offset) - 1
+        start, end = sentence.starts[place], sentence.ends[place]
+        return (start, end) if start < offset < end else None
+
+    def check_pin(self, pin: Pin) -> None:
+        start, end = pin
+        if start >= end:
+            raise InputError(f"the {_name(pin)} {'is empty' if start == end else 'ends before it begins'}")
+        if start < 0 or end > len(self.text):
+            raise InputError(f"the {_name(pin)} is out of range: the text has {len(self.text)} code points")
+        for offset in range(start, end):
+            if self.text[offset].isspace():
+                raise InputError(f"the {_name(pin)} holds white space at {offset}, which separates words")
+        for offset in pin:
+            if char := self.cut_char(offset):
+                raise InputError(f"the {_name(pin)} cuts the character {char[0]}:{char[1]} in two")
+        if end - start > LIMIT and (size := len(characters(self.text[start:end]))) > LIMIT:
+            raise InputError(f"the {_name(pin)} has {size} characters, more than the {LIMIT} of a sentence")
+
+    def check_break(self, offset: int) -> None:
+        if not 0 <= offset <= len(self.text):
+            raise InputError(
+                f"the break at {offset} is out of range: the text has {len(self.text)} code points"
+            )
+        if char := self.cut_char(offset):
+            raise InputError(f"the break at {offset} cuts the character {char[0]}:{char[1]} in two")
+
+
+def _pair(pin: Sequence[object]) -> Pin:
+    try:
+        start, end = map(index, pin)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise InputError(f"a pin is a pair of offsets (start, end), not {pin!r}") from None
+    return start, end
+
+
+def _offset(offset: object) -> int:
+    try:
+        return index(offset)  # type: ignore[arg-type]
+    except TypeError:
+        raise InputError(f"a break is an offset, not {offset!r}") from None
+
+
+def _name(pin: Pin) -> str:
+    return f"pin {pin[0]}:{pin[1]}"
+
+
+def _glue(left: RawSentence, right: RawSentence) -> RawSentence:
+    return RawSentence(
+        left.chars + right.chars, left.starts + right.starts, left.ends + right.ends, cut=right.cut
+    )
+
+
+def _part(sentence: RawSentence, first: int, last: int) -> RawSentence:
+    part = slice(first, last)
+    cut = sentence.cut or last < len(sentence)
+    return RawSentence(sentence.chars[part], sentence.starts[part], sentence.ends[part], cut=cut)

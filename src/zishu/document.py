@@ -1,0 +1,187 @@
+"""What a parser returns: a document of sentences of words, each with its place in the text.
+
+    document = zishu.load()("上海计划发展金融业。")
+    for sentence in document:
+        for word in sentence.words:
+            print(word.id, word.form, word.upos, word.head, word.deprel, word.char_heads)
+
+Plain objects that never change: they hold what was found and know no model. `text[word.start:word.end] ==
+word.form` always holds for the text that was parsed, and every character that is not white space is in exactly
+one word. How they look as CoNLL-U, JSON, a drawing: `zishu.formats` and `zishu.render`; the methods here only
+call these, and import them when they are called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, overload
+
+from zishu.text import characters
+from zishu.tree import INTRA, ROOT, CharTree, WordTree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+# Not frozen, though nobody changes a word: building a frozen object costs six times as much, which is felt when
+# a parser makes a hundred thousand words a second.
+@dataclass(slots=True, unsafe_hash=True)
+class Word:
+    """One word of a sentence."""
+
+    id: int  # its number in the sentence, from 1
+    form: str
+    start: int  # offsets into the text of the document
+    end: int
+    upos: str | None  # None if the model knows no parts of speech
+    head: int  # the number of its head, 0 for the root of the sentence
+    deprel: str
+    char_heads: tuple[int, ...] | None  # its inner tree: characters from 1, 0 for the root; None if unknown
+    # Probabilities, None where they were not asked for or the model has none:
+    boundary_prob: float | None = None  # of its least certain boundary (or join inside it)
+    head_prob: float | None = None  # of its head, given the words of the sentence
+    label_prob: float | None = None  # of its relation, given its head
+
+    @property
+    def prob(self) -> float | None:
+        """Return how sure the model is of all of this word: the product of the three probabilities."""
+        product = 1.0
+        for part in (self.boundary_prob, self.head_prob, self.label_prob):
+            if part is None:
+                return None
+            product *= part
+        return product
+
+    @property
+    def chars(self) -> list[str]:
+        """Return the characters of the word."""
+        return characters(self.form)
+
+    @property
+    def root(self) -> int | None:
+        """Return the offset of the root character in the word, counted in characters from 0."""
+        return None if self.char_heads is None else self.char_heads.index(ROOT)
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One sentence of a document."""
+
+    text: str  # as in the document, from its first character to its last
+    start: int  # its offset into the text of the document
+    words: tuple[Word, ...]
+    cut: bool = False  # it was cut for its length and goes on in the next one
+    # The probability of the words, their tree and the trees inside them, relations not counted; None as in
+    # `Word`.
+    prob: float | None = None
+
+    def __str__(self) -> str:
+        """Draw the sentence for a terminal, without colour."""
+        from zishu.render.terminal import draw
+
+        return draw(self)
+
+    @property
+    def end(self) -> int:
+        """Return the offset behind its last character."""
+        return self.start + len(self.text)
+
+    @property
+    def chars(self) -> list[str]:
+        """Return its characters, word by word; white space is no character."""
+        return [char for word in self.words for char in characters(word.form)]
+
+    @property
+    def tree(self) -> WordTree:
+        """Return the tree of its words."""
+        upos = tuple(word.upos for word in self.words if word.upos is not None)
+        return WordTree(
+            tuple(word.form for word in self.words),
+            tuple(word.head for word in self.words),
+            tuple(word.deprel for word in self.words),
+            upos if len(upos) == len(self.words) else None,
+        )
+
+    @property
+    def char_tree(self) -> CharTree:
+        """Return the tree of its characters: INTRA inside a word, the word's own relation on its root.
+
+        An arc between words leads from root character to root character. A word whose inner tree is unknown
+        hangs on its last character.
+        """
+        chars = [characters(word.form) for word in self.words]
+        offsets = list(accumulate(map(len, chars), initial=0))
+        inner = [
+            word.char_heads or (*(len(part),) * (len(part) - 1), ROOT)
+            for word, part in zip(self.words, chars, strict=True)
+        ]
+        # The number of each word's root character in the sentence; that of word 0 is ROOT.
+        roots = [
+            ROOT,
+            *(offset + heads.index(ROOT) + 1 for offset, heads in zip(offsets, inner, strict=False)),
+        ]
+        heads: list[int] = []
+        labels: list[str] = []
+        for word, offset, inside in zip(self.words, offsets, inner, strict=False):
+            heads += [offset + h if h else roots[word.head] for h in inside]
+            labels += [INTRA if h else word.deprel for h in inside]
+        return CharTree(tuple(char for part in chars for char in part), tuple(heads), tuple(labels))
+
+    def to_conllu(self, *, sent_id: str = "1") -> str:
+        """Return the sentence as CoNLL-U, with the blank line that ends it."""
+        from zishu.formats.sentences import to_conllu
+
+        return to_conllu(self, sent_id=sent_id)
+
+    def to_json(self) -> str:
+        """Return the sentence as one line of JSON, without the line break."""
+        from zishu.formats.jsonl import to_json
+
+        return to_json(self)
+
+    def to_svg(self) -> str:
+        """Return a figure of the sentence: arcs above the words, dashed arcs inside them."""
+        from zishu.render.svg import to_svg
+
+        return to_svg(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Document(Sequence[Sentence]):
+    """A text and its sentences; a sequence of these."""
+
+    text: str
+    sentences: tuple[Sentence, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+    def __iter__(self) -> Iterator[Sentence]:
+        return iter(self.sentences)
+
+    @overload
+    def __getitem__(self, index: int) -> Sentence: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Sentence, ...]: ...
+    def __getitem__(self, index: int | slice) -> Sentence | tuple[Sentence, ...]:
+        return self.sentences[index]
+
+    def __str__(self) -> str:
+        """Draw the sentences for a terminal, one below the other."""
+        return "\n".join(str(sentence).rstrip("\n") + "\n" for sentence in self.sentences)
+
+    def to_conllu(self) -> str:
+        """Return all sentences as CoNLL-U, numbered from 1; the spaces between them are told, too."""
+        from zishu.formats.sentences import to_conllu
+
+        nexts = [*(sentence.start for sentence in self.sentences[1:]), len(self.text)]
+        return "".join(
+            to_conllu(sentence, sent_id=str(k), after=self.text[sentence.end : start])
+            for k, (sentence, start) in enumerate(zip(self.sentences, nexts, strict=False), start=1)
+        )
+
+    def to_json(self) -> str:
+        """Return JSON lines: an object a sentence, each line with its line break."""
+        return "".join(f"{sentence.to_json()}\n" for sentence in self.sentences)

@@ -1,0 +1,437 @@
+"""Open text by the ending of its name (plain, `.gz`, `.zst`; `-` is standard input or output), and write files safely.
+
+    with Input("news.txt.zst") as text: for block in text.blocks(): ...
+    with Output("news.conllu.gz") as out: out.write(sentence)
+    with replacing(path) as file: file.write(data)
+
+- Text is UTF-8. A byte order mark at the start is no text: it is dropped, and offsets count from behind it. Bytes
+  that are not UTF-8 are an `InputError` with the offset of the first one in the (decompressed) stream, or U+FFFD if
+  `errors` is "replace". Line ends stay as they are.
+- An `Output` hands every piece over to the system before `write` returns, compressed ones as a block of their own:
+  a process that is killed has lost nothing that it wrote. Lone surrogates, which UTF-8 cannot hold, become `\\ud800`.
+- `replacing` writes beside the final name, and renames when the new file is safe on the disk: other files appear
+  whole, or not at all.
+
+A compressed file may have several members (frames), as after appending. Zstandard is Python's own from 3.14 on, and
+the extra `zstd` before. Constant memory; nothing here knows a format of text.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import errno
+import io
+import os
+import stat
+import sys
+import zlib
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final, Literal, Protocol
+
+from zishu.errors import InputError, MissingExtra
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from types import TracebackType
+    from typing import Self
+
+STANDARD: Final = "-"  # the name of standard input and standard output
+
+Errors = Literal["strict", "replace"]
+FilePath = str | os.PathLike[str]
+
+_BLOCK: Final = 1 << 16  # bytes of text decoded at once
+# Little enough that no compressed data can blow it up beyond all measure: a byte of zstd may stand for 32 kB.
+_CHUNK: Final = 1 << 12
+_BYTE_ORDER_MARK: Final = "\ufeff"
+_GZIP: Final = 16 + zlib.MAX_WBITS  # zlib's number for its window within gzip's header and trailer
+
+
+class DamagedFile(InputError):
+    """Compressed data that is cut short or is none."""
+
+    def __init__(self, name: str, reason: str, *, truncated: bool = False) -> None:
+        super().__init__(f"{name}: {reason}")
+        self.reason = reason
+        self.truncated = truncated  # all of it is good, but there should be more
+
+
+class _Decompressor(Protocol):
+    """One member of a compressed file."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+class _Compressor(Protocol):
+    """One member of a compressed file: blocks that can be read as soon as they are there, and an end."""
+
+    def block(self, data: bytes) -> bytes: ...
+    def end(self) -> bytes: ...
+
+
+class _Codec(Protocol):
+    """A kind of compression."""
+
+    name: str
+    errors: tuple[type[Exception], ...]
+
+    def decompressor(self) -> _Decompressor: ...
+    def compressor(self) -> _Compressor: ...
+
+
+class _Gzip:
+    name = "gzip"
+    errors: tuple[type[Exception], ...] = (zlib.error,)
+
+    def decompressor(self) -> _Decompressor:
+        return zlib.decompressobj(_GZIP)
+
+    def compressor(self) -> _Compressor:
+        return _GzipMember()
+
+
+class _GzipMember:
+    def __init__(self) -> None:
+        self._member = zlib.compressobj(wbits=_GZIP)
+
+    def block(self, data: bytes) -> bytes:
+        return self._member.compress(data) + self._member.flush(zlib.Z_SYNC_FLUSH)
+
+    def end(self) -> bytes:
+        return self._member.flush()
+
+
+class _Zstd:
+    """Zstandard, by the module of Python 3.14 or by the package `zstandard`, whose objects differ a little."""
+
+    name = "zstd"
+
+    def __init__(self) -> None:
+        try:
+            from compression import zstd  # type: ignore[import-not-found, unused-ignore]
+
+            self.errors: tuple[type[Exception], ...] = (zstd.ZstdError,)
+            self.decompressor: Callable[[], _Decompressor] = zstd.ZstdDecompressor
+            mode = zstd.ZstdCompressor
+            self._new: Callable[[], Any] = mode
+            self._flush = (mode.FLUSH_BLOCK, mode.FLUSH_FRAME)
+        except ImportError:
+            try:
+                import zstandard
+            except ImportError:
+                raise MissingExtra("zstandard", "zstd") from None
+            self.errors = (zstandard.ZstdError,)
+            self.decompressor = lambda: zstandard.ZstdDecompressor().decompressobj()
+            self._new = lambda: zstandard.ZstdCompressor(write_checksum=True).compressobj()
+            self._flush = (zstandard.COMPRESSOBJ_FLUSH_BLOCK, zstandard.COMPRESSOBJ_FLUSH_FINISH)
+
+    def compressor(self) -> _Compressor:
+        return _ZstdFrame(self._new(), *self._flush)
+
+
+class _ZstdFrame:
+    def __init__(self, frame: Any, block: int, end: int) -> None:
+        self._frame, self._block, self._end = frame, block, end
+
+    def block(self, data: bytes) -> bytes:
+        packed: bytes = self._frame.compress(data) + self._frame.flush(self._block)
+        return packed
+
+    def end(self) -> bytes:
+        packed: bytes = self._frame.flush(self._end)
+        return packed
+
+
+def _codec(name: str) -> _Codec | None:
+    """Return the compression that the ending of a file's name tells, None for a plain file."""
+    if name.endswith(".gz"):
+        return _Gzip()
+    return _Zstd() if name.endswith(".zst") else None
+
+
+def plain_name(path: FilePath) -> str:
+    """Return the name of a file without the ending that tells its compression."""
+    return os.fspath(path).removesuffix(".gz").removesuffix(".zst")
+
+
+class _Decompressed(io.RawIOBase):
+    """The content of a compressed file, all members of it; `consumed` counts the bytes of the file itself."""
+
+    def __init__(self, file: BinaryIO, codec: _Codec, name: str) -> None:
+        self._file, self._codec, self._name = file, codec, name
+        self._member: _Decompressor | None = None
+        self._packed = self._ready = b""
+        self.consumed = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        while not self._ready:
+            if not self._packed:
+                self._packed = self._file.read(_CHUNK)
+                self.consumed += len(self._packed)
+                if not self._packed:
+                    if self._member is not None:
+                        raise self._damaged("it ends too early", truncated=True)
+                    return 0
+            self._ready = self._decompress()
+        size = min(len(buffer), len(self._ready))
+        buffer[:size] = self._ready[:size]
+        self._ready = self._ready[size:]
+        return size
+
+    def _decompress(self) -> bytes:
+        if self._member is None:
+            # Some writers fill the last block of a gzip file up with zeros.
+            self._packed = self._packed.lstrip(b"\0")
+            if not self._packed:
+                return b""
+            self._member = self._codec.decompressor()
+        try:
+            data = self._member.decompress(self._packed)
+        except self._codec.errors as error:
+            raise self._damaged(str(error)) from None
+        self._packed = b""
+        if self._member.eof:
+            self._packed = self._member.unused_data
+            self._member = None
+        return data
+
+    def _damaged(self, reason: str, *, truncated: bool = False) -> DamagedFile:
+        reason = f"not a complete {self._codec.name} file: {reason}"
+        return DamagedFile(self._name, reason, truncated=truncated)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def open_bytes(path: FilePath) -> IO[bytes]:
+    """Open a file for reading, decompressed as its ending tells; a broken one is `DamagedFile` while it is read."""
+    name = os.fspath(path)
+    codec = _codec(name)
+    file = Path(name).open("rb")  # noqa: SIM115 (the caller closes it)
+    return file if codec is None else io.BufferedReader(_Decompressed(file, codec, name), _BLOCK)
+
+
+class Input:
+    """A text to be read, from a file or from standard input, and how much of it has been read."""
+
+    def __init__(self, path: FilePath = STANDARD, *, errors: Errors = "strict") -> None:
+        self.standard = os.fspath(path) == STANDARD
+        self.name = "<stdin>" if self.standard else os.fspath(path)
+        self.characters = 0  # read so far
+        self._bytes = 0
+        self._errors = errors
+        if not self.standard:
+            self._stream = open_bytes(path)
+        elif sys.stdin is None:
+            raise InputError("standard input is closed")
+        else:
+            self._stream = sys.stdin.buffer
+        self._raw = getattr(self._stream, "raw", None)
+        file = self._raw._file if isinstance(self._raw, _Decompressed) else self._stream
+        # The size of the file, None for a pipe and the like.
+        self.size = _size(file)
+
+    @property
+    def bytes(self) -> int:
+        """Return how many bytes of the file have been read."""
+        return self._raw.consumed if isinstance(self._raw, _Decompressed) else self._bytes
+
+    def blocks(self) -> Iterator[str]:
+        """Yield the text in blocks of any size, as it comes; all that is good comes before an error."""
+        decoder = codecs.getincrementaldecoder("utf-8")(self._errors)
+        read: Callable[[int], bytes] = getattr(self._stream, "read1", self._stream.read)
+        held = 0  # bytes of a character whose rest is in the next block
+        start = True
+        fault: InputError | None = None
+        while fault is None:
+            block = read(_BLOCK)
+            try:
+                text = decoder.decode(block, not block)
+            except UnicodeDecodeError as error:
+                text, byte = error.object[: error.start].decode(), error.object[error.start]
+                place = f"byte {self._bytes - held + error.start} (counted from 0) is 0x{byte:02x}"
+                fault = InputError(f"{self.name}: not valid UTF-8: {place}")
+            held = len(decoder.getstate()[0])
+            self._bytes += len(block)
+            if start and text:
+                text, start = text.removeprefix(_BYTE_ORDER_MARK), False
+            if text:
+                self.characters += len(text)
+                yield text
+            if not block:
+                break
+        if fault is not None:
+            raise fault
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self.standard:
+            self._stream.close()
+
+
+def _size(file: IO[bytes]) -> int | None:
+    try:
+        status = os.fstat(file.fileno())
+    except (OSError, ValueError):  # a stream in memory
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+class Output:
+    """A text to be written, to a file or to standard output; what `write` was given is out when it returns."""
+
+    def __init__(self, path: FilePath = STANDARD, *, append: bool = False) -> None:
+        self.standard = os.fspath(path) == STANDARD
+        self._path = os.fspath(path)
+        self._codec: _Codec | None = None
+        self._member: _Compressor | None = None
+        if self.standard:
+            if sys.stdout is None:
+                raise InputError("standard output is closed")
+            return
+        self._codec = _codec(self._path)
+        self._file = Path(path).open("ab" if append else "wb", buffering=0)  # noqa: SIM115 (`close` does)
+        if self._codec is not None and not append:
+            # At once, because a file of no text is a compressed file, too.
+            self._member = self._codec.compressor()
+
+    def write(self, text: str) -> None:
+        """Write a piece of text."""
+        if self.standard:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        else:
+            self.write_bytes(text.encode("utf-8", "backslashreplace"))
+
+    def write_bytes(self, data: bytes) -> None:
+        """Write a piece of text that is UTF-8 already; only for files."""
+        if self._codec is not None:
+            self._member = self._member or self._codec.compressor()
+            data = self._member.block(data)
+        self._put(data)
+
+    def _put(self, data: bytes) -> None:
+        with _naming(self._path):
+            while data:
+                data = data[self._file.write(data) :]
+
+    def close(self) -> None:
+        """End the file; standard output stays open."""
+        if self.standard or self._file.closed:
+            return
+        with _naming(self._path):
+            try:
+                if self._member is not None:
+                    self._put(self._member.end())
+            finally:
+                self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        if value is None:
+            self.close()
+        else:
+            # What went wrong first is what matters; a full disk would only fail again.
+            with contextlib.suppress(OSError):
+                self.close()
+
+
+def truncate(path: FilePath, size: int) -> None:
+    """Cut a file off behind so many bytes of its (decompressed) text, which must be there.
+
+    A plain file is cut in place; of a compressed one a new copy is made, because a member cannot be cut.
+    """
+    codec = _codec(os.fspath(path))
+    if codec is None:
+        os.truncate(path, size)
+        return
+    member = codec.compressor()
+    with open_bytes(path) as old, replacing(path) as new:
+        while size:
+            block = old.read(min(size, _BLOCK))
+            if not block:
+                raise DamagedFile(os.fspath(path), f"there are {size} bytes less than expected")
+            new.write(member.block(block))
+            size -= len(block)
+        new.write(member.end())
+
+
+@contextlib.contextmanager
+def replacing(path: FilePath) -> Iterator[BinaryIO]:
+    """Give a file to write into; when the block ends well, move it, safe on the disk, to its place."""
+    with replacing_all([path]) as [file]:
+        yield file
+
+
+@contextlib.contextmanager
+def replacing_all(paths: Iterable[FilePath]) -> Iterator[list[BinaryIO]]:
+    """Do as `replacing` for several files: all are safe on the disk before the first one takes its place."""
+    targets = [Path(path) for path in paths]
+    unfinished = [path.with_name(f".{path.name}.unfinished") for path in targets]
+    try:
+        with contextlib.ExitStack() as stack:
+            files: list[BinaryIO] = []
+            for target, temporary in zip(targets, unfinished, strict=True):
+                with _naming(target):
+                    files.append(stack.enter_context(temporary.open("wb")))
+            with _naming(targets[0]):
+                yield files
+            for target, file in zip(targets, files, strict=True):
+                with _naming(target):
+                    file.flush()
+                    os.fsync(file.fileno())
+        for target, temporary in zip(targets, unfinished, strict=True):
+            with _naming(target):
+                os.replace(temporary, target)  # noqa: PTH105 (beside the other calls of the operating system)
+    finally:
+        for temporary in unfinished:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+    # Too late to fail: the new files are in place, and some file systems know no flushing of folders.
+    for folder in {target.parent for target in targets}:
+        with contextlib.suppress(OSError):
+            _flush_folder(folder)
+
+
+# Errors that only writing can cause.
+_WRITING: Final = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+
+
+@contextlib.contextmanager
+def _naming(path: FilePath) -> Iterator[None]:
+    """Let errors of the system name this file, not the unfinished one, and not nothing when a disk is full."""
+    try:
+        yield
+    except OSError as error:
+        name = os.fspath(path)
+        unfinished = os.fspath(Path(path).with_name(f".{Path(path).name}.unfinished"))
+        # Python tells no name when writing fails, and the unfinished file is none of the user's business.
+        if error.filename is None and error.errno in _WRITING:
+            error.filename = name
+        elif error.filename is not None and os.fspath(error.filename) == unfinished:
+            error.filename, error.filename2 = name, None
+        raise
+
+
+def _flush_folder(folder: Path) -> None:
+    """Wait until the names in a folder would survive a loss of power."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

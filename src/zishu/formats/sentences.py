@@ -1,0 +1,147 @@
+r"""Write parsed sentences as CoNLL-U: a row a word, or a row a character.
+
+    # sent_id = 1
+    # text = 上海计划发展金融业
+    # prob = 0.4211
+    1  上海  _  PROPN  _  _  2  nsubj  _  CharHeads=2,0|Conf=0.9703|ConfWord=...|Start=0|End=2|SpaceAfter=No
+
+Comments: `sent_id`, `text`, `prob` (probability of words, tree and inner trees), `cut = yes` for a sentence
+that was cut for its length, then what the caller adds. What MISC says about a word; a value that is not known
+is left out:
+
+    CharHeads   the head of each of its characters, numbered from 1 inside the word; 0 is the root character
+    Conf        its probability, the product of ConfWord (boundaries), ConfHead and ConfLabel
+    Start, End  its half-open place in the text that was parsed, in code points
+    SpaceAfter=No, SpacesAfter=...   the white space behind it, as UD and UDPipe write it: no key for one space,
+                `\s` space, `\t` tab, `\n`, `\r`; any other white space is `\uXXXX` here. Forms and white space
+                together are exactly the sentence. Behind the last word stands what `after` says.
+
+A row of the character tree has the relation INTRA inside words; the root character of a word bears the word's
+relation and part of speech, and Conf. MISC: `Word`, the number of the character's word, and `Place`, B M E S
+(begin, middle, end, single); then CharHeads is not needed.
+
+A comment is one line, so white space in `# text` that could break lines or columns (tabs, line breaks and their
+like) is replaced by a space, one for one: offsets into it stay true. Forms are written as they are, control
+characters included. A lone surrogate stays one too: it has no UTF-8, whoever encodes the text decides about it.
+
+Nothing is read here: `formats.conllu` reads these files. Cost: one to three microseconds a character.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from zishu.errors import InputError
+from zishu.tree import INTRA
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zishu.document import Sentence, Word
+
+# White space that could end a line or a column for some reader; the rest (such as U+3000) may stay.
+_ONE_LINE = dict.fromkeys(map(ord, "\t\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029"), " ")
+_ESCAPES = {" ": r"\s", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
+
+
+def to_conllu(sentence: Sentence, *, sent_id: str, after: str = "", **comments: object) -> str:
+    """Return the rows of the words and the blank line that ends the sentence.
+
+    `after` is the white space behind the sentence. More comments may be given: `rank=2` adds `# rank = 2`.
+    """
+    lines = _comments(sentence, sent_id, comments)
+    lines += [
+        f"{word.id}\t{word.form}\t_\t{'_' if word.upos is None else word.upos}\t_\t_\t{word.head}\t{word.deprel}\t_\t"
+        f"{_heads(word.char_heads)}{_confidence(word)}Start={word.start}|End={word.end}{space}"
+        for word, space in zip(sentence.words, _spaces(sentence, after), strict=True)
+    ]
+    return _block(lines, len(sentence.words))
+
+
+def to_chars_conllu(sentence: Sentence, *, sent_id: str, after: str = "", **comments: object) -> str:
+    """Return the rows of the characters and the blank line that ends the sentence; see `to_conllu`."""
+    lines = _comments(sentence, sent_id, comments)
+    first = len(lines)
+    tree = sentence.char_tree
+    number = 0
+    for word, space in zip(sentence.words, _spaces(sentence, after), strict=True):
+        end = word.start
+        while end < word.end:
+            char, head, label = tree.chars[number], tree.heads[number], tree.labels[number]
+            start, end, number = end, end + len(char), number + 1
+            upos, confidence = "_", ""
+            if label != INTRA:
+                upos, confidence = word.upos or "_", _conf(word)
+            place = (
+                ("S" if end == word.end else "B") if start == word.start else "E" if end == word.end else "M"
+            )
+            lines.append(
+                f"{number}\t{char}\t_\t{upos}\t_\t_\t{head}\t{label}\t_\tWord={word.id}|Place={place}|{confidence}"
+                f"Start={start}|End={end}{space if end == word.end else '|SpaceAfter=No'}"
+            )
+    return _block(lines, len(lines) - first)
+
+
+def _comments(sentence: Sentence, sent_id: str, more: dict[str, object]) -> list[str]:
+    lines = [f"# sent_id = {sent_id}", f"# text = {sentence.text.translate(_ONE_LINE)}"]
+    if sentence.prob is not None:
+        lines.append(f"# prob = {sentence.prob:.4g}")
+    if sentence.cut:
+        lines.append("# cut = yes")
+    lines += [f"# {key} = {value}" for key, value in more.items()]
+    return lines
+
+
+def _block(lines: Sequence[str], rows: int) -> str:
+    """Join the lines, of which the last `rows` have ten columns; refuse what would not read back."""
+    block = "\n".join(lines)
+    if (
+        block.count("\n") != len(lines) - 1
+        or "\r" in block
+        or block.count("\t") != 9 * rows
+        or "\t\t" in block
+    ):
+        raise InputError(f"a tab, a line break or an empty value has no place in CoNLL-U: {block!r}")
+    return block + "\n\n"
+
+
+@lru_cache(maxsize=4096)
+def _heads(char_heads: tuple[int, ...] | None) -> str:
+    return "" if char_heads is None else f"CharHeads={','.join(map(str, char_heads))}|"
+
+
+def _conf(word: Word) -> str:
+    prob = word.prob
+    return "" if prob is None else f"Conf={prob:.4f}|"
+
+
+def _confidence(word: Word) -> str:
+    boundary, head, label = word.boundary_prob, word.head_prob, word.label_prob
+    if boundary is not None and head is not None and label is not None:
+        return f"Conf={boundary * head * label:.4f}|ConfWord={boundary:.4f}|ConfHead={head:.4f}|ConfLabel={label:.4f}|"
+    named = (("ConfWord", boundary), ("ConfHead", head), ("ConfLabel", label))
+    return "".join(f"{name}={prob:.4f}|" for name, prob in named if prob is not None)
+
+
+def _spaces(sentence: Sentence, after: str) -> list[str]:
+    """Say for each word, in MISC's terms, which white space follows it."""
+    text, offset, words = sentence.text, sentence.start, sentence.words
+    spaces = [
+        "|SpaceAfter=No"
+        if left.end == right.start
+        else _space(text[left.end - offset : right.start - offset])
+        for left, right in pairwise(words)
+    ]
+    return [*spaces, _space(after)]
+
+
+def _space(space: str) -> str:
+    if not space:
+        return "|SpaceAfter=No"
+    if space == " ":
+        return ""
+    if not space.isspace():
+        raise InputError(f"between two words of a sentence there is only white space, not {space!r}")
+    return "|SpacesAfter=" + "".join(_ESCAPES.get(char) or f"\\u{ord(char):04x}" for char in space)

@@ -1,0 +1,243 @@
+"""Parse many files into many: which there are, what is done, and the one way to do a file. It knows no engine.
+
+Every input file becomes one shard, a file of its own below the output folder: `news/a.txt.gz` of the pattern
+`corpus/**/*.gz` becomes `news/a.txt.conllu.gz`, compressed as the input is. Different inputs have different shards, and a
+shard's name does not depend on which other inputs there are. Files are not split: what a worker writes is what a
+single process writes for that file, sentence numbers and all.
+
+`manifest.json` beside the shards tells of each input its size and stamp (time or ETag), and of its shard the size and
+the number of sentences and characters, or why there is none. A shard is done if the manifest says so, the input is
+still the same, and the shard is there in its size. Doing one again is harmless: it appears whole, with the same content.
+
+    {"zishu": "0.1.0", "options": {"format": "conllu", ...}, "shards": [
+      {"input": "corpus/a.txt", "size": 1048576, "stamp": "1763262000000000000", "shard": "a.txt.conllu", "bytes": 31457280,
+       "sentences": 12345, "characters": 349525, "seconds": 41.5, "attempts": 1, "error": null}, ...]}
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from zishu import __version__
+from zishu.errors import InputError, ZishuError
+from zishu.files import Errors, Input, Output, plain_name
+from zishu.integrations.storage import inside, join, read, storage, write
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MANIFEST: Final = "manifest.json"
+
+_INTERVAL: Final = 1.0  # seconds between two manifests, at least
+_SHARE: Final = 0.05  # of the time may go into writing manifests
+
+
+class CannotWrite(ZishuError):
+    """The output cannot be written, which is no document's fault and will not get better with the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An input file and the name of its shard in the output folder."""
+
+    input: str
+    size: int
+    stamp: str
+    shard: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What the manifest tells about an input; `bytes` and what follows is that of its shard, 0 if there is none."""
+
+    input: str
+    size: int
+    stamp: str
+    shard: str
+    bytes: int = 0
+    sentences: int = 0
+    characters: int = 0
+    seconds: float = 0.0
+    attempts: int = 1
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some sentences as they go into a shard."""
+
+    text: str
+    sentences: int
+
+
+# What parses a text that comes in blocks, and what makes such a thing in the process that will use it.
+Work = Callable[[Iterable[str]], Iterable[Part]]
+Setup = Callable[[], Work]
+
+
+def find_sources(inputs: Sequence[str], output: str, ending: str) -> list[Source]:
+    """Return the files that names, folders and patterns mean, with their shards; the largest first.
+
+    The largest first, because a large file that is begun last would keep everybody waiting.
+    """
+    sources: dict[str, Source] = {}
+    for pattern in inputs:
+        found = storage(pattern).find(pattern)
+        if not found:
+            raise InputError(f"{pattern}: no such file")
+        for file in found:
+            if inside(file.path, output):
+                raise InputError(f"{file.path}: lies in the output folder {output}")
+            shard = shard_name(file.name, ending)
+            other = sources.setdefault(shard, Source(file.path, file.size, file.stamp, shard))
+            if other.input != file.path:
+                raise InputError(f"{other.input} and {file.path}: both would be {join(output, shard)}")
+    return sorted(sources.values(), key=lambda source: (-source.size, source.shard))
+
+
+def shard_name(name: str, ending: str) -> str:
+    """Return the name of an input's shard: `a.txt.gz` becomes `a.txt.conllu.gz`."""
+    plain = plain_name(name)
+    return plain + ending + name[len(plain) :]
+
+
+class Manifest:
+    """What has been done, in memory and beside the shards."""
+
+    def __init__(self, output: str, options: Mapping[str, Any], entries: Iterable[Entry] = ()) -> None:
+        self.path: Final = join(output, MANIFEST)
+        self._output = output
+        # As JSON has it, so that it can be compared with what was read.
+        self._options = json.loads(json.dumps(dict(options)))
+        self._entries = {entry.shard: entry for entry in entries}
+        # One listing: to ask a cloud for each of very many shards would take hours.
+        self._sizes = storage(output).sizes(output) if self._entries else {}
+        self._next = 0.0
+
+    @classmethod
+    def open(cls, output: str, options: Mapping[str, Any], *, resume: bool) -> Manifest:
+        """Begin a manifest, or go on with one, which must be of the same options and version."""
+        path = join(output, MANIFEST)
+        content = read(path)
+        if content is None:
+            return cls(output, options)
+        if not resume:
+            raise InputError(f"{path}: there are shards of an earlier run: go on with --resume, or elsewhere")
+        old = _loads(content, path)
+        manifest = cls(output, options, old["shards"])
+        for name, before, now in [
+            ("zishu", old["zishu"], __version__),
+            *((key, old["options"].get(key), value) for key, value in manifest._options.items()),
+        ]:
+            if before != now:
+                raise InputError(f"{path}: was written with {name} = {before}, not {now}: go on elsewhere")
+        return manifest
+
+    def done(self, source: Source) -> bool:
+        """Tell whether the shard of an input was there at the beginning, of the input as it is now."""
+        entry = self._entries.get(source.shard)
+        if entry is None or entry.error is not None:
+            return False
+        same = (entry.input, entry.size, entry.stamp) == (source.input, source.size, source.stamp)
+        return same and self._sizes.get(source.shard) == entry.bytes
+
+    def add(self, entry: Entry) -> None:
+        """Take down what became of an input; the file follows soon, or with `save`."""
+        self._entries[entry.shard] = entry
+        if time.monotonic() >= self._next:
+            self.save()
+
+    def save(self) -> None:
+        """Write the manifest. What a crash keeps from it is only done once more by the next run."""
+        began = time.monotonic()
+        rows = ",\n".join(
+            json.dumps(asdict(self._entries[k]), ensure_ascii=False) for k in sorted(self._entries)
+        )
+        head = json.dumps({"zishu": __version__, "options": self._options}, ensure_ascii=False)
+        text = f'{head[:-1]}, "shards": [\n{rows}\n]}}\n'
+        # A file name may hold bytes that are no UTF-8, which Python tells as lone surrogates.
+        content = text.encode("utf-8", "surrogatepass")
+        with _writing(self.path):
+            write(self.path, content, self._output)
+        now = time.monotonic()
+        # A manifest of very many shards takes its time, so that it is written less often.
+        self._next = now + max(_INTERVAL, (now - began) / _SHARE)
+
+
+def _loads(content: bytes, path: str) -> dict[str, Any]:
+    known = {field.name for field in fields(Entry)}
+    try:
+        data = json.loads(content.decode("utf-8", "surrogatepass"))
+        rows = [Entry(**{key: row[key] for key in row.keys() & known}) for row in data["shards"]]
+        return {"zishu": data["zishu"], "options": dict(data["options"]), "shards": rows}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise InputError(f"{path}: not a manifest of zishu") from None
+
+
+def write_shard(source: Source, output: str, work: Work, *, errors: Errors = "strict") -> Entry:
+    """Parse an input into its shard, which appears when it is complete.
+
+    What is wrong with the input, or goes wrong with it, is told in the entry. Only `CannotWrite` is raised.
+    """
+    began = time.monotonic()
+    entry = Entry(**asdict(source))
+    local = source.input
+    try:
+        with storage(source.input).local(source.input) as path:
+            local = str(path)
+            entry = _parse(entry, local, output, work, errors)
+    except CannotWrite:
+        raise
+    except Exception as error:
+        # Not only `InputError`: one document must not end a run of thousands, whatever it does to the parser.
+        entry = replace(entry, error=_reason(error).replace(local, source.input))
+    return replace(entry, seconds=round(time.monotonic() - began, 3))
+
+
+def _parse(entry: Entry, local: str, output: str, work: Work, errors: Errors) -> Entry:
+    target = join(output, entry.shard)
+    sentences = 0
+    with contextlib.ExitStack() as stack:
+        text = stack.enter_context(Input(local, errors=errors))
+        with _writing(target):
+            file = stack.enter_context(_guarded(storage(output).staged(target, output), target))
+            out = stack.enter_context(Output(file))
+        for part in work(text.blocks()):
+            with _writing(target):
+                out.write(part.text)
+            sentences += part.sentences
+        with _writing(target):
+            out.close()
+        size = file.stat().st_size
+    return replace(entry, bytes=size, sentences=sentences, characters=text.characters)
+
+
+@contextlib.contextmanager
+def _writing(target: str, errors: type[Exception] = OSError) -> Iterator[None]:
+    try:
+        yield
+    except errors as error:
+        raise CannotWrite(f"{target}: {getattr(error, 'strerror', None) or error}") from error
+
+
+@contextlib.contextmanager
+def _guarded(staged: contextlib.AbstractContextManager[Any], target: str) -> Iterator[Any]:
+    """Tell errors of a file's publication, at the end of the block, from those of the block itself."""
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(staged)
+        yield file
+        with _writing(target, Exception):  # the plug-ins of fsspec have errors of all kinds
+            stack.close()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ZishuError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    return f"internal error: {type(error).__name__}: {error}"

@@ -1,0 +1,483 @@
+"""Put Zishu into a spaCy pipeline: its words, sentences, trees and probabilities on spaCy's documents.
+
+    nlp = spacy.blank("zh")
+    nlp.add_pipe("zishu")                                  # or with config={"model": "path/to/model"}
+    doc = nlp("上海计划发展金融业。")
+    for token in doc: print(token.text, token.pos_, token.dep_, token.head, token._.char_heads, token._.prob)
+
+The component reads the text of a document, whatever tokens it has, and returns a document with Zishu's words: one
+parse finds words and tree together, and `nlp.pipe` parses a batch at once. A spaCy tokenizer cannot do that, because
+it is called text by text; but there is one (`@tokenizers = "zishu.Tokenizer.v1"`) for pipelines that need Zishu's
+words from `nlp.make_doc` on. It parses, too, and the component lets such documents pass. With `words = "given"` the
+component keeps the tokens (and sentences, if there are any) of the document and finds the tree over them.
+
+`doc.text` is always the text. One space behind a word is its `whitespace_`, other white space is tokens of their own
+(SPACE) that hang on the word before them, as in spaCy's own pipelines; the root's relation is called ROOT, as there.
+
+The networks are loaded when they are first used, once in each process: a process that was forked cannot use those of
+its parent. This module moves what `zishu.parser` finds onto spaCy's objects; it finds nothing itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import multiprocessing
+import os
+import shutil
+from functools import lru_cache
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+
+import numpy as np
+
+from zishu.errors import InputError, MissingExtra
+from zishu.lexicon import Lexicon
+from zishu.parser import BUNDLED, Parser, load
+from zishu.text import characters, split_sentences
+
+try:
+    from spacy.attrs import DEP, HEAD, POS, TAG
+    from spacy.language import Language
+    from spacy.parts_of_speech import IDS as PARTS_OF_SPEECH
+    from spacy.pipeline import Pipe
+    from spacy.scorer import Scorer
+    from spacy.tokens import Doc, Token
+    from spacy.util import DummyTokenizer, filter_spans, registry
+except ImportError as error:
+    raise MissingExtra("spacy", "spacy") from error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from spacy.training import Example
+    from spacy.vocab import Vocab
+
+    from zishu.document import Document, Word
+
+_T = TypeVar("_T")
+
+NAME: Final = "zishu"  # of the component, and of what it leaves on tokens and documents
+TOKENIZER: Final = "zishu.Tokenizer.v1"
+
+_DEFAULTS: Final[dict[str, Any]] = {
+    "model": None,
+    "lexicon": None,
+    "confidence": True,
+    "threads": 0,
+    "copy_model": False,
+}
+
+
+# ---- what tokens know
+
+
+def _value(place: int) -> Callable[[Token], Any]:
+    return lambda token: token._.zishu[place] if token._.zishu else None
+
+
+def _char_heads(token: Token) -> tuple[int, ...] | None:
+    # msgpack, in which spaCy stores documents, knows no tuples.
+    heads = _value(0)(token)
+    return None if heads is None else tuple(heads)
+
+
+def _root_char(token: Token) -> str | None:
+    heads = _char_heads(token)
+    return None if heads is None else characters(token.text)[heads.index(0)]
+
+
+def _prob(token: Token) -> float | None:
+    values = [_value(place)(token) for place in (1, 2, 3)]
+    return None if None in values else math.prod(values)
+
+
+def _extend() -> None:
+    """Tell spaCy of our attributes; names that somebody else has taken stay theirs."""
+    if not Token.has_extension(NAME):
+        Token.set_extension(
+            NAME, default=None
+        )  # char_heads and the three probabilities, as the words have them
+    if not Doc.has_extension(NAME):
+        Doc.set_extension(NAME, default=None)  # the settings that a document was parsed with
+    getters: dict[str, Callable[[Token], Any]] = {
+        "char_heads": _char_heads,
+        "root_char": _root_char,
+        "boundary_prob": _value(1),
+        "head_prob": _value(2),
+        "label_prob": _value(3),
+        "prob": _prob,
+    }
+    for name, getter in getters.items():
+        if not Token.has_extension(name):
+            Token.set_extension(name, getter=getter)
+
+
+_extend()
+
+
+# ---- the parser of a process
+
+
+@lru_cache(maxsize=4)
+def _load(model: str | None, threads: int, process: int) -> Parser:  # noqa: ARG001 (one for each process)
+    return load(model, threads=threads)
+
+
+class Engine:
+    """Settings, and the parser that follows from them; it may be pickled, copied and forked, unlike the parser."""
+
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        lexicon: str | list[str] | None = None,
+        confidence: bool = True,
+        threads: int = 0,
+        copy_model: bool = False,
+    ) -> None:
+        self.model = model
+        self.lexicon: Lexicon | None = None
+        if lexicon is not None:
+            self.lexicon = Lexicon.load(lexicon) if isinstance(lexicon, str) else Lexicon(lexicon)
+        self.confidence = confidence
+        self.threads = threads
+        self.copy_model = copy_model
+        self.signature = repr((model, lexicon, confidence))
+        if model is not None and not copy_model and not Path(model).is_dir():
+            raise InputError(f"{model}: no such directory: a model is one")
+
+    @property
+    def parser(self) -> Parser:
+        """Return the parser of this process."""
+        threads = self.threads
+        if threads == 0 and multiprocessing.parent_process() is not None:
+            threads = 1  # one of several processes, which share the cores
+        return _load(self.model, threads, os.getpid())
+
+    def parse(self, texts: Sequence[str]) -> Iterator[Document]:
+        """Parse texts in batches."""
+        for text in texts:
+            _check(text)
+        return self.parser.pipe(texts, lexicon=self.lexicon, confidence=self.confidence)
+
+    def to_disk(self, folder: Path) -> None:
+        """Copy the model, if that is wanted; the settings are in the configuration of the pipeline."""
+        if self.copy_model:
+            shutil.copytree(self.model or BUNDLED, folder / "model", dirs_exist_ok=True)
+
+    def from_disk(self, folder: Path) -> None:
+        """Use the copy of the model, if there is one."""
+        if self.copy_model and (folder / "model").is_dir():
+            self.model = str(folder / "model")
+
+
+def _batches(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
+    stream = iter(items)
+    while batch := list(islice(stream, size)):
+        yield batch
+
+
+def _check(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"the text has a lone surrogate at offset {error.start}: spaCy cannot hold it"
+        ) from None
+
+
+# ---- the component
+
+
+@Language.factory(
+    NAME,
+    default_config={**_DEFAULTS, "words": "zishu"},
+    assigns=["token.pos", "token.dep", "token.head", "token.is_sent_start", "doc.sents"],
+    retokenizes=True,
+    default_score_weights={"dep_uas": 0.5, "dep_las": 0.5, "pos_acc": None, "sents_f": None},
+)
+def make_component(
+    nlp: Language,  # noqa: ARG001 (spaCy calls it so)
+    name: str,
+    words: Literal["zishu", "given"],
+    model: str | None,
+    lexicon: str | list[str] | None,
+    confidence: bool,
+    threads: int,
+    copy_model: bool,
+) -> Component:
+    """Make the component `zishu` of a pipeline."""
+    if words not in ("zishu", "given"):
+        raise InputError(f'words: expected "zishu" or "given", not {words!r}')
+    if words == "given" and lexicon is not None:
+        raise InputError("where the words are given there is no use for a lexicon")
+    engine = Engine(
+        model=model, lexicon=lexicon, confidence=confidence, threads=threads, copy_model=copy_model
+    )
+    return Component(engine, name=name, words=words)
+
+
+class Component(Pipe):  # type: ignore[misc, unused-ignore]
+    """Parse documents; see the module."""
+
+    def __init__(
+        self, engine: Engine, *, name: str = NAME, words: Literal["zishu", "given"] = "zishu"
+    ) -> None:
+        self.engine = engine
+        self.name = name
+        self.words = words
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _component, (self.engine, self.name, self.words)
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Return the document with its words and trees: a new one, unless the words are given."""
+        with self._errors([doc]):
+            [doc] = self._parse([doc])
+        return doc
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """Parse documents, `batch_size` of them at a time."""
+        for docs in _batches(stream, batch_size):
+            try:
+                found = self._parse(docs)
+            except Exception:
+                # One of them is at fault, and only that one is lost.
+                for doc in docs:
+                    with self._errors([doc]):
+                        yield from self._parse([doc])
+                continue
+            yield from found
+
+    @contextlib.contextmanager
+    def _errors(self, docs: list[Doc]) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            self.get_error_handler()(self.name, self, docs, error)
+
+    def _parse(self, docs: list[Doc]) -> list[Doc]:
+        new = [doc for doc in docs if doc._.zishu != self.engine.signature]
+        if not new:
+            return docs
+        if self.words == "given":
+            _parse_given(self.engine, new)
+            return docs
+        found = iter(self.engine.parse([doc.text for doc in new]))
+        return [
+            doc
+            if doc._.zishu == self.engine.signature
+            else _carry_over(doc, make_doc(doc.vocab, next(found), self.engine.signature))
+            for doc in docs
+        ]
+
+    def score(self, examples: Iterable[Example], **_: Any) -> dict[str, Any]:
+        """Score trees, parts of speech and sentences against gold documents."""
+        examples = list(examples)
+        scores: dict[str, Any] = Scorer.score_deps(
+            examples, "dep", getter=lambda token, _: token.dep_.lower(), ignore_labels=("p", "punct")
+        )
+        scores.update(Scorer.score_token_attr(examples, "pos"))
+        scores.update(Scorer.score_spans(examples, "sents"))
+        return scores
+
+    def to_disk(self, path: str | os.PathLike[str], **_: Any) -> None:
+        """Copy the model, if the configuration says so."""
+        self.engine.to_disk(Path(path))
+
+    def from_disk(self, path: str | os.PathLike[str], **_: Any) -> Component:
+        """Use the copy of the model, if there is one."""
+        self.engine.from_disk(Path(path))
+        return self
+
+    def to_bytes(self, **_: Any) -> bytes:
+        """Return nothing: the settings are in the configuration of the pipeline."""
+        return b""
+
+    def from_bytes(self, _: bytes, **__: Any) -> Component:
+        """Change nothing."""
+        return self
+
+
+def _component(engine: Engine, name: str, words: Literal["zishu", "given"]) -> Component:
+    return Component(engine, name=name, words=words)
+
+
+# ---- the tokenizer
+
+
+def make_tokenizer(
+    model: str | None = None,
+    lexicon: str | list[str] | None = None,
+    confidence: bool = True,
+    threads: int = 0,
+    copy_model: bool = False,
+) -> Callable[[Language], Tokenizer]:
+    """Return what makes the tokenizer of a pipeline."""
+    engine = Engine(
+        model=model, lexicon=lexicon, confidence=confidence, threads=threads, copy_model=copy_model
+    )
+    return lambda nlp: Tokenizer(nlp.vocab, engine)
+
+
+registry.tokenizers.register(TOKENIZER, func=make_tokenizer)
+
+
+class Tokenizer(DummyTokenizer):
+    """Turn a text into a document of Zishu's words, with their trees."""
+
+    def __init__(self, vocab: Vocab, engine: Engine) -> None:
+        self.vocab = vocab
+        self.engine = engine
+
+    def __call__(self, text: str) -> Doc:
+        """Parse a text."""
+        return next(self.pipe([text]))
+
+    def pipe(self, texts: Iterable[str], *, batch_size: int = 128, **_: Any) -> Iterator[Doc]:
+        """Parse texts, `batch_size` of them at a time."""
+        for some in _batches(texts, batch_size):
+            for document in self.engine.parse(some):
+                yield make_doc(self.vocab, document, self.engine.signature)
+
+    def score(self, examples: Iterable[Example], **_: Any) -> dict[str, Any]:
+        """Score the words against gold documents."""
+        scores: dict[str, Any] = Scorer.score_tokenization(examples)
+        return scores
+
+    def to_disk(self, path: str | os.PathLike[str], **_: Any) -> None:
+        """Copy the model, if the configuration says so."""
+        self.engine.to_disk(Path(path))
+
+    def from_disk(self, path: str | os.PathLike[str], **_: Any) -> Tokenizer:
+        """Use the copy of the model, if there is one."""
+        self.engine.from_disk(Path(path))
+        return self
+
+
+# ---- documents
+
+
+def make_doc(vocab: Vocab, document: Document, signature: str | None = None) -> Doc:
+    """Return a parsed document as spaCy's."""
+    tokens: list[str] = []
+    spaces: list[bool] = []
+    places: list[int] = []  # of the words among the tokens
+    end = 0
+    for word in chain((word for sentence in document for word in sentence.words), [None]):
+        start = len(document.text) if word is None else word.start
+        space = document.text[end:start]
+        if space and spaces and space[0] == " ":
+            spaces[-1] = True
+            space = space[1:]
+        if space:
+            tokens.append(space)
+            spaces.append(False)
+        if word is not None:
+            places.append(len(tokens))
+            tokens.append(word.form)
+            spaces.append(False)
+            end = word.end
+    doc = Doc(vocab, words=tokens, spaces=spaces)
+    annotate(doc, places, [sentence.words for sentence in document])
+    doc._.zishu = signature
+    return doc
+
+
+def annotate(doc: Doc, places: Sequence[int], sentences: Iterable[Sequence[Word]]) -> None:
+    """Write trees and parts of speech onto a document; `places` are the tokens of all the words, in order."""
+    if not len(doc):
+        return
+    strings = doc.vocab.strings
+    heads, relations = np.zeros(len(doc), np.int64), np.full(len(doc), strings.add("dep"), np.uint64)
+    parts, tags = np.full(len(doc), PARTS_OF_SPEECH["SPACE"], np.uint64), np.zeros(len(doc), np.uint64)
+    coming = iter(places)
+    for words in sentences:
+        here = list(islice(coming, len(words)))
+        for word, place in zip(words, here, strict=True):
+            heads[place] = (here[word.head - 1] if word.head else place) - place
+            relations[place] = strings.add(word.deprel if word.head else "ROOT")
+            parts[place] = PARTS_OF_SPEECH.get(word.upos or "", 0)
+            if not parts[place] and word.upos:  # another tag set
+                tags[place] = strings.add(word.upos)
+            inner = None if word.char_heads is None else list(word.char_heads)
+            doc[place]._.zishu = (inner, word.boundary_prob, word.head_prob, word.label_prob)
+    # White space hangs on the word before it, at the beginning on the first word, else on its own first token.
+    known = np.zeros(len(doc), bool)
+    known[list(places)] = True
+    if not places:
+        known[0], relations[0] = True, strings.add("ROOT")
+    first = int(known.argmax())
+    before = np.maximum.accumulate(np.where(known, np.arange(len(doc)), first))
+    blank = ~known
+    heads[blank] = (before - np.arange(len(doc)))[blank]
+    columns: list[int | str] = [HEAD, DEP, POS]
+    values = [heads.astype(np.uint64), relations, parts]
+    if tags.any():
+        columns.append(TAG)
+        values.append(tags)
+    table: Any = np.stack(values, axis=1)
+    doc.from_array(columns, table)
+
+
+def _carry_over(old: Doc, new: Doc) -> Doc:
+    """Give a document with other words what earlier components found, entities and spans widened to whole words."""
+    new.user_data = {**old.user_data, **new.user_data}
+    new.cats = dict(old.cats)
+    new._context = old._context
+    for hooks in ("user_hooks", "user_token_hooks", "user_span_hooks"):
+        getattr(new, hooks).update(getattr(old, hooks))
+
+    def moved(span: Any) -> Any:
+        return new.char_span(
+            span.start_char, span.end_char, label=span.label, kb_id=span.kb_id, span_id=span.id,
+            alignment_mode="expand",
+        )  # fmt: skip
+
+    if old.ents:
+        new.ents = filter_spans([moved(span) for span in old.ents])
+    for name, spans in old.spans.items():
+        new.spans[name] = [moved(span) for span in spans]
+    return new
+
+
+def _parse_given(engine: Engine, docs: Iterable[Doc]) -> None:
+    """Parse documents over their own tokens, all sentences of all documents at once."""
+    places: list[list[int]] = []
+    sentences: list[list[str]] = []
+    docs = list(docs)
+    for doc in docs:
+        _check(doc.text)
+        found = [[i for i in sentence if not doc[i].is_space] for sentence in _sentences(doc)]
+        found = [sentence for sentence in found if sentence]
+        sentences += [[doc[i].text for i in sentence] for sentence in found]
+        places.append([i for sentence in found for i in sentence])
+    parsed = iter(engine.parser.parse_words(sentences, confidence=engine.confidence))
+    for doc, here in zip(docs, places, strict=True):
+        trees: list[Sequence[Word]] = []
+        missing = len(here)  # a sentence that is too long comes in several parts
+        while missing:
+            trees.append(next(parsed).words)
+            missing -= len(trees[-1])
+        annotate(doc, here, trees)
+        doc._.zishu = engine.signature
+
+
+def _sentences(doc: Doc) -> Iterator[range]:
+    """Yield the tokens of each sentence: as an earlier component has found them, else as Zishu cuts text."""
+    if doc.has_annotation("SENT_START"):
+        yield from (range(sentence.start, sentence.end) for sentence in doc.sents)
+        return
+    starts = iter([sentence.start for sentence in split_sentences(doc.text)][1:])
+    limit, first = next(starts, None), 0
+    for token in doc:
+        # A token that goes over the end of a sentence belongs to that sentence.
+        while limit is not None and token.idx >= limit:
+            if token.i > first:
+                yield range(first, token.i)
+                first = token.i
+            limit = next(starts, None)
+    if first < len(doc):
+        yield range(first, len(doc))

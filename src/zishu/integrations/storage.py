@@ -1,0 +1,256 @@
+"""Reach files by path or by URL: find them, read them, and let new ones appear whole or not at all.
+
+A path is a file of this machine, or of a file system that all machines mount. Anything with `://` (`s3://`, `gs://`,
+`hdfs://`, `file://` ...) goes through fsspec, whose plug-ins (s3fs, gcsfs ...) the user installs.
+
+Whatever is read or written passes through a local file: a download is complete before its first character is
+parsed, an upload begins when the last one is written. It takes the disk space of one input and one output, and in
+return every backend needs no more than get, put and move.
+
+A new file is first written under the folder `_unfinished` of the output, by a name that nobody else uses, and moved to
+its place when it is complete. On a file system the move is a rename. An object store copies, which costs a moment and
+is as safe, since an object is there with all its bytes or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import posixpath
+import shutil
+import tempfile
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from zishu.errors import InputError, MissingExtra
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+UNFINISHED: Final = "_unfinished"
+
+# What tells that a file has changed, by the names that the plug-ins of fsspec give it.
+_STAMPS: Final = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file: its full name, its name below the place that was searched, its size, and when or what it was."""
+
+    path: str
+    name: str
+    size: int
+    stamp: str
+
+
+class Storage(Protocol):
+    """Where files are; all names are full ones, and folders come into being when they are needed."""
+
+    def find(self, pattern: str) -> list[Found]:
+        """Return the files that a name, a folder or a pattern means."""
+
+    def size(self, path: str) -> int | None:
+        """Return the size of a file, None if there is none."""
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """Return the size of every file in a folder and below it, by its name there."""
+
+    def local(self, path: str) -> contextlib.AbstractContextManager[Path]:
+        """Give a local file with the content of another."""
+
+    def staged(self, path: str, folder: str) -> contextlib.AbstractContextManager[Path]:
+        """Give a local file to write; when the block ends well it becomes `path`, which is below `folder`."""
+
+    def clean(self, folder: str) -> None:
+        """Remove what killed processes have left unfinished."""
+
+
+def storage(path: str) -> Storage:
+    """Return what knows how to reach a path or URL."""
+    return _Remote(path) if "://" in path else _Local()
+
+
+def join(folder: str, name: str) -> str:
+    """Return the full name of a file in a folder."""
+    return posixpath.join(folder, name) if "://" in folder else os.path.join(folder, name)  # noqa: PTH118
+
+
+def inside(path: str, folder: str) -> bool:
+    """Tell whether a file lies in a folder or below it."""
+    path, folder = (name if "://" in name else os.path.abspath(name) for name in (path, folder))  # noqa: PTH100
+    return path.startswith(join(folder, ""))
+
+
+def read(path: str) -> bytes | None:
+    """Return the content of a file, None if there is none."""
+    place = storage(path)
+    if place.size(path) is None:
+        return None
+    with place.local(path) as file:
+        return file.read_bytes()
+
+
+def write(path: str, content: bytes, folder: str) -> None:
+    """Replace the content of a file below a folder; a reader sees the old one or the new one."""
+    with storage(path).staged(path, folder) as file:
+        file.write_bytes(content)
+
+
+class _Local:
+    def find(self, pattern: str) -> list[Found]:
+        path = Path(pattern)
+        if path.is_dir():
+            base, found = path, [file for file in path.rglob("*") if _plain(file.relative_to(path).parts)]
+        elif path.exists():
+            base, found = path.parent, [path]
+        else:
+            base = Path(_fixed_part(pattern, os.sep))
+            found = [Path(name) for name in glob.glob(pattern, recursive=True)]  # noqa: PTH207 (absolute ones, too)
+        return [_local_file(file, base) for file in found if file.is_file()]
+
+    def size(self, path: str) -> int | None:
+        try:
+            return Path(path).stat().st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        files = (file for file in Path(folder).rglob("*") if file.is_file())
+        return {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}
+
+    @contextlib.contextmanager
+    def local(self, path: str) -> Iterator[Path]:
+        yield Path(path)
+
+    @contextlib.contextmanager
+    def staged(self, path: str, folder: str) -> Iterator[Path]:
+        target = Path(path)
+        temporary = Path(folder) / UNFINISHED / _unique(target.name)
+        temporary.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())  # else a loss of power could leave a whole name with half a file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def clean(self, folder: str) -> None:
+        shutil.rmtree(Path(folder) / UNFINISHED, ignore_errors=True)
+
+
+class _Remote:
+    def __init__(self, url: str) -> None:
+        try:
+            from fsspec.core import url_to_fs  # type: ignore[import-untyped, unused-ignore]
+        except ImportError:
+            raise MissingExtra("fsspec", "ray") from None
+        try:
+            self._fs: Any = url_to_fs(url)[0]
+        except (ImportError, ValueError) as error:  # no plug-in for this protocol, or none of this name
+            raise InputError(f"{url}: {error}") from None
+        # `hdfs://host:8020`, `s3://`: what the names of a file system lack to be URLs.
+        self._prefix = url.rstrip("/").removesuffix(self._bare(url))
+
+    def find(self, pattern: str) -> list[Found]:
+        bare = self._bare(pattern)
+        details: dict[str, Any]
+        if self._fs.isdir(bare):
+            base = bare
+            details = self._fs.find(bare, detail=True)
+            details = {
+                name: info
+                for name, info in details.items()
+                if _plain(posixpath.relpath(name, bare).split("/"))
+            }
+        elif self._fs.exists(bare):
+            base, details = posixpath.dirname(bare), {bare: self._fs.info(bare)}
+        else:
+            base, details = _fixed_part(bare, "/"), self._fs.glob(bare, detail=True)
+        return [
+            Found(self._prefix + name, posixpath.relpath(name, base or "."), info["size"], _stamp(info))
+            for name, info in details.items()
+            if info["type"] == "file"
+        ]
+
+    def size(self, path: str) -> int | None:
+        try:
+            info = self._fs.info(self._bare(path))
+        except FileNotFoundError:
+            return None
+        return int(info["size"]) if info["type"] == "file" else None
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        bare = self._bare(folder)
+        self._fs.invalidate_cache()
+        found = self._fs.find(bare, detail=True)
+        return {posixpath.relpath(name, bare): int(info["size"]) for name, info in found.items()}
+
+    @contextlib.contextmanager
+    def local(self, path: str) -> Iterator[Path]:
+        with tempfile.TemporaryDirectory(prefix="zishu-") as folder:
+            copy = Path(folder) / posixpath.basename(path)
+            self._fs.get_file(self._bare(path), str(copy))
+            yield copy
+
+    @contextlib.contextmanager
+    def staged(self, path: str, folder: str) -> Iterator[Path]:
+        target = self._bare(path)
+        with tempfile.TemporaryDirectory(prefix="zishu-") as here:
+            file = Path(here) / posixpath.basename(path)
+            yield file
+            temporary = posixpath.join(self._bare(folder), UNFINISHED, _unique(file.name))
+            for name in (temporary, target):
+                self._fs.makedirs(posixpath.dirname(name), exist_ok=True)
+            try:
+                self._fs.put_file(str(file), temporary)
+                self._move(temporary, target)
+            except BaseException:
+                with contextlib.suppress(Exception):
+                    self._fs.rm_file(temporary)
+                raise
+        self._fs.invalidate_cache()
+
+    def _move(self, temporary: str, target: str) -> None:
+        try:
+            self._fs.mv(temporary, target)
+        except FileExistsError:  # HDFS does not rename onto a file
+            self._fs.rm_file(target)
+            self._fs.mv(temporary, target)
+
+    def clean(self, folder: str) -> None:
+        with contextlib.suppress(Exception):
+            self._fs.rm(posixpath.join(self._bare(folder), UNFINISHED), recursive=True)
+
+    def _bare(self, path: str) -> str:
+        return str(self._fs._strip_protocol(path))
+
+
+def _unique(name: str) -> str:
+    # The name's end stays, because it tells the compression.
+    return f"{uuid.uuid4().hex}-{name}"
+
+
+def _local_file(file: Path, base: Path) -> Found:
+    status = file.stat()
+    return Found(str(file), file.relative_to(base).as_posix(), status.st_size, str(status.st_mtime_ns))
+
+
+def _stamp(info: dict[str, Any]) -> str:
+    return next((str(info[key]) for key in _STAMPS if info.get(key) is not None), "")
+
+
+def _plain(parts: Any) -> bool:
+    """Tell whether a name in a folder is data: `.name` and `_name` are the business of tools."""
+    return not any(part.startswith((".", "_")) for part in parts)
+
+
+def _fixed_part(pattern: str, separator: str) -> str:
+    """Return the folder before the first wildcard, which names below it are relative to."""
+    parts = pattern.split(separator)
+    wild = next((k for k, part in enumerate(parts) if glob.has_magic(part)), len(parts) - 1)
+    return separator.join(parts[:wild]) or (separator if pattern.startswith(separator) else "")

@@ -1,0 +1,144 @@
+"""Hold the words that a user wants kept whole, and find them in a sentence.
+
+A lexicon is a set of words. Where one of them occurs in a text, it becomes a word of the parse: a boundary
+before it, a boundary behind it, none inside. Overlapping occurrences are resolved leftmost first, and among
+those that begin at the same character the longest wins, whatever a model would prefer. In detail:
+
+- Matching goes by characters (see `zishu.text`) and is exact: case, width and script matter.
+- An occurrence that contradicts what is known otherwise (pinned words, given boundaries, white space) is passed
+  over, and the next shorter one tried.
+- An occurrence does not begin or end inside a run of ASCII letters and digits: AI is not found in MAIN.
+- A word with white space in it is refused, because white space always separates words.
+
+In a file every line is a word; white space around it, blank lines and lines that begin with # are ignored, so
+a word that itself begins with # can only be given in a list. It does not weigh words and knows no models.
+
+Cost: finding is linear in the text, times the number of different lengths that words with the same first
+character have.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from zishu.errors import FormatError, InputError
+from zishu.formats._lines import Source, read_lines, source_name
+from zishu.gaps import BREAK, JOIN
+from zishu.text import characters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+
+class Lexicon:
+    """A set of words that are kept whole. It does not change, so several threads may use it at once."""
+
+    __slots__ = ("_longest", "_sizes", "_words")
+
+    def __init__(self, words: Iterable[str] = ()) -> None:
+        if isinstance(words, str):
+            raise InputError(f"a lexicon is a collection of words, not a single string: {words[:40]!r}")
+        found_words = set()
+        sizes: defaultdict[str, set[int]] = defaultdict(set)
+        for word in words:
+            if fault := _fault(word):
+                raise InputError(fault)
+            found_words.add(word)
+            chars = characters(word)
+            sizes[chars[0]].add(len(chars))
+        self._words = frozenset(found_words)
+        # The lengths of the words that begin with a character, long ones first.
+        self._sizes = {first: tuple(sorted(found, reverse=True)) for first, found in sizes.items()}
+        self._longest = max((found[0] for found in self._sizes.values()), default=0)
+
+    @classmethod
+    def load(cls, source: Source) -> Lexicon:
+        """Read a lexicon from a path (`.gz` included) or an open stream: a word a line, in UTF-8."""
+        name = source_name(source)
+        words = []
+        try:
+            for number, line in enumerate(read_lines(source, name), start=1):
+                word = line.strip()
+                if not word or word.startswith("#"):
+                    continue
+                if fault := _fault(word):
+                    raise FormatError(fault, path=name, line=number)
+                words.append(word)
+        except OSError as error:
+            raise InputError(f"{name}: {error.strerror or error}") from error
+        return cls(words)
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._words
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._words))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self)} words>"
+
+    def matches(self, chars: Sequence[str], gaps: Sequence[int] | None = None) -> Iterator[tuple[int, int]]:
+        """Yield the half-open spans, characters counted from 0, of the words found, from left to right.
+
+        `gaps[k]`, a value of `zishu.gaps`, is what is known of the gap before the character with index k.
+        """
+        start, last = 0, len(chars)
+        while start < last:
+            end = start + 1
+            for size in self._sizes.get(chars[start], ()):
+                if self._fits(chars, gaps, start, start + size):
+                    end = start + size
+                    yield start, end
+                    break
+            start = end
+
+    def straddles(self, left: Sequence[str], right: Sequence[str]) -> bool:
+        """Tell whether a word could begin in one stretch of characters and go on in the one that follows.
+
+        A quick test: the word may lose to an overlapping one when `matches` looks at both stretches.
+        """
+        for start in range(max(0, len(left) - self._longest + 1), len(left)):
+            rest = len(left) - start
+            for size in self._sizes.get(left[start], ()):
+                if size <= rest:
+                    break
+                if "".join((*left[start:], *right[: size - rest])) in self._words:
+                    return True
+        return False
+
+    def _fits(self, chars: Sequence[str], gaps: Sequence[int] | None, start: int, end: int) -> bool:
+        """Tell whether the characters `start` to `end` (exclusive) are a word and nothing known forbids it."""
+        if end > len(chars) or "".join(chars[start:end]) not in self._words:
+            return False
+        if any(
+            0 < edge < len(chars)
+            and _in_western(chars[edge - 1])
+            and _in_western(chars[edge])
+            # White space or a given boundary between the two ends the run of letters.
+            and (gaps is None or gaps[edge] != BREAK)
+            for edge in (start, end)
+        ):
+            return False
+        if gaps is None:
+            return True
+        at_edges = (gaps[edge] for edge in (start, end) if 0 < edge < len(chars))
+        return JOIN not in at_edges and BREAK not in gaps[start + 1 : end]
+
+
+def _in_western(char: str) -> bool:
+    return char.isascii() and char.isalnum()
+
+
+def _fault(word: object) -> str | None:
+    """Say why something is no word of a lexicon."""
+    if not isinstance(word, str):
+        return f"a word of a lexicon is a string, not {word!r}"
+    if not word:
+        return "a word of a lexicon is empty"
+    if any(map(str.isspace, word)):
+        return f"white space in {word!r}: a lexicon has a word a line, and white space separates words"
+    return None

@@ -1,0 +1,72 @@
+"""Say which labels an arc may have, choose among them, and tell how probable the choice is.
+
+What the labels may be depends on their place: a label called `root` is the relation of ROOT's child and of nothing
+else, and INTRA marks arcs inside words and never leaves ROOT. Probabilities are of the legal labels alone.
+
+Cost: one call of the label network for all arcs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zishu.tree import INTRA
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from zishu.model.outputs import Outputs
+
+# The representations [m, 100] of the dependents and of the heads of m arcs -> log-probabilities [m, labels].
+LabelScorer = Callable[[Any, Any], Any]
+
+
+def legal_labels(
+    labels: Sequence[str],
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Tell which labels an arc from ROOT may have, which an arc between words, and which any other arc.
+
+    A label set without `root`, or with no other label for words, has no such rule. The case of the letters
+    does not matter: Penn treebanks say ROOT, Universal Dependencies root.
+    """
+    intra = np.array([label == INTRA for label in labels])
+    root = np.array([label.lower() == "root" for label in labels])
+    below_root = root if root.any() else ~intra
+    between_words = ~(root | intra)
+    if not between_words.any():
+        between_words = ~intra
+    return below_root, between_words, between_words | intra
+
+
+def label_probabilities(
+    outputs: Outputs,
+    labels: Sequence[str],
+    label_scorer: LabelScorer,
+    sentences: NDArray[np.int64],
+    dependents: NDArray[np.int64],
+    heads: NDArray[np.int64],
+    *,
+    may_be_intra: NDArray[np.bool_] | bool = False,
+) -> NDArray[np.float64]:
+    """Return the log-probabilities `[m, labels]` of the labels of m arcs, -inf for those that are not legal."""
+    assert outputs.label_dep is not None
+    assert outputs.label_head is not None
+    ends = outputs.label_dep[sentences, dependents], outputs.label_head[sentences, heads]
+    scores = np.array(label_scorer(*ends), dtype=np.float64)
+    below_root, between_words, anywhere = legal_labels(labels)
+    legal = np.where(np.reshape(may_be_intra, (-1, 1)), anywhere, between_words)
+    legal = np.where((heads == 0)[:, None], below_root, legal)
+    scores[~legal] = -np.inf
+    return scores - log_sum_exp(scores)[:, None]
+
+
+def log_sum_exp(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Add up the last axis in log space; at least one entry of each row must be finite."""
+    top = scores.max(axis=-1, keepdims=True)
+    total: NDArray[np.float64] = np.log(np.exp(scores - top).sum(axis=-1)) + top[..., 0]
+    return total

@@ -1,0 +1,296 @@
+"""Run a trained parser: characters in, trees out.
+
+    model = load_model("path/to/model")
+    analyses = model.parse([list("上海计划发展金融业"), ...])
+    analyses = model.parse_words([["上海", "计划", "发展", "金融业"], ...])
+
+Sentences are run in batches of about equal length, and results come in the order of the input. What a
+sentence's neighbours in a batch are does not matter, up to the last bits of floating point. A loaded model
+never changes, so several threads may use it at once. Cutting text into sentences and characters is `zishu.text`,
+reading a model directory is `zishu.model.runtime`.
+
+Cost: the encoder's, then that of `zishu.model.decode`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from zishu.errors import InputError
+from zishu.model.confidence import Confidence
+from zishu.model.decode import decode, decode_k_best
+from zishu.model.features import batches, features, pooling
+from zishu.model.outputs import Analysis, Outputs, check_gaps, word_gaps
+from zishu.model.segments import decode_segments, decode_words
+from zishu.model.windows import plan_windows
+from zishu.text import characters
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from zishu.model.outputs import Floats, Gaps
+    from zishu.model.segments import Segments
+    from zishu.model.settings import Settings
+    from zishu.model.vocabulary import Vocabulary
+
+    Sentences = Sequence[Sequence[str]]
+
+_Result = TypeVar("_Result")
+
+# Characters in one run, padding counted: enough to keep the cores busy, little enough for the caches.
+BATCH_CHARS: Final = 2000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """A parser of characters or of words, or a segmenter."""
+
+    settings: Settings
+    chars: Vocabulary
+    bigrams: Vocabulary | None
+    encoder: Any  # onnxruntime.InferenceSession, three times
+    scorer: Any
+    labels: Any | None  # None for a segmenter
+    batch_chars: int = BATCH_CHARS
+
+    def parse(
+        self,
+        sentences: Sentences,
+        gaps: Sequence[Gaps | None] | None = None,
+        *,
+        confidence: bool = False,
+        vanilla: bool = False,
+    ) -> list[Analysis]:
+        """Parse sentences of characters; `gaps` is what is known of their words.
+
+        `confidence` adds probabilities (see `zishu.model.confidence`). `vanilla` is the paper's decoding of models
+        with one role, whose trees may need repairs.
+        """
+        self._check_parses_characters()
+
+        def work(batch: list[int]) -> list[Analysis]:
+            units, known = _choose(sentences, gaps, batch)
+            return decode(
+                self.run(units),
+                units,
+                self.settings,
+                self.score_labels,
+                gaps=known,
+                confidence=confidence,
+                vanilla=vanilla,
+            )
+
+        return self._in_batches(sentences, gaps, work)
+
+    def parse_words(self, sentences: Sentences, *, confidence: bool = False) -> list[Analysis]:
+        """Parse sentences of words; the trees have exactly these words."""
+        if self.settings.task == "segment":
+            raise InputError("a segmenter cannot parse")
+        chars, lengths = _split(sentences)
+        if self.settings.task == "parse":
+            return self.parse(chars, [word_gaps(sizes) for sizes in lengths], confidence=confidence)
+
+        def work(batch: list[int]) -> list[Analysis]:
+            outputs = self.run([chars[k] for k in batch], [lengths[k] for k in batch])
+            words = [sentences[k] for k in batch]
+            return decode(outputs, words, self.settings, self.score_labels, confidence=confidence)
+
+        return self._in_batches(chars, None, work)
+
+    def k_best(
+        self, sentences: Sentences, k: int, gaps: Sequence[Gaps | None] | None = None
+    ) -> list[list[Analysis]]:
+        """Return up to k analyses of each sentence of characters, the best first, with confidence.
+
+        They differ in their words or in the heads of these.
+        """
+        self._check_parses_characters()
+
+        def work(batch: list[int]) -> list[list[Analysis]]:
+            units, known = _choose(sentences, gaps, batch)
+            return decode_k_best(self.run(units), units, self.settings, self.score_labels, k, gaps=known)
+
+        return self._in_batches(sentences, gaps, work)
+
+    def k_best_words(self, sentences: Sentences, k: int) -> list[list[Analysis]]:
+        """Return up to k analyses of each sentence of words, the best first, with confidence."""
+        if self.settings.task == "segment":
+            raise InputError("a segmenter cannot parse")
+        chars, lengths = _split(sentences)
+        if self.settings.task == "parse":
+            return self.k_best(chars, k, [word_gaps(sizes) for sizes in lengths])
+
+        def work(batch: list[int]) -> list[list[Analysis]]:
+            outputs = self.run([chars[b] for b in batch], [lengths[b] for b in batch])
+            words = [sentences[b] for b in batch]
+            return decode_k_best(outputs, words, self.settings, self.score_labels, k)
+
+        return self._in_batches(chars, None, work)
+
+    def segment(
+        self, sentences: Sentences, gaps: Sequence[Gaps | None] | None = None
+    ) -> list[tuple[str, ...]]:
+        """Cut sentences of characters into words, with a segmenter."""
+        self._check_segments()
+
+        def work(batch: list[int]) -> list[tuple[str, ...]]:
+            units, known = _choose(sentences, gaps, batch)
+            return decode_words(self.run(units), units, self.settings, gaps=known)
+
+        return self._in_batches(sentences, gaps, work)
+
+    def segments(self, sentences: Sentences, gaps: Sequence[Gaps | None] | None = None) -> list[Segments]:
+        """Cut sentences of characters into words, with a segmenter, and tell how probable they are."""
+        self._check_segments()
+
+        def work(batch: list[int]) -> list[Segments]:
+            units, known = _choose(sentences, gaps, batch)
+            return decode_segments(self.run(units), units, self.settings, gaps=known)
+
+        return self._in_batches(sentences, gaps, work)
+
+    def run(self, sentences: Sentences, word_lengths: Sequence[Sequence[int]] | None = None) -> Outputs:
+        """Return the network's scores for one batch; a parser of words is told the lengths of the words."""
+        return self.score(self.encode(features(sentences, self.chars, self.bigrams)), word_lengths)
+
+    def encode(self, arrays: Mapping[str, NDArray[np.int64]]) -> NDArray[np.float32]:
+        """Encode a batch of sentences in numbers (see `features`), long ones in overlapping windows."""
+        encoded: NDArray[np.float32]
+        size, lengths = self.settings.window, arrays["lengths"]
+        if not size or lengths.max() <= size:
+            [encoded] = self.encoder.run(["encoded"], dict(arrays))
+            return encoded
+        plan = plan_windows(lengths, size, self.settings.window_overlap)
+        windows = {
+            name: array[plan.sentence[:, None], plan.position]
+            for name, array in arrays.items()
+            if name != "lengths"
+        }
+        [encoded] = self.encoder.run(["encoded"], {**windows, "lengths": plan.lengths})
+        return encoded[plan.window, plan.place]
+
+    def score(
+        self, encoded: NDArray[np.float32], word_lengths: Sequence[Sequence[int]] | None = None
+    ) -> Outputs:
+        """Return the scores of what was encoded."""
+        inputs = {"encoded": encoded}
+        if word_lengths is not None:
+            inputs["pool"] = pooling(word_lengths)
+        names = [output.name for output in self.scorer.get_outputs()]
+        return Outputs.from_mapping(dict(zip(names, self.scorer.run(names, inputs), strict=True)))
+
+    def score_labels(self, dependents: Floats, heads: Floats) -> Floats:
+        """Return the log-probabilities `[m, labels]` of the labels of m arcs."""
+        assert self.labels is not None
+        scored: Floats
+        [scored] = self.labels.run(["labels"], {"dep": dependents, "head": heads})
+        return scored
+
+    def _check_parses_characters(self) -> None:
+        if self.settings.task != "parse":
+            raise InputError(f"a model for the task {self.settings.task!r} cannot parse characters")
+
+    def _check_segments(self) -> None:
+        if self.settings.task != "segment":
+            raise InputError(f"a model for the task {self.settings.task!r} is no segmenter")
+
+    def _in_batches(
+        self,
+        sentences: Sentences,
+        gaps: Sequence[Gaps | None] | None,
+        work: Callable[[list[int]], list[_Result]],
+    ) -> list[_Result]:
+        """Do the work on batches of sentences, given by number, and put the results in order."""
+        for k, sentence in enumerate(sentences):
+            if not len(sentence):
+                raise InputError(f"sentence {k} is empty")
+        lengths = [len(sentence) for sentence in sentences]
+        check_gaps(lengths, gaps)
+        results: dict[int, _Result] = {}
+        for numbers in batches(lengths, self.batch_chars):
+            batch = numbers.tolist()
+            results.update(zip(batch, work(batch), strict=True))
+        return [results[k] for k in range(len(sentences))]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pipeline:
+    """A segmenter and a parser of words, one after the other; used like a `Model`."""
+
+    settings: Settings
+    segmenter: Model
+    parser: Model
+
+    def parse(
+        self,
+        sentences: Sentences,
+        gaps: Sequence[Gaps | None] | None = None,
+        *,
+        confidence: bool = False,
+        vanilla: bool = False,
+    ) -> list[Analysis]:
+        """Cut sentences of characters into words and parse these."""
+        if vanilla:
+            raise InputError("vanilla decoding is for models of characters with one role")
+        if not confidence:
+            return self.parser.parse_words(self.segmenter.segment(sentences, gaps))
+        segments = self.segmenter.segments(sentences, gaps)
+        parsed = self.parser.parse_words([found.words for found in segments], confidence=True)
+        return [_with_segments(analysis, found) for analysis, found in zip(parsed, segments, strict=True)]
+
+    def parse_words(self, sentences: Sentences, *, confidence: bool = False) -> list[Analysis]:
+        """Parse sentences of words."""
+        return self.parser.parse_words(sentences, confidence=confidence)
+
+    def k_best(
+        self, sentences: Sentences, k: int, gaps: Sequence[Gaps | None] | None = None
+    ) -> list[list[Analysis]]:
+        """Return up to k analyses of the best words of each sentence of characters, with confidence."""
+        segments = self.segmenter.segments(sentences, gaps)
+        parsed = self.parser.k_best_words([found.words for found in segments], k)
+        return [
+            [_with_segments(analysis, found) for analysis in analyses]
+            for analyses, found in zip(parsed, segments, strict=True)
+        ]
+
+    def k_best_words(self, sentences: Sentences, k: int) -> list[list[Analysis]]:
+        """Return up to k analyses of each sentence of words."""
+        return self.parser.k_best_words(sentences, k)
+
+    def segment(
+        self, sentences: Sentences, gaps: Sequence[Gaps | None] | None = None
+    ) -> list[tuple[str, ...]]:
+        """Cut sentences of characters into words."""
+        return self.segmenter.segment(sentences, gaps)
+
+
+def _with_segments(analysis: Analysis, segments: Segments) -> Analysis:
+    """Count in the probability of the words, which the parser took for given."""
+    given = analysis.confidence
+    assert given is not None
+    whole = Confidence(segments.prob * given.tree, segments.boundaries, given.heads, given.labels)
+    return replace(analysis, confidence=whole)
+
+
+def _choose(
+    sentences: Sentences, gaps: Sequence[Gaps | None] | None, batch: Sequence[int]
+) -> tuple[list[Sequence[str]], list[Gaps | None] | None]:
+    """Return the sentences of a batch and their gaps."""
+    return [sentences[k] for k in batch], None if gaps is None else [gaps[k] for k in batch]
+
+
+def _split(sentences: Sentences) -> tuple[list[list[str]], list[list[int]]]:
+    """Split sentences of words into their characters, and count those of each word."""
+    chars, lengths = [], []
+    for k, words in enumerate(sentences):
+        parts = [characters(word) for word in words]
+        for word, part in zip(words, parts, strict=True):
+            if not part or word.isspace():
+                raise InputError(f"sentence {k} holds an empty word")
+        chars.append([char for part in parts for char in part])
+        lengths.append([len(part) for part in parts])
+    return chars, lengths

@@ -1,0 +1,65 @@
+r"""Make any string safe to show, and know how much room it takes.
+
+`visible` spells out what has no picture or would disturb its neighbours: control and format characters (an
+escape code, a mark that reverses the direction of writing), lone surrogates, white space but for the space, and
+combining marks without a letter to stand on. They become `\x1b`, `\u202e`. What it returns can be printed, and
+written into XML 1.0. `cells` tells the columns of a terminal that a visible string fills: two for a Chinese
+character or an emoji, none for a combining mark; one character (grapheme cluster) never takes more than two.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import lru_cache
+
+from rich.cells import get_character_cell_size
+
+from zishu.text import characters
+
+_HIDDEN = frozenset(("Cc", "Cf", "Cs", "Cn", "Zl", "Zp", "Zs"))
+_EMOJI_STYLE = "\ufe0f"  # asks for the wide, coloured picture of the sign before it
+_JOINERS = frozenset(("Mn", "Me", "Cf"))  # what may follow the first code point of a character, as it is
+
+
+@lru_cache(maxsize=16384)
+def visible(text: str) -> str:
+    """Return the text with everything that has no picture of its own spelled out."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(map(_visible_char, characters(text)))
+
+
+@lru_cache(maxsize=16384)
+def cells(text: str) -> int:
+    """Return the number of terminal columns that a visible text fills."""
+    return len(text) if text.isascii() else sum(map(_char_cells, characters(text)))
+
+
+@lru_cache(maxsize=8192)
+def _visible_char(char: str) -> str:
+    first = unicodedata.category(char[0])
+    if char == " ":
+        return char
+    if first in _HIDDEN or first[0] == "M":
+        return "".join(map(_escape, char))
+    # A letter with marks, an emoji of several parts: as they are. Direction marks never belong to a character.
+    return char[0] + "".join(
+        part
+        if unicodedata.category(part) in _JOINERS or unicodedata.category(part)[0] not in "CZ"
+        else _escape(part)
+        for part in char[1:]
+    )
+
+
+def _escape(char: str) -> str:
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+@lru_cache(maxsize=8192)
+def _char_cells(char: str) -> int:
+    if len(char) == 1:
+        return get_character_cell_size(char)
+    if _EMOJI_STYLE in char or "\U0001f1e6" <= char[0] <= "\U0001f1ff":
+        return 2
+    return max(map(get_character_cell_size, char))

@@ -1,0 +1,46 @@
+"""Serve a parser over HTTP, and the page that shows what it finds.
+
+    zishu serve                                    # http://127.0.0.1:8000
+    uvicorn.run(create_app(zishu.load()))          # the same as an ASGI app
+
+In the order to read: `limits`; `problems` (errors that clients are told), `schema` (requests and answers); `jobs` (request
+to sentences, analyses to answer), `batching` (requests that arrive together are parsed together); `service` (between HTTP
+and the batcher), `streams` (a request a line), `guard` (tokens, headers, the log); `description` and `docs` (OpenAPI, and
+a page of it), `app` (all of it together), `server` (sockets, signals, worker processes). It needs the extra `serve`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from zishu.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from zishu.serve.app import create_app
+    from zishu.serve.limits import Limits
+    from zishu.serve.server import Settings, read_tokens, serve
+
+__all__ = ["Limits", "Settings", "create_app", "read_tokens", "serve"]
+
+_HOMES = {
+    "Limits": "limits",
+    "Settings": "server",
+    "create_app": "app",
+    "read_tokens": "server",
+    "serve": "server",
+}
+_PACKAGES = {"fastapi", "prometheus_client", "pydantic", "starlette", "uvicorn"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its home; a package that is missing is told with the extra that brings it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(import_module(f"zishu.serve.{_HOMES[name]}"), name)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in _PACKAGES:
+            raise
+        raise MissingExtra(package, "serve") from error

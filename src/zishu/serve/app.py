@@ -1,0 +1,216 @@
+"""Put the service together as an ASGI app: addresses, errors, the page, the description.
+
+    app = create_app(zishu.load())
+
+What a request says never becomes a path: the files of the page are read once and found in a table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import mimetypes
+import time
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from zishu import __version__
+from zishu.serve import docs, problems
+from zishu.serve.description import ANSWERS, FIGURES, REQUEST_BODY, describe_api, errors
+from zishu.serve.guard import Guard
+from zishu.serve.limits import Limits
+from zishu.serve.metrics import CONTENT_TYPE
+from zishu.serve.problems import Problem
+from zishu.serve.schema import HealthAnswer, ModelAnswer
+from zishu.serve.service import Service, read_body
+from zishu.serve.streams import MEDIA_TYPE, StreamAnswer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable
+
+    from zishu.parser import Parser
+
+STATIC: Final = Path(__file__).parent / "static"
+_HTML: Final = "text/html; charset=utf-8"
+_CODE_OF_STATUS: Final = {404: "not_found", 405: "method_not_allowed"}
+
+
+def create_app(
+    parser: Parser,
+    limits: Limits | None = None,
+    *,
+    tokens: Iterable[str] = (),
+    stopping: Callable[[], bool] = lambda: False,
+) -> FastAPI:
+    """Return the app. With `tokens`, a request needs one of them; `stopping` says that the process is to end."""
+    limits = limits or Limits()
+    tokens = tuple(tokens)
+    service = Service(parser, limits, stopping=stopping)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        # The server calls this when all connections are done; closing waits for the thread.
+        await asyncio.to_thread(service.batcher.close, limits.seconds)
+
+    app = FastAPI(
+        title="Zishu",
+        version=__version__,
+        lifespan=lifespan,
+        docs_url=None,  # FastAPI's own pages load scripts from elsewhere
+        redoc_url=None,
+        openapi_url="/openapi.json",
+        redirect_slashes=False,
+    )
+    app.state.service = service
+    app.add_middleware(Guard, tokens=tokens, metrics=service.metrics)
+    app.add_exception_handler(Problem, _tell_problem)
+    app.add_exception_handler(HTTPException, _tell_http)
+    _add_api(app, service)
+    _add_pages(app)
+    description = describe_api(app, limits, secured=bool(tokens))
+    app.openapi = lambda: description  # type: ignore[method-assign]
+    return app
+
+
+def _add_api(app: FastAPI, service: Service) -> None:
+    @app.post(
+        "/v1/parse",
+        summary="Parse texts or words",
+        tags=["parse"],
+        response_class=Response,
+        responses=ANSWERS | errors("parse"),
+        openapi_extra={"requestBody": REQUEST_BODY},
+    )
+    async def parse(request: Request) -> Response:
+        """Parse a text, several texts, or sentences of given words.
+
+        With the type `application/x-ndjson` the body is a stream: every line is a request, and every line of the answer
+        the answer to it, or an error, in the same order.
+        """
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind == MEDIA_TYPE:
+            return StreamAnswer(service)
+        if kind != "application/json":
+            raise Problem(
+                "unsupported_media_type", f"the Content-Type must be application/json or {MEDIA_TYPE}"
+            )
+        deadline = time.monotonic() + service.limits.seconds
+        length = request.headers.get("content-length")
+        data = await read_body(request.receive, length, limit=service.limits.body, deadline=deadline)
+        answer = await service.answer(data, request.receive, deadline=deadline)
+        return Response(answer, media_type="application/json")
+
+    @app.get(
+        "/v1/model",
+        summary="Describe the model",
+        tags=["service"],
+        response_model=ModelAnswer,
+        responses=errors("model"),
+    )
+    async def model() -> Response:
+        """Return the name of the model, what it knows, how good it is, and the limits of a request."""
+        return JSONResponse(service.model)
+
+    def health(*, ready: bool) -> Response:
+        state = {"live": True, "ready": service.ready}
+        return JSONResponse(state, status_code=503 if ready and not state["ready"] else 200)
+
+    unready: dict[int | str, dict[str, Any]] = {
+        503: {"model": HealthAnswer, "description": "It runs, but takes no requests now."}
+    }
+
+    @app.get("/v1/health", summary="Tell both", tags=["service"], response_model=HealthAnswer)
+    async def both() -> Response:
+        """Return whether the service runs and whether it takes requests; the status is 200 in any case."""
+        return health(ready=False)
+
+    @app.get("/v1/health/live", summary="Tell whether it runs", tags=["service"], response_model=HealthAnswer)
+    async def live() -> Response:
+        """Return 200 as long as the process answers: restart it if it does not."""
+        return health(ready=False)
+
+    @app.get(
+        "/v1/health/ready",
+        summary="Tell whether it takes requests",
+        tags=["service"],
+        response_model=HealthAnswer,
+        responses=unready,
+    )
+    async def ready() -> Response:
+        """Return 200 if the next request would be accepted, 503 while the queue is full or the service stops."""
+        return health(ready=True)
+
+    @app.get(
+        "/metrics",
+        summary="Return figures for Prometheus",
+        tags=["service"],
+        response_class=Response,
+        responses=FIGURES | errors("metrics"),
+    )
+    async def metrics() -> Response:
+        """Return what the service has done so far; of all worker processes together."""
+        return Response(service.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+
+
+def _add_pages(app: FastAPI) -> None:
+    files = _read_files(STATIC)
+
+    def file(request: Request, name: str) -> Response:
+        if name not in files:
+            raise HTTPException(404)
+        data, kind, tag = files[name]
+        headers = {"ETag": tag, "Cache-Control": "no-cache"}
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        return Response(data, headers=headers | {"Content-Type": kind})
+
+    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
+    async def index(request: Request) -> Response:
+        return file(request, "index.html")
+
+    @app.api_route("/static/{name:path}", methods=["GET", "HEAD"], include_in_schema=False)
+    async def static(request: Request, name: str) -> Response:
+        return file(request, name)
+
+    @app.api_route("/docs", methods=["GET", "HEAD"], include_in_schema=False)
+    async def documentation() -> Response:
+        return Response(docs.page(app.openapi()), headers={"Content-Type": _HTML})
+
+    @app.api_route("/docs/style.css", methods=["GET", "HEAD"], include_in_schema=False)
+    async def style() -> Response:
+        return Response(docs.STYLE, headers={"Content-Type": "text/css; charset=utf-8"})
+
+
+def _read_files(folder: Path) -> dict[str, tuple[bytes, str, str]]:
+    """Return the content, the type and a tag of every file in a folder, by its name from there."""
+    files = {}
+    for path in sorted(folder.rglob("*")):
+        if not path.is_file():
+            continue
+        data = path.read_bytes()
+        kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        if kind.startswith("text/"):
+            kind += "; charset=utf-8"
+        tag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
+        files[path.relative_to(folder).as_posix()] = (data, kind, tag)
+    return files
+
+
+async def _tell_problem(_: Request, problem: Exception) -> Response:
+    assert isinstance(problem, Problem)
+    return problems.response(problem)
+
+
+async def _tell_http(_: Request, error: Exception) -> Response:
+    """Tell what the framework itself refuses in our shape: there is only the wrong address and the wrong method."""
+    assert isinstance(error, HTTPException)
+    code = _CODE_OF_STATUS.get(error.status_code, "invalid_request")
+    problem = Problem(code, problems.CODES[code][1])
+    problem.status = error.status_code
+    return problems.response(problem, error.headers)

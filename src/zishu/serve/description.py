@@ -1,0 +1,114 @@
+"""Describe the service in OpenAPI: what FastAPI cannot see by itself.
+
+The body of `/v1/parse` is read by hand, for speed and for its limits, so its shape is added here from the same models
+that validate it, with the limits of this very service in it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from fastapi.openapi.utils import get_openapi
+from pydantic.json_schema import models_json_schema
+
+from zishu.serve.problems import CODES
+from zishu.serve.schema import ErrorAnswer, ParseAnswer, TextRequest, TextsRequest, WordsRequest
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from zishu.serve.limits import Limits
+
+Responses = dict[int | str, dict[str, Any]]
+
+_REF: Final = "#/components/schemas/{model}"
+_REQUESTS: Final = (TextRequest, TextsRequest, WordsRequest)
+_ONE_OF: Final = {"oneOf": [{"$ref": _REF.format(model=model.__name__)} for model in _REQUESTS]}
+
+_STREAM: Final = {
+    "schema": {"type": "string", "description": "A request a line."},
+    "example": '{"text": "上海计划发展金融业。"}\n{"text": "我喜欢北京。"}\n',
+}
+REQUEST_BODY: Final = {
+    "required": True,
+    "content": {"application/json": {"schema": _ONE_OF}, "application/x-ndjson": _STREAM},
+}
+ANSWERS: Final[Responses] = {
+    200: {
+        "model": ParseAnswer,
+        "description": "The documents; for a stream, a line for each line.",
+        "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
+    }
+}
+FIGURES: Final[Responses] = {
+    200: {
+        "description": "Prometheus' text format.",
+        "content": {"text/plain": {"schema": {"type": "string"}}},
+    }
+}
+
+# Which errors an address can answer with, besides those that any address may meet.
+_PARSE: Final = (
+    "invalid_json", "unauthorized", "body_timeout", "too_large", "unsupported_media_type", "invalid_request",
+    "invalid_input", "too_long", "too_many", "internal", "busy", "stopping", "timeout",
+)  # fmt: skip
+_ERRORS: Final = {
+    "parse": _PARSE,
+    "model": ("unauthorized", "internal"),
+    "metrics": ("unauthorized", "internal"),
+}
+
+_ABOUT: Final = """Zishu reads Chinese text character by character: words, their dependency tree, and the tree inside \
+every word. Offsets are half-open and count code points. Every error has the shape \
+`{"error": {"code": ..., "message": ...}}`."""
+
+
+def errors(address: str) -> Responses:
+    """Return the errors of an address, by status."""
+    found: Responses = {}
+    for code in _ERRORS[address]:
+        status, meaning = CODES[code]
+        entry = found.setdefault(status, {"model": ErrorAnswer, "description": ""})
+        entry["description"] += f"{' ' if entry['description'] else ''}`{code}`: {meaning}"
+        if status == 503:
+            entry["headers"] = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}}
+    return found
+
+
+def describe_api(app: FastAPI, limits: Limits, *, secured: bool) -> dict[str, Any]:
+    """Return the description of an app whose routes are all there."""
+    found: dict[str, Any] = get_openapi(
+        title=app.title,
+        version=app.version,
+        summary="A Chinese parser",
+        description=_ABOUT,
+        routes=app.routes,
+    )
+    _, shapes = models_json_schema([(model, "validation") for model in _REQUESTS], ref_template=_REF)
+    schemas = found["components"]["schemas"]
+    schemas |= shapes["$defs"]
+    _add_limits(schemas, limits)
+    if secured:
+        found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        for path, methods in found["paths"].items():
+            if not path.startswith("/v1/health"):
+                for operation in methods.values():
+                    operation["security"] = [{"token": []}]
+    else:
+        for methods in found["paths"].values():
+            for operation in methods.values():
+                operation["responses"].pop("401", None)
+    return found
+
+
+def _add_limits(schemas: dict[str, Any], limits: Limits) -> None:
+    text, texts, words = (schemas[model.__name__]["properties"] for model in _REQUESTS)
+    text["text"]["maxLength"] = limits.chars
+    text["pins"]["maxItems"] = text["breaks"]["maxItems"] = limits.constraints
+    texts["texts"]["maxItems"] = words["words"]["maxItems"] = limits.texts
+    for raw in (text, texts):
+        raw["lexicon"]["maxItems"] = limits.lexicon
+        raw["kbest"]["maximum"] = limits.kbest
+    # Of a list the characters count together, which a schema cannot say.
+    for item in (texts["texts"], words["words"]):
+        item["description"] += f" At most {limits.chars} characters together."

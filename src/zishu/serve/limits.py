@@ -1,0 +1,36 @@
+"""The limits of the service: how much one request may ask, how much may wait, how long it may take.
+
+They are one frozen value that is passed in, so a test can make them tiny. The defaults suit a machine with a few
+cores: the texts that may wait together are parsed within the time limit of a request.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the service puts up with."""
+
+    # One request, or one line of a stream:
+    body: int = 4_000_000  # bytes
+    chars: int = 100_000  # code points of all its texts or words together
+    texts: int = 1_000  # texts, or sentences of given words
+    lexicon: int = 10_000  # words
+    constraints: int = 10_000  # pins, and breaks
+    kbest: int = 10
+    seconds: float = 60.0  # from its first byte to its answer
+
+    # All requests together:
+    queue: int = 256  # requests that were accepted and are not answered yet
+    queue_chars: int = 1_000_000  # their code points
+    streams: int = 64
+    stream_lines: int = 32  # of one stream, on their way at once
+
+    # Batches:
+    wait: float = 0.005  # seconds that the first request of a batch waits for others
+    batch_chars: int = (
+        8_000  # a batch ends here; a long text goes through several, so that others get their turn
+    )
+    share: int = 500  # what a request may take of a batch at least

@@ -1,0 +1,70 @@
+"""What a client can be told instead of an answer: a status, a code for programs, a sentence for people.
+
+Every error of the service has one shape, `{"error": {"code": "too_long", "message": "..."}}`, whatever raised it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from starlette.responses import Response
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# The status of every code, and when it is given; the documentation prints this table.
+CODES: Final[dict[str, tuple[int, str]]] = {
+    "invalid_json": (400, "The body, or a line of the stream, is not JSON."),
+    "unauthorized": (401, "The service asks for a token, and the request has none or a wrong one."),
+    "not_found": (404, "There is nothing at this address."),
+    "method_not_allowed": (405, "The address exists, but not for this method."),
+    "body_timeout": (408, "The body did not arrive in time."),
+    "too_large": (413, "The body has too many bytes."),
+    "unsupported_media_type": (415, "The Content-Type is neither application/json nor application/x-ndjson."),
+    "invalid_request": (422, "The JSON is not a request: a key is missing, unknown or of the wrong type."),
+    "invalid_input": (422, "The request contradicts itself, for instance by pins that overlap."),
+    "too_long": (422, "The texts have too many characters."),
+    "too_many": (
+        422,
+        "There are too many texts, pins, breaks or lexicon words, or too many analyses wanted.",
+    ),
+    "internal": (500, "The service failed; its log says where."),
+    "busy": (503, "Too much is waiting already; Retry-After says when to try again."),
+    "stopping": (503, "The service is being stopped."),
+    "timeout": (504, "The request took too long and was given up."),
+}
+
+
+class Problem(Exception):
+    """Something a client is told with one of the `CODES`."""
+
+    def __init__(self, code: str, message: str, *, retry_after: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.status = CODES[code][0]
+        self.headers: dict[str, str] = {}
+        if retry_after is not None:
+            self.headers["Retry-After"] = str(retry_after)
+        if code == "unauthorized":
+            self.headers["WWW-Authenticate"] = "Bearer"
+
+
+class ClientGone(Exception):
+    """The client has closed the connection: there is nobody to tell anything."""
+
+
+def body(code: str, message: str) -> bytes:
+    """Return the JSON of an error."""
+    return json.dumps({"error": {"code": code, "message": message}}).encode()
+
+
+def response(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
+    """Return the answer that tells a problem."""
+    return Response(
+        body(problem.code, problem.message),
+        status_code=problem.status,
+        headers={**problem.headers, **(headers or {})},
+        media_type="application/json",
+    )

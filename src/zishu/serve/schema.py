@@ -1,0 +1,269 @@
+"""The shapes of requests and answers: what is validated, and what the OpenAPI description is made of.
+
+A request has exactly one of `text`, `texts` and `words`; the key that it has decides which other keys may stand
+beside it. JSON is read strictly: no number for a string, no unknown key. The shapes of answers are here for the
+description only (answers are put together from strings, see `zishu.serve.jobs`); tests hold the two together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter, ValidationError
+
+from zishu.serve.problems import Problem
+
+if TYPE_CHECKING:
+    from zishu.serve.limits import Limits
+
+INPUTS = ("text", "texts", "words")
+
+Offset = Annotated[int, Field(ge=0)]
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _Request(_Shape):
+    format: Literal["json", "conllu", "svg"] = Field("json", description="How sentences are returned.")
+    confidence: bool = Field(
+        True,
+        description="Whether to compute probabilities; it goes faster without. Several analyses always have them.",
+    )
+
+
+class _RawText(_Request):
+    lexicon: list[str] = Field([], description="Words that are kept whole wherever they occur.")
+    kbest: Annotated[int, Field(ge=1)] = Field(
+        1, description="How many analyses of each sentence to return at most."
+    )
+
+
+class TextRequest(_RawText):
+    """Parse one text."""
+
+    text: str = Field(description="Raw text.", examples=["上海计划发展金融业。"])
+    pins: list[tuple[Offset, Offset]] = Field(
+        [],
+        description="Half-open spans of the text, in code points, that are one word each.",
+        examples=[[[0, 2]]],
+    )
+    breaks: list[Offset] = Field(
+        [], description="Offsets into the text that no word goes over.", examples=[[4]]
+    )
+
+
+class TextsRequest(_RawText):
+    """Parse several texts, each by itself."""
+
+    texts: list[str] = Field(description="Raw texts.", examples=[["上海计划发展金融业。", "我喜欢北京。"]])
+
+
+class WordsRequest(_Request):
+    """Parse sentences whose words are known."""
+
+    words: list[list[str]] = Field(
+        description="Sentences, each a list of words.", examples=[[["上海", "计划", "发展", "金融业"]]]
+    )
+
+
+Request = TextRequest | TextsRequest | WordsRequest
+
+
+def _input_of(value: Any) -> str | None:
+    given = [key for key in INPUTS if key in value] if isinstance(value, dict) else []
+    return given[0] if len(given) == 1 else None
+
+
+_ADAPTER: TypeAdapter[Request] = TypeAdapter(
+    Annotated[
+        Annotated[TextRequest, Tag("text")]
+        | Annotated[TextsRequest, Tag("texts")]
+        | Annotated[WordsRequest, Tag("words")],
+        Discriminator(_input_of),
+    ]
+)
+
+
+def read_request(data: bytes, limits: Limits) -> Request:
+    """Read a request from JSON; whatever is wrong with it is a `Problem`."""
+    try:
+        request = _ADAPTER.validate_json(data)
+    except ValidationError as error:
+        raise _problem(error) from None
+    _check(request, limits)
+    return request
+
+
+def size_of(request: Request) -> int:
+    """Return how many code points a request wants parsed."""
+    match request:
+        case TextRequest():
+            return len(request.text)
+        case TextsRequest():
+            return sum(map(len, request.texts))
+    return sum(len(word) for words in request.words for word in words)
+
+
+def _problem(error: ValidationError) -> Problem:
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    message = str(first["msg"])
+    match first["type"]:
+        case "json_invalid":
+            # JSON has an escape for half of a surrogate pair, but such a string has no UTF-8.
+            return Problem("invalid_json", message.removeprefix("Invalid JSON: "))
+        case "union_tag_not_found":
+            return Problem(
+                "invalid_request", f"a request is an object with one of the keys {', '.join(INPUTS)}"
+            )
+    # The first place is the tag of the union, which the client never wrote.
+    place = ".".join(map(str, first["loc"][1:]))
+    return Problem("invalid_request", f"{place}: {message}" if place else message)
+
+
+def _check(request: Request, limits: Limits) -> None:
+    """Hold a request against the limits."""
+    if (size := size_of(request)) > limits.chars:
+        raise Problem(
+            "too_long", f"{size} characters are more than the {limits.chars} that one request may have"
+        )
+    counts: list[tuple[str, int, int]] = []
+    match request:
+        case TextRequest():
+            constraints = limits.constraints
+            counts += [("pins", len(request.pins), constraints), ("breaks", len(request.breaks), constraints)]
+        case TextsRequest():
+            counts.append(("texts", len(request.texts), limits.texts))
+        case WordsRequest():
+            counts.append(("sentences", len(request.words), limits.texts))
+    if not isinstance(request, WordsRequest):
+        counts.append(("lexicon words", len(request.lexicon), limits.lexicon))
+        counts.append(("analyses", request.kbest, limits.kbest))
+    for name, count, most in counts:
+        if count > most:
+            raise Problem("too_many", f"{count} {name} are more than the {most} that one request may have")
+
+
+# ---- answers, for the description
+
+
+class ModelName(_Shape):
+    """Which model has answered."""
+
+    name: str
+    version: str
+
+
+class WordAnswer(_Shape):
+    """One word of a sentence."""
+
+    id: int = Field(description="Its number in the sentence, from 1.")
+    form: str
+    start: int = Field(description="Where it begins in the text, in code points.")
+    end: int = Field(description="Where it ends, exclusive.")
+    upos: str | None = Field(description="Its part of speech, null if the model knows none.")
+    head: int = Field(description="The number of its head, 0 for the root of the sentence.")
+    deprel: str = Field(description="Its relation to its head.")
+    char_heads: list[int] | None = Field(
+        description="The head of each of its characters, numbered from 1 in the word, 0 for the root."
+    )
+    root: int | None = Field(description="The place of its root character in the word, from 0.")
+    prob: float | None = Field(description="How sure all of this is: the product of the following three.")
+    boundary_prob: float | None = Field(description="The probability of its boundaries.")
+    head_prob: float | None = Field(description="The probability of its head, given the words.")
+    label_prob: float | None = Field(description="The probability of its relation, given its head.")
+
+
+class Analysis(_Shape):
+    """One analysis of a sentence."""
+
+    text: str
+    start: int
+    end: int
+    prob: float | None = Field(description="The probability of the words, their tree and their inner trees.")
+    cut: bool = Field(description="Whether it was cut for its length and goes on in the next sentence.")
+    words: list[WordAnswer]
+
+
+class SentenceAnswer(Analysis):
+    """The best analysis of a sentence, and the best few if they were asked for."""
+
+    alternatives: list[Analysis] | None = Field(
+        None, description="With `kbest` above 1: its analyses, the most probable first."
+    )
+
+
+class Figure(_Shape):
+    """A drawing of an analysis."""
+
+    svg: str
+
+
+class FigureAnswer(Figure):
+    """The drawing of the best analysis of a sentence, and of the best few if they were asked for."""
+
+    alternatives: list[Figure] | None = None
+
+
+class JsonDocument(_Shape):
+    """A text and its sentences."""
+
+    text: str
+    sentences: list[SentenceAnswer]
+
+
+class ConlluDocument(_Shape):
+    """A text and its sentences as CoNLL-U."""
+
+    text: str
+    conllu: str
+
+
+class SvgDocument(_Shape):
+    """A text and its sentences as drawings."""
+
+    text: str
+    sentences: list[FigureAnswer]
+
+
+class ParseAnswer(_Shape):
+    """A document for the text, for each of the texts, or for the sentences of words."""
+
+    model: ModelName
+    documents: list[JsonDocument] | list[ConlluDocument] | list[SvgDocument]
+
+
+class ErrorDetail(_Shape):
+    """What went wrong."""
+
+    code: str = Field(description="For programs.")
+    message: str = Field(description="For people.")
+
+
+class ErrorAnswer(_Shape):
+    """The one shape of all errors."""
+
+    error: ErrorDetail
+
+
+class ModelAnswer(_Shape):
+    """What is known of the model, and what the service puts up with."""
+
+    name: str
+    version: str = Field(description="The version of Zishu that made it.")
+    zishu: str = Field(description="The version of Zishu that runs it.")
+    task: str
+    roles: int
+    encoder: str
+    labels: list[str]
+    upos: list[str]
+    scores: dict[str, dict[str, float]]
+    limits: dict[str, float]
+
+
+class HealthAnswer(_Shape):
+    """Whether the service runs, and whether it takes requests."""
+
+    live: bool
+    ready: bool

@@ -1,0 +1,290 @@
+"""Run the service: bind the port, start the workers, stop them in order.
+
+With one worker this process serves. With several, each is a process with a parser of its own and an equal share of the
+cores; they inherit one socket, and this process only watches: one that dies is replaced, one that cannot even start ends
+the service. On SIGTERM or SIGINT no connection is accepted any more, what was accepted is answered, and the process
+ends. A worker whose parent has vanished stops in the same way.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+import tempfile
+import threading
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from multiprocessing import connection
+from typing import TYPE_CHECKING, Any, Final
+
+import uvicorn
+
+from zishu.errors import InputError, ZishuError
+from zishu.serve.limits import Limits
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import SpawnProcess
+    from pathlib import Path
+    from types import FrameType
+
+    from zishu.parser import Parser
+
+log: Final = logging.getLogger("zishu.serve")
+
+_SPARE: Final = 5  # seconds, beyond the time limit of a request, that stopping may take
+_BACKLOG: Final = 2048
+_KEEP_ALIVE: Final = 30  # seconds
+_WARM_UP: Final = ["我", "昨天", "在", "图书馆", "借", "了", "两", "本", "书", "。"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to serve."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000  # 0: any free one
+    model: Path | None = None  # None: the bundled one
+    workers: int = 1
+    tokens: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+
+
+def serve(settings: Settings) -> None:
+    """Serve until a signal says stop."""
+    if settings.workers < 1:
+        raise InputError(f"the number of workers must be at least 1, not {settings.workers}")
+    _set_up_log()
+    with bind(settings.host, settings.port) as listener:
+        if not settings.tokens and not is_loopback(settings.host):
+            log.warning("anyone who can reach %s can use this service: consider --token-file", settings.host)
+        if settings.workers == 1:
+            parser = load_parser(settings.model, threads=0)
+            signal.signal(signal.SIGTERM, _ignore)
+            _run(parser, settings, listener, lambda: _announce(listener, settings))
+        else:
+            _supervise(settings, listener)
+    log.info("stopped")
+
+
+def read_tokens(path: Path) -> tuple[str, ...]:
+    """Read tokens from a file, one a line."""
+    tokens = tuple(line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
+    if not tokens:
+        raise InputError(f"{path}: there is no token in it")
+    for number, token in enumerate(tokens, start=1):
+        if not (token.isascii() and token.isprintable()) or " " in token:
+            raise InputError(
+                f"{path}: token {number} has characters other than ASCII letters, digits and signs"
+            )
+    return tokens
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine can reach an address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Return a socket that is bound, but does not listen before a worker is ready."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+        except BaseException:
+            listener.close()
+            raise
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ZishuError(f"cannot serve on {host}, port {port}: {reason}") from error
+    return listener
+
+
+def load_parser(model: Path | None, *, threads: int) -> Parser:
+    """Load a parser and use it once, so that the first request finds everything compiled."""
+    from zishu import chart
+    from zishu.parser import load
+
+    if threads:
+        chart.set_threads(threads)
+    parser = load(model, threads=threads)
+    text = "".join(_WARM_UP)
+    parser(text)
+    parser.k_best(text, 2)
+    parser.parse_words([_WARM_UP])
+    return parser
+
+
+def _run(parser: Parser, settings: Settings, listener: socket.socket, started: Any) -> None:
+    """Serve in this process until a signal comes."""
+    from zishu.serve.app import create_app
+
+    app = create_app(parser, settings.limits, tokens=settings.tokens, stopping=lambda: server.should_exit)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        log_level=logging.WARNING,
+        access_log=False,  # it would have addresses in it, with what users put there
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        lifespan="on",
+        backlog=_BACKLOG,
+        timeout_keep_alive=_KEEP_ALIVE,
+        timeout_graceful_shutdown=int(settings.limits.seconds) + _SPARE,
+    )
+    server = _Server(config, started)
+    server.run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """A server that tells when it listens."""
+
+    def __init__(self, config: uvicorn.Config, started: Any) -> None:
+        super().__init__(config)
+        self._told = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and tell."""
+        await super().startup(sockets)
+        if self.started:
+            self._told()
+
+
+def _announce(listener: socket.socket, settings: Settings) -> None:
+    host, port = listener.getsockname()[:2]
+    name = f"[{host}]" if ":" in host else host
+    log.info("serving on http://%s:%d (workers: %d; documentation at /docs)", name, port, settings.workers)
+
+
+def _set_up_log() -> None:
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """Take a signal that the server has obeyed already, and raises once more when it has stopped."""
+
+
+# ---- several workers
+
+
+@dataclass(slots=True)
+class _Worker:
+    process: SpawnProcess
+    pipe: Connection  # says when it is ready; its end tells the worker that this process is gone
+    ready: bool = False
+
+
+def _supervise(settings: Settings, listener: socket.socket) -> None:
+    """Keep the workers running until a signal comes."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    with ExitStack() as stack:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="zishu-")
+        )
+        workers = [_start(settings, listener) for _ in range(settings.workers)]
+        try:
+            announced = False
+            while not stop.is_set():
+                _watch(workers, settings, listener)
+                if not announced and all(worker.ready for worker in workers):
+                    _announce(listener, settings)
+                    announced = True
+        finally:
+            _stop(workers, settings.limits.seconds + 2 * _SPARE)
+
+
+def _start(settings: Settings, listener: socket.socket) -> _Worker:
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_work, args=(settings, listener, theirs), name="zishu-worker")
+    process.start()
+    theirs.close()
+    return _Worker(process, ours)
+
+
+def _watch(workers: list[_Worker], settings: Settings, listener: socket.socket) -> None:
+    """Wait a moment for news of the workers; replace those that have died."""
+    connection.wait([worker.process.sentinel for worker in workers], timeout=0.2)
+    for place, worker in enumerate(workers):
+        if not worker.ready:
+            worker.ready = _is_ready(worker)
+        if worker.process.is_alive():
+            continue
+        if not worker.ready:
+            raise ZishuError(f"a worker could not start (exit code {worker.process.exitcode})")
+        log.error("worker %s died (exit code %s)", worker.process.pid, worker.process.exitcode)
+        _forget(worker)
+        time.sleep(0.1)  # should they die as soon as they are ready
+        workers[place] = _start(settings, listener)
+
+
+def _is_ready(worker: _Worker) -> bool:
+    try:
+        return worker.pipe.poll() and worker.pipe.recv() == "ready"
+    except (EOFError, OSError):
+        return False
+
+
+def _forget(worker: _Worker) -> None:
+    """Take what a dead worker counted as its present state out of the figures."""
+    from prometheus_client.multiprocess import mark_process_dead
+
+    worker.pipe.close()
+    mark_process_dead(worker.process.pid)  # type: ignore[no-untyped-call]
+
+
+def _stop(workers: list[_Worker], seconds: float) -> None:
+    """Let the workers finish; what is not done after the time is killed."""
+    deadline = time.monotonic() + seconds
+    for worker in workers:
+        if worker.process.is_alive():
+            worker.process.terminate()
+    for worker in workers:
+        worker.process.join(max(0.0, deadline - time.monotonic()))
+        if worker.process.is_alive():
+            worker.process.kill()
+            worker.process.join()
+        worker.pipe.close()
+
+
+def _work(settings: Settings, listener: socket.socket, pipe: Connection) -> None:
+    """Serve in a worker process."""
+    _set_up_log()
+    # The parent tells when to stop: Ctrl-C reaches the workers, too, but they leave it to the parent.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _ignore)
+    threading.Thread(target=_mind_parent, args=(pipe,), daemon=True).start()
+    try:
+        parser = load_parser(settings.model, threads=max(1, _cores() // settings.workers))
+    except ZishuError as error:
+        log.error("%s", error)
+        raise SystemExit(1) from None
+    _run(parser, settings, listener, lambda: pipe.send("ready"))
+
+
+def _mind_parent(pipe: Connection) -> None:
+    """Stop when the other end of the pipe is gone, and with it the parent."""
+    try:
+        pipe.recv()
+    except (EOFError, OSError):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,213 @@
+// The words of the page in two languages. Elements name theirs in `data-i18n` (text) or `data-i18n-label`
+// (aria-label and title); a value may be a function of what is to be told.
+
+const zh = {
+  title: "字树 Zishu：汉语的词、句法树与词内结构",
+  tagline: "逐字读汉语：词、依存树、词内结构",
+  language: "English",
+  languageLabel: "Switch to English",
+  theme: { auto: "跟随系统", light: "浅色", dark: "深色" },
+  themeLabel: "切换明暗",
+  textLabel: "要分析的文字",
+  placeholder: "在此输入或粘贴汉语文字……",
+  parse: "分析",
+  parseHint: "Ctrl + Enter",
+  characters: (n) => `${n} 字`,
+  empty: "输入一句话，或者试试：",
+  summary: (sentences, words) => `${sentences} 句 · ${words} 词`,
+  how: "点词固定它；点两字之间的缝，断开或合并。固定之后重新分析，变化之处会标出来。",
+  keys: "键盘：Tab 进入图，← → 移动，Enter 固定或改动，Ctrl + Z 撤销。",
+  undo: "撤销",
+  reset: "清除改动",
+  copyLink: "复制链接",
+  more: (n) => `再显示 ${n} 句`,
+  tokenAsk: "此服务需要口令。",
+  tokenLabel: "口令",
+  tokenSend: "继续",
+  format: "格式",
+  copy: "复制",
+  download: "下载",
+  wholeText: "全文",
+  copied: "已复制",
+  linkTooLong: "文字太长，无法放进链接。",
+  copyFailed: "浏览器不允许复制，请用下载。",
+  analyses: "分析",
+  analysis: (rank, prob) => `第 ${rank} 种分析，概率 ${prob}`,
+  otherAnalyses: "其他分析",
+  rest: (prob) => `其余 ${prob}`,
+  cut: "句子太长，已切断",
+  sentence: (n) => `第 ${n} 句`,
+  figure: (text) => `“${text}”的依存树`,
+  pinned: "已固定",
+  gap: (left, right, apart) => `${left} 与 ${right} 之间：${apart ? "词界" : "词内"}`,
+  gapState: { break: "已固定为词界", join: "已固定为词内", edge: "固定词的边界", free: "未固定" },
+  gapNext: { break: "点击：在此断开", join: "点击：合为一词", free: "点击：不再固定" },
+  wordNext: { true: "点击：不再固定", false: "点击：固定此词" },
+  boundaryProb: "词界",
+  headProb: "中心词",
+  labelProb: "关系",
+  headIs: (form) => `中心词：${form}`,
+  changes: (told) => `与自动分析相比：${told}`,
+  arcsDiffer: (n) => `${n} 条弧不同`,
+  tagsDiffer: (n) => `${n} 个词性不同`,
+  comma: "；",
+  noChange: "与自动分析相同",
+  working: "正在分析……",
+  legend: {
+    word: "词",
+    arc: "词间关系",
+    inner: "词内结构",
+    doubt: "颜色越浓越没把握",
+    fixed: "您固定的",
+    changed: "变化",
+  },
+  model: (name) => `模型：${name}`,
+  api: "接口说明",
+  retryAfter: (seconds) => `请在 ${seconds} 秒后再试。`,
+  problems: {
+    0: "连不上服务。请确认它在运行，然后再试。",
+    401: "口令不对，请重新输入。",
+    404: "服务没有这个接口，页面与服务的版本可能不一致。",
+    413: "文字太长，超出了服务的限制。请分成几段。",
+    too_long: "文字太长，超出了服务的限制。请分成几段。",
+    422: "服务无法照此分析。",
+    503: "服务正忙，请稍后再试。",
+    504: "分析超时。请缩短文字再试。",
+    other: "服务出了问题，没能完成分析。",
+    page: "页面出了问题，没能显示结果。",
+  },
+};
+
+const en = {
+  title: "Zishu 字树: Chinese words, trees and the trees inside words",
+  tagline: "Chinese character by character: words, their tree, the tree inside each word",
+  language: "中文",
+  languageLabel: "切换到中文",
+  theme: { auto: "System", light: "Light", dark: "Dark" },
+  themeLabel: "Light or dark",
+  textLabel: "Text to parse",
+  placeholder: "Type or paste Chinese text here …",
+  parse: "Parse",
+  parseHint: "Ctrl + Enter",
+  characters: (n) => `${n} character${n === 1 ? "" : "s"}`,
+  empty: "Type a sentence, or try one of these:",
+  summary: (sentences, words) =>
+    `${sentences} sentence${sentences === 1 ? "" : "s"} · ${words} word${words === 1 ? "" : "s"}`,
+  how:
+    "Click a word to pin it; click a gap between two characters to cut or join there. " +
+    "The sentence is parsed again and what changed is marked.",
+  keys: "Keyboard: Tab into a figure, ← → to move, Enter to pin or change, Ctrl + Z to undo.",
+  undo: "Undo",
+  reset: "Reset",
+  copyLink: "Copy link",
+  more: (n) => `Show ${n} more sentence${n === 1 ? "" : "s"}`,
+  tokenAsk: "This service asks for a token.",
+  tokenLabel: "Token",
+  tokenSend: "Continue",
+  format: "Format",
+  copy: "Copy",
+  download: "Download",
+  wholeText: "Whole text",
+  copied: "Copied",
+  linkTooLong: "The text is too long for a link.",
+  copyFailed: "The browser does not allow copying here; download instead.",
+  analyses: "Analyses",
+  analysis: (rank, prob) => `Analysis ${rank}, probability ${prob}`,
+  otherAnalyses: "Other analyses",
+  rest: (prob) => `others ${prob}`,
+  cut: "cut for its length",
+  sentence: (n) => `Sentence ${n}`,
+  figure: (text) => `Dependency tree of “${text}”`,
+  pinned: "pinned",
+  gap: (left, right, apart) => `Between ${left} and ${right}: ${apart ? "a word boundary" : "inside a word"}`,
+  gapState: {
+    break: "fixed as a boundary",
+    join: "fixed as joined",
+    edge: "edge of a pinned word",
+    free: "not fixed",
+  },
+  gapNext: {
+    break: "Click to cut here",
+    join: "Click to join into one word",
+    free: "Click to leave it to the parser",
+  },
+  wordNext: { true: "Click to unpin", false: "Click to pin this word" },
+  boundaryProb: "Boundaries",
+  headProb: "Head",
+  labelProb: "Relation",
+  headIs: (form) => `head: ${form}`,
+  changes: (told) => `Compared with the parser alone: ${told}`,
+  arcsDiffer: (n) => `${n} arc${n === 1 ? " differs" : "s differ"}`,
+  tagsDiffer: (n) => `${n} part${n === 1 ? "" : "s"} of speech differ${n === 1 ? "s" : ""}`,
+  comma: "; ",
+  noChange: "Same as the parser alone",
+  working: "Parsing …",
+  legend: {
+    word: "word",
+    arc: "relation",
+    inner: "inside a word",
+    doubt: "stronger colour: less sure",
+    fixed: "fixed by you",
+    changed: "changed",
+  },
+  model: (name) => `Model: ${name}`,
+  api: "API",
+  retryAfter: (seconds) => `Try again in ${seconds} s.`,
+  problems: {
+    0: "The service cannot be reached. Make sure that it runs, then try again.",
+    401: "The token is not right. Please enter it again.",
+    404: "The service does not know this request; page and service may be of different versions.",
+    413: "The text is too long for this service. Please split it.",
+    too_long: "The text is too long for this service. Please split it.",
+    422: "The service cannot parse this as asked.",
+    503: "The service is busy. Please try again in a moment.",
+    504: "Parsing took too long. Please try a shorter text.",
+    other: "Something went wrong in the service; the text was not parsed.",
+    page: "Something went wrong in the page; the result cannot be shown.",
+  },
+};
+
+const LANGUAGES = { zh, en };
+const STORED = "zishu-language";
+
+const fromBrowser = () => (navigator.languages.some((tag) => /^zh\b/i.test(tag)) ? "zh" : "en");
+
+let language = localStorage.getItem(STORED) in LANGUAGES ? localStorage.getItem(STORED) : fromBrowser();
+
+export const currentLanguage = () => language;
+
+/** Return the words for a key such as "gapState.break", filled with what is to be told. */
+export function t(key, ...values) {
+  const entry = key.split(".").reduce((table, part) => table[part], LANGUAGES[language]);
+  return typeof entry === "function" ? entry(...values) : entry;
+}
+
+/** Change to the other language. */
+export function switchLanguage() {
+  language = language === "zh" ? "en" : "zh";
+  localStorage.setItem(STORED, language);
+}
+
+/** Write the words of the current language into the fixed parts of the page. */
+export function translate(root = document) {
+  document.documentElement.lang = language === "zh" ? "zh-Hans" : "en";
+  document.title = t("title");
+  for (const element of root.querySelectorAll("[data-i18n]")) element.textContent = t(element.dataset.i18n);
+  for (const element of root.querySelectorAll("[data-i18n-label]")) {
+    const words = t(element.dataset.i18nLabel);
+    element.setAttribute("aria-label", words);
+    element.title = words;
+  }
+  for (const element of root.querySelectorAll("[data-i18n-placeholder]")) {
+    element.placeholder = t(element.dataset.i18nPlaceholder);
+  }
+}
+
+/** Write a probability as a percentage with two or three digits that matter. */
+export function percent(prob) {
+  if (prob === null || prob === undefined) return "–";
+  const value = 100 * prob;
+  if (value >= 99.95) return prob === 1 ? "100 %" : "> 99.9 %";
+  if (value < 0.01) return "< 0.01 %";
+  return `${value < 1 ? value.toFixed(2) : value.toFixed(1)} %`;
+}

@@ -1,0 +1,224 @@
+// Where everything of a figure stands: a sentence in, numbers out. The manner is that of the SVG of `zishu parse`
+// (zishu.render.svg): arcs between words stand above the characters, those inside words hang below them, words move
+// apart until each relation has room above its arc, and no two arcs run along one another.
+
+import { characters, visible } from "./text.js";
+
+export const FONTS =
+  '"Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "PingFang SC", "Hiragino Sans GB", ' +
+  '"Microsoft YaHei", sans-serif';
+export const SIZES = { char: 24, relation: 12, tag: 11 };
+
+// All in pixels.
+const MARGIN = 10;
+const CHAR_ROOM = 6; // more width for each character than its letter needs, so that gaps can be hit
+const BOX_HEIGHT = 40;
+const BOX_PADDING = 4;
+const WORD_GAP = 16;
+const LABEL_HEIGHT = 16;
+const LABEL_PADDING = 4;
+const LABEL_ROOM = 14; // how much longer than its label an arc must be
+const LEVEL = 23; // between two arcs, with a label between them
+const FIRST_LEVEL = 24;
+const INNER_LEVEL = 9;
+const FIRST_INNER_LEVEL = 13;
+const PORT = 7; // how far beside the arrow of a character the arcs leave it
+const INNER_PORT = 5;
+const TIP = 7; // the length of an arrow's tip
+const HIT_WIDTH = 14; // of a gap, as far as pointers are concerned
+const HIT_HEIGHT = 8; // how far a gap reaches over the boxes
+
+const pen = document.createElement("canvas").getContext("2d");
+
+/** Return the width of a text, rounded up to halves: they add up without long decimals. */
+function textWidth(text, size) {
+  pen.font = `${size}px ${FONTS}`;
+  return Math.ceil(2 * pen.measureText(text).width) / 2;
+}
+
+/** Find a place for all of a sentence; x and y of texts are the middle of their base lines. */
+export function layout({ words }) {
+  const shapes = words.map(shape);
+  const lefts = places(words, shapes);
+  const anchors = shapes.map((one, i) => lefts[i] + one.centres[one.root]);
+
+  const pairs = words.filter(({ head }) => head).map(({ head, id }) => [head, id]);
+  const levels = arcLevels(pairs);
+  const highest = Math.max(1, ...levels.values());
+  const foot = MARGIN + LABEL_HEIGHT + FIRST_LEVEL + (highest - 1) * LEVEL;
+  const boxTop = foot + 2;
+  const innerFoot = boxTop + BOX_HEIGHT + 1;
+
+  const arcs = words.map((word) => {
+    const end = anchors[word.id - 1];
+    const level = word.head ? levels.get(`${word.head}-${word.id}`) : highest;
+    const top = foot - FIRST_LEVEL - (level - 1) * LEVEL;
+    const start = word.head ? anchors[word.head - 1] + side(word.head, word.id) * PORT : end;
+    return { id: word.id, ...path(start, end, foot, top), label: label(word.deprel, (start + end) / 2, top) };
+  });
+
+  let deepest = innerFoot;
+  const boxes = words.map((word, i) => {
+    const inner = innerArcs(word, lefts[i], shapes[i], innerFoot);
+    deepest = Math.max(deepest, ...inner.map(({ top }) => top));
+    const { chars, centres, width } = shapes[i];
+    return {
+      id: word.id,
+      box: { x: lefts[i], y: boxTop, width, height: BOX_HEIGHT },
+      chars: chars.map((text, c) => ({ text, x: lefts[i] + centres[c], y: boxTop + 28.5 })),
+      inner,
+    };
+  });
+  for (const box of boxes) {
+    box.tag = { text: words[box.id - 1].upos ?? "", x: box.box.x + box.box.width / 2, y: deepest + 15 };
+  }
+
+  const gaps = findGaps(words, shapes, lefts).map(({ offset, x }) => ({
+    offset,
+    x,
+    hit: {
+      x: x - HIT_WIDTH / 2,
+      y: boxTop - HIT_HEIGHT,
+      width: HIT_WIDTH,
+      height: BOX_HEIGHT + 2 * HIT_HEIGHT,
+    },
+    top: boxTop - 3,
+    bottom: boxTop + BOX_HEIGHT + 3,
+  }));
+  return { arcs, words: boxes, gaps, ...frame(arcs, boxes, deepest + 20) };
+}
+
+function shape(word) {
+  let chars = characters(word.form);
+  // Should the browser's Unicode tables be older than the service's, the word is drawn as one piece.
+  if (word.char_heads && word.char_heads.length !== chars.length) chars = [word.form];
+  const shown = chars.map(visible);
+  const centres = [];
+  let edge = BOX_PADDING;
+  for (const char of shown) {
+    const width = textWidth(char, SIZES.char) + CHAR_ROOM;
+    centres.push(edge + width / 2);
+    edge += width;
+  }
+  const root = Math.min(word.root ?? chars.length - 1, chars.length - 1);
+  return {
+    chars: shown,
+    lengths: chars.map((char) => Array.from(char).length),
+    centres,
+    width: edge + BOX_PADDING,
+    root,
+  };
+}
+
+/** Return the left edge of every word: as near to its neighbour as tags and relations allow. */
+function places(words, shapes) {
+  const lefts = [];
+  const tag = (i) => textWidth(words[i].upos ?? "", SIZES.tag);
+  for (let i = 0; i < words.length; i++) {
+    const anchor = shapes[i].centres[shapes[i].root];
+    let left = 0;
+    if (i) {
+      const before = shapes[i - 1];
+      const middle = lefts[i - 1] + before.width / 2;
+      left = Math.max(
+        lefts[i - 1] + before.width + WORD_GAP,
+        middle + (tag(i - 1) + tag(i)) / 2 + 8 - shapes[i].width / 2,
+      );
+    }
+    for (const word of words) {
+      if (!word.head || Math.max(word.head, word.id) !== i + 1) continue;
+      const a = Math.min(word.head, word.id) - 1;
+      const need = textWidth(visible(word.deprel), SIZES.relation) + LABEL_ROOM + PORT;
+      left = Math.max(left, lefts[a] + shapes[a].centres[shapes[a].root] + need - anchor);
+    }
+    lefts.push(left);
+  }
+  return lefts;
+}
+
+/** Give every arc [head, dependent] a level from 1, above all shorter ones that it passes over. */
+function arcLevels(pairs) {
+  const done = [];
+  const levels = new Map();
+  for (const [h, d] of [...pairs].sort(
+    (one, other) => Math.abs(one[0] - one[1]) - Math.abs(other[0] - other[1]),
+  )) {
+    const left = Math.min(h, d);
+    const right = Math.max(h, d);
+    const below = done.filter((arc) => arc.left < right && left < arc.right).map((arc) => arc.level);
+    const level = 1 + Math.max(0, ...below);
+    done.push({ left, right, level });
+    levels.set(`${h}-${d}`, level);
+  }
+  return levels;
+}
+
+const side = (head, dependent) => (dependent > head ? 1 : -1);
+
+function innerArcs(word, left, { chars, centres }, foot) {
+  if (!word.char_heads || chars.length === 1) return [];
+  const pairs = word.char_heads.map((head, i) => [head, i + 1]).filter(([head]) => head);
+  const levels = arcLevels(pairs);
+  return pairs.map(([h, d]) => {
+    const top = foot + FIRST_INNER_LEVEL + (levels.get(`${h}-${d}`) - 1) * INNER_LEVEL;
+    return {
+      top,
+      ...path(left + centres[h - 1] + side(h, d) * INNER_PORT, left + centres[d - 1], foot, top),
+    };
+  });
+}
+
+/** Return the line of an arc with round corners, and its tip; an arc that starts where it ends comes from the root. */
+function path(start, end, foot, top) {
+  const away = top > foot ? 1 : -1; // the direction away from the characters
+  const tip = `M${end} ${foot}L${end - 3} ${foot + away * TIP}H${end + 3}Z`;
+  const neck = foot + away * (TIP - 1);
+  if (start === end) return { line: `M${end} ${top}V${neck}`, tip };
+  const turn = end > start ? 1 : -1;
+  const radius = Math.min(9, Math.abs(end - start) / 2, Math.abs(top - foot) - TIP);
+  const shoulder = top - away * radius;
+  const line =
+    `M${start} ${foot}V${shoulder}Q${start} ${top} ${start + turn * radius} ${top}` +
+    `H${end - turn * radius}Q${end} ${top} ${end} ${shoulder}V${neck}`;
+  return { line, tip };
+}
+
+function label(relation, x, top) {
+  const text = visible(relation);
+  const width = textWidth(text, SIZES.relation) + 2 * LABEL_PADDING;
+  return {
+    text,
+    x,
+    y: top - 5,
+    box: { x: x - width / 2, y: top - LABEL_HEIGHT - 1, width, height: LABEL_HEIGHT },
+  };
+}
+
+/** Return the places between two characters that touch; white space always separates, so nothing is to fix there. */
+function findGaps(words, shapes, lefts) {
+  const gaps = [];
+  words.forEach((word, i) => {
+    const { centres, lengths } = shapes[i];
+    if (i && words[i - 1].end === word.start) {
+      gaps.push({ offset: word.start, x: (lefts[i - 1] + shapes[i - 1].width + lefts[i]) / 2 });
+    }
+    let offset = word.start;
+    for (let c = 1; c < lengths.length; c++) {
+      offset += lengths[c - 1];
+      gaps.push({ offset, x: lefts[i] + (centres[c - 1] + centres[c]) / 2 });
+    }
+  });
+  return gaps;
+}
+
+/** Return the figure's view box: labels of short arcs and tags may stick out on both sides. */
+function frame(arcs, boxes, height) {
+  const tags = boxes.map(({ tag }) => ({
+    x: tag.x - textWidth(tag.text, SIZES.tag) / 2,
+    width: textWidth(tag.text, SIZES.tag),
+  }));
+  const all = [...arcs.map((arc) => arc.label.box), ...boxes.map(({ box }) => box), ...tags];
+  const left = Math.min(...all.map(({ x }) => x)) - MARGIN;
+  const right = Math.max(...all.map(({ x, width }) => x + width)) + MARGIN;
+  return { left, width: Math.ceil(right - left), height: Math.ceil(height) };
+}

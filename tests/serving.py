@@ -1,0 +1,204 @@
+"""Run the service in a test: in a thread of this process or as a command, with a model that can be held up."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+
+import zishu
+from zishu.serve import Limits, create_app
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+PATIENCE = 120.0  # seconds: the machine may be busy
+JSON = "application/json"
+NDJSON = "application/x-ndjson"
+
+
+class HeldModel:
+    """A model whose every call waits for a permit, and which can be made to fail; otherwise the one it wraps."""
+
+    def __init__(self, model: Any, *, poison: str = "\0") -> None:
+        self._model = model
+        self._poison = poison
+        self._permits = threading.Semaphore(0)
+        self._free = False
+        self.calls: list[int] = []  # sentences of each call
+        self.entered = threading.Semaphore(0)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def parse(self, sentences: Sequence[Sequence[str]], *args: Any, **options: Any) -> Any:
+        self.calls.append(len(sentences))
+        self.entered.release()
+        if not self._free:
+            assert self._permits.acquire(timeout=PATIENCE)
+        if any(self._poison in sentence for sentence in sentences):
+            raise RuntimeError(f"cannot bear {sentences}")
+        return self._model.parse(sentences, *args, **options)
+
+    def allow(self, calls: int = 1) -> None:
+        self._permits.release(calls)
+
+    def release(self) -> None:
+        """Let all calls pass from now on."""
+        self._free = True
+        self._permits.release(1000)
+
+
+def held_parser(parser: zishu.Parser, *, poison: str = "\0") -> tuple[zishu.Parser, HeldModel]:
+    model = HeldModel(parser.model, poison=poison)
+    return zishu.Parser(model), model  # type: ignore[arg-type]
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def code(self) -> str:
+        error = self.json()["error"]
+        assert set(error) == {"code", "message"}
+        assert error["message"]
+        return str(error["code"])
+
+
+@dataclass
+class Client:
+    """Speak to a service."""
+
+    port: int
+    app: Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+    pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(32))
+
+    def __call__(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        kind: str = JSON,
+        headers: dict[str, str] | None = None,
+    ) -> Answer:
+        sent = {**self.headers, **({"Content-Type": kind} if body is not None else {}), **(headers or {})}
+        if isinstance(body, str):
+            body = body.encode()
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        try:
+            connection.request(method, path, body=body, headers=sent)
+            answer = connection.getresponse()
+            names = {name.lower(): value for name, value in answer.getheaders()}
+            return Answer(answer.status, names, answer.read())
+        finally:
+            connection.close()
+
+    def get(self, path: str, **options: Any) -> Answer:
+        return self("GET", path, **options)
+
+    def parse(self, **request: Any) -> Answer:
+        return self("POST", "/v1/parse", json.dumps(request))
+
+    def later(self, **request: Any) -> Future[Answer]:
+        """Send a request from another thread."""
+        return self.pool.submit(lambda: self.parse(**request))
+
+    def connect(self, head: str) -> socket.socket:
+        """Open a connection and send the head of a request to parse."""
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
+        connection.sendall(f"POST /v1/parse HTTP/1.1\r\nHost: localhost\r\n{head}\r\n".encode())
+        return connection
+
+    def figure(self, name: str) -> float:
+        """Return one of the figures for Prometheus."""
+        found = re.search(rf"^{re.escape(name)} (\S+)$", self.get("/metrics").body.decode(), re.MULTILINE)
+        assert found, name
+        return float(found[1])
+
+    def until_waiting(self, count: int) -> None:
+        """Wait until so many requests are in the queue."""
+        eventually(lambda: self.figure("zishu_waiting_requests") == count)
+
+
+def eventually(test: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not test():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@contextmanager
+def serving(parser: zishu.Parser, limits: Limits | None = None, **options: Any) -> Iterator[Client]:
+    """Serve from a thread."""
+    app = create_app(parser, limits, **options)
+    config = uvicorn.Config(
+        app, port=0, log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=20
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        eventually(lambda: server.started or not thread.is_alive())
+        client = Client(server.servers[0].sockets[0].getsockname()[1], app)
+        yield client
+        client.pool.shutdown()
+    finally:
+        server.should_exit = True
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+
+
+@dataclass
+class Command:
+    """A running `zishu serve`."""
+
+    process: subprocess.Popen[str]
+    client: Client
+    log: list[str]
+
+
+@contextmanager
+def served(*arguments: str) -> Iterator[Command]:
+    """Run the command on a free port."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from zishu.cli import main; main()", "serve", "--port", "0", *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    log: list[str] = []
+    assert process.stderr is not None
+    stderr = process.stderr
+    reader = threading.Thread(target=lambda: log.extend(iter(stderr.readline, "")), daemon=True)
+    reader.start()
+    try:
+        eventually(lambda: any("serving on" in line for line in log) or process.poll() is not None)
+        found = re.search(r"http://127\.0\.0\.1:(\d+)", "".join(log))
+        assert found, "".join(log)
+        yield Command(process, Client(int(found[1])), log)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        process.wait(PATIENCE)
+        reader.join(PATIENCE)
+        stderr.close()

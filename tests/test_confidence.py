@@ -1,0 +1,263 @@
+"""Probabilities and k best analyses against the enumeration of all typed trees."""
+
+import math
+from collections import defaultdict
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracle
+from strategies import gap_vectors
+from zishu.errors import InputError
+from zishu.gaps import BREAK, FREE
+from zishu.model.decode import Outputs, decode, decode_k_best, decode_segments, decode_words, word_gaps
+from zishu.model.scores import no_gaps, typed_scores
+from zishu.model.settings import Settings
+from zishu.tree import INTRA
+
+LABELS = (INTRA, "root", "nsubj", "obj")
+CLOSE = {"rel": 1e-9, "abs": 1e-9}
+
+
+def parser(**changes) -> Settings:
+    return Settings(**{"task": "parse", "roles": 2, "labels": LABELS, **changes})
+
+
+class Case:
+    """A batch of short random sentences, with a label network that is a table."""
+
+    def __init__(self, lengths, seed, *, roles=2, spread=2.0):
+        random = np.random.default_rng(seed)
+        batch, width = len(lengths), max(lengths) + 1
+        inter, intra = random.normal(0, spread, (2, batch, width, width))
+        # The representation of a unit says which it is.
+        numbers = np.arange(batch * width, dtype=np.float64).reshape(batch, width, 1)
+        self.width, self.labels = width, len(LABELS)
+        self.table = random.normal(0, 2, (batch, width, width, len(LABELS)))
+        self.outputs = Outputs(inter, intra if roles == 2 else None, numbers, numbers)
+        self.units = [["字"] * n for n in lengths]
+        self.lengths = np.array(lengths)
+
+    def label_scorer(self, dep, head):
+        dep, head = (end[:, 0].astype(int) for end in (dep, head))
+        return self.table[dep // self.width, dep % self.width, head % self.width, : self.labels]
+
+    def scores(self, model, gaps):
+        """The scores in two roles; how one role becomes two has tests of its own."""
+        known = no_gaps(len(self.lengths), self.width)
+        for row, given_gaps, n in zip(known, gaps, self.lengths, strict=True):
+            row[1:n] = given_gaps[1:n]
+        return typed_scores(self.outputs, self.lengths, model, self.label_scorer, known)
+
+
+def word_tree(tree: oracle.TypedTree) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The first characters of the words of a tree, and the words' heads, by looking at each character."""
+    words = sorted(oracle.words_of(tree), key=min)
+    number = {char: k for k, word in enumerate(words, start=1) for char in word} | {0: 0}
+    heads = []
+    for word in words:
+        [outside] = [tree.heads[d - 1] for d in word if not tree.intra[d - 1]]
+        heads.append(number[outside])
+    return tuple(min(word) for word in words), tuple(heads)
+
+
+def starts_of(analysis) -> tuple[int, ...]:
+    return tuple(start for start, _ in analysis.tree.spans)
+
+
+def normalised(ranked):
+    """Probabilities of scored trees."""
+    logz = oracle.log_sum_exp([score for score, _ in ranked])
+    return [(math.exp(score - logz), tree) for score, tree in ranked]
+
+
+def check(analysis, ranked, n):
+    """Compare an analysis with all trees of its sentence."""
+    found = analysis.confidence
+    starts, heads = starts_of(analysis), analysis.tree.heads
+    everything = [(p, tree, *word_tree(tree)) for p, tree in normalised(ranked)]
+    exact = [
+        p for p, tree, s, h in everything if (s, h) == (starts, heads) and inner(tree) == analysis.char_heads
+    ]
+    if len(exact) == 1:  # without root-as-head the arcs between words may differ
+        assert found.tree == pytest.approx(exact[0], **CLOSE)
+    boundary = defaultdict(float)
+    for p, _, s, _ in everything:
+        for start in s:
+            boundary[start] += p
+    ends = (*starts[1:], n + 1)
+    for start, end, probability in zip(starts, ends, found.boundaries, strict=True):
+        edges = [boundary[start], boundary[end] if end <= n else 1.0]
+        joins = [1 - boundary[d] for d in range(start + 1, end)]
+        assert probability == pytest.approx(min(edges + joins), **CLOSE)
+    same_words = [(p, h) for p, _, s, h in everything if s == starts]
+    total = sum(p for p, _ in same_words)
+    for w, probability in enumerate(found.heads):
+        share = sum(p for p, h in same_words if h[w] == heads[w])
+        assert probability == pytest.approx(share / total, **CLOSE)
+
+
+def inner(tree):
+    words = sorted(oracle.words_of(tree), key=min)
+    return tuple(
+        tuple(tree.heads[d - 1] - min(word) + 1 if tree.intra[d - 1] else 0 for d in sorted(word))
+        for word in words
+    )
+
+
+@st.composite
+def cases(draw, longest=5, roles=(1, 2)):
+    lengths = draw(st.lists(st.integers(1, longest), min_size=1, max_size=3))
+    kind = draw(st.sampled_from(roles))
+    case = Case(lengths, draw(st.integers(0, 2**32)), roles=kind)
+    known = [draw(st.none() | gap_vectors(n) | gap_vectors(n, full=True)) for n in lengths]
+    gaps = [None if gap is None else np.array(gap, dtype=np.int8) for gap in known]
+    model = parser(roles=kind, root_as_head=draw(st.booleans()))
+    return case, gaps, [gap or [FREE] * (n + 1) for gap, n in zip(known, lengths, strict=True)], model
+
+
+@given(cases())
+@settings(max_examples=60, deadline=None)
+def test_confidence_is_what_enumeration_says(drawn):
+    case, gaps, known, model = drawn
+    scores = case.scores(model, known)
+    found = decode(case.outputs, case.units, model, case.label_scorer, gaps=gaps, confidence=True)
+    for b, (analysis, n) in enumerate(zip(found, case.lengths, strict=True)):
+        ranked = oracle.ranked(scores.inter[b], n, scores.intra[b], known[b], root_as_head=model.root_as_head)
+        check(analysis, ranked, n)
+        assert analysis.confidence.tree == pytest.approx(normalised(ranked)[0][0], **CLOSE)
+    plain = decode(case.outputs, case.units, model, case.label_scorer, gaps=gaps)
+    assert [(a.tree, a.char_heads) for a in plain] == [(a.tree, a.char_heads) for a in found]
+    assert all(analysis.confidence is None for analysis in plain)
+
+
+@given(cases(longest=4), st.integers(1, 6))
+@settings(max_examples=40, deadline=None)
+def test_k_best_are_the_best_distinct_word_trees(drawn, k):
+    case, gaps, known, model = drawn
+    scores = case.scores(model, known)
+    found = decode_k_best(case.outputs, case.units, model, case.label_scorer, k, gaps=gaps)
+    best = decode(case.outputs, case.units, model, case.label_scorer, gaps=gaps, confidence=True)
+    for b, (analyses, n) in enumerate(zip(found, case.lengths, strict=True)):
+        ranked = oracle.ranked(scores.inter[b], n, scores.intra[b], known[b], root_as_head=model.root_as_head)
+        expected = {}
+        for p, tree in normalised(ranked):
+            expected.setdefault(word_tree(tree), p)
+        assert [(starts_of(a), a.tree.heads) for a in analyses] == list(expected)[:k]
+        assert [a.confidence.tree for a in analyses] == pytest.approx(list(expected.values())[:k], **CLOSE)
+        for analysis in analyses:
+            check(analysis, ranked, n)
+        assert (analyses[0].tree, analyses[0].char_heads) == (best[b].tree, best[b].char_heads)
+
+
+def test_label_probabilities_are_of_legal_labels():
+    case = Case([4], 5)
+    [analysis] = decode(case.outputs, case.units, parser(), case.label_scorer, confidence=True)
+    roots = [
+        start + heads.index(0)
+        for (start, _), heads in zip(analysis.tree.spans, analysis.char_heads, strict=True)
+    ]
+    for w, (label, probability) in enumerate(
+        zip(analysis.tree.deprels, analysis.confidence.labels, strict=True)
+    ):
+        head = analysis.tree.heads[w]
+        if head == 0:
+            assert (label, probability) == ("root", 1.0)
+        else:
+            weights = np.exp(case.table[0, roots[w], roots[head - 1]])
+            assert probability == pytest.approx(weights[LABELS.index(label)] / weights[2:].sum())
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.integers(0, 2**32), st.integers(1, 5))
+@settings(max_examples=40, deadline=None)
+def test_trees_of_words(lengths, seed, k):
+    case = Case(lengths, seed, roles=1)
+    case.labels = 3
+    model = parser(task="parse-words", roles=1, labels=("root", "nsubj", "obj"))
+    found = decode(case.outputs, case.units, model, case.label_scorer, confidence=True)
+    several = decode_k_best(case.outputs, case.units, model, case.label_scorer, k)
+    for b, (analysis, n) in enumerate(zip(found, lengths, strict=True)):
+        expected = normalised(oracle.ranked(case.outputs.inter[b], n))
+        assert analysis.confidence.tree == pytest.approx(expected[0][0], **CLOSE)
+        assert analysis.confidence.boundaries == (1.0,) * n
+        for w, (head, probability) in enumerate(
+            zip(analysis.tree.heads, analysis.confidence.heads, strict=True)
+        ):
+            assert probability == pytest.approx(
+                sum(p for p, tree in expected if tree.heads[w] == head), **CLOSE
+            )
+        assert [a.tree.heads for a in several[b]] == [tree.heads for _, tree in expected[:k]]
+        assert several[b][0] == analysis
+
+
+@given(st.integers(1, 4), st.integers(0, 2**32))
+@settings(max_examples=30, deadline=None)
+def test_vanilla_decoding_has_the_probability_of_its_arcs(n, seed):
+    case = Case([n], seed, roles=1)
+    [analysis] = decode(
+        case.outputs, case.units, parser(roles=1), case.label_scorer, confidence=True, vanilla=True
+    )
+    found = analysis.confidence
+    if n == 1:  # there is nothing to know of its words
+        assert found.boundaries == (1.0,)
+        return
+    assert found.boundaries is None
+    assert found.tree == pytest.approx(normalised(oracle.ranked(case.outputs.inter[0], n))[0][0], **CLOSE)
+    scores = case.outputs.inter[0]
+    given_words = normalised(oracle.ranked(scores, n, scores, word_gaps(analysis.tree.lengths)))
+    for w, (head, probability) in enumerate(zip(analysis.tree.heads, found.heads, strict=True)):
+        share = sum(p for p, tree in given_words if word_tree(tree)[1][w] == head)
+        assert probability == pytest.approx(share, **CLOSE)
+
+
+def test_k_must_be_positive():
+    case = Case([2], 1)
+    with pytest.raises(InputError, match="the number of analyses must be at least 1, not 0"):
+        decode_k_best(case.outputs, case.units, parser(), case.label_scorer, 0)
+
+
+def test_a_sentence_with_few_trees_has_few_analyses():
+    case = Case([1, 2], 1)
+    one, two = decode_k_best(case.outputs, case.units, parser(), case.label_scorer, 9)
+    assert [analysis.confidence.tree for analysis in one] == [1.0]
+    # One word, or two of which either may be the root.
+    assert len(two) == 3
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.integers(0, 2**32), st.data())
+@settings(max_examples=40, deadline=None)
+def test_segments_have_the_probabilities_of_the_chain(lengths, seed, data):
+    random = np.random.default_rng(seed)
+    tags = random.normal(0, 2, (len(lengths), max(lengths) + 1, 4))
+    pairs, starts, ends = random.normal(0, 1, (4, 4)), random.normal(0, 1, 4), random.normal(0, 1, 4)
+    model = Settings(
+        task="segment", transitions=tuple(map(tuple, pairs)), starts=tuple(starts), ends=tuple(ends)
+    )
+    units = [["字"] * n for n in lengths]
+    gaps = [np.array(data.draw(gap_vectors(n)), dtype=np.int8) for n in lengths]
+    found = decode_segments(Outputs(tags=tags), units, model, gaps=gaps)
+    assert [segments.words for segments in found] == decode_words(Outputs(tags=tags), units, model, gaps=gaps)
+    for b, (segments, n) in enumerate(zip(found, lengths, strict=True)):
+        weights = {}
+        for inner_gaps in product((False, True), repeat=n - 1):
+            edges = (0, *(k for k, cut in enumerate(inner_gaps, start=1) if cut), n)
+            if any(
+                gap != FREE and (gap == BREAK) != (k in edges) for k, gap in enumerate(gaps[b]) if 0 < k < n
+            ):
+                continue
+            spelt = "".join(
+                "S" if size == 1 else "B" + "M" * (size - 2) + "E" for size in np.diff(edges).tolist()
+            )
+            t = ["BMES".index(tag) for tag in spelt]
+            score = starts[t[0]] + ends[t[-1]] + sum(tags[b, k + 1, tag] for k, tag in enumerate(t))
+            weights[edges] = math.exp(score + sum(pairs[x, y] for x, y in pairwise(t)))
+        total = sum(weights.values())
+        mine = (0, *np.cumsum([len(word) for word in segments.words]).tolist())
+        assert segments.prob == pytest.approx(weights[mine] / total, **CLOSE)
+        boundary = [sum(w for edges, w in weights.items() if k in edges) / total for k in range(n + 1)]
+        for (start, end), probability in zip(pairwise(mine), segments.boundaries, strict=True):
+            decisions = [boundary[start], boundary[end], *(1 - boundary[k] for k in range(start + 1, end))]
+            assert probability == pytest.approx(min(decisions), **CLOSE)

@@ -1,0 +1,98 @@
+"""Documents, sentences and words, built by hand: no model is needed to know what they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from zishu.document import Document, Sentence, Word
+from zishu.tree import INTRA, CharTree, WordTree, recover
+
+# 上海 计划 发展 金融业, the example of the paper, with a space in it.
+TEXT = "上海 计划发展金融业"
+WORDS = (
+    Word(1, "上海", 0, 2, "PROPN", 2, "nsubj", (2, 0), 0.9, 0.8, 0.5),
+    Word(2, "计划", 3, 5, "VERB", 0, "root", (2, 0), 1.0, 1.0, 1.0),
+    Word(3, "发展", 5, 7, "VERB", 2, "xcomp", (0, 1)),
+    Word(4, "金融业", 7, 10, "NOUN", 3, "obj", (2, 3, 0)),
+)
+SENTENCE = Sentence(TEXT, 0, WORDS, prob=0.25)
+
+
+def test_a_word_knows_its_characters_and_its_root() -> None:
+    assert WORDS[3].chars == ["金", "融", "业"]
+    assert [word.root for word in WORDS] == [1, 1, 0, 2]
+    assert replace(WORDS[0], char_heads=None).root is None
+    assert Word(1, "e\u0301好", 0, 3, None, 0, "root", (2, 0)).chars == ["e\u0301", "好"]
+
+
+def test_the_probability_of_a_word_is_the_product_of_its_parts() -> None:
+    assert WORDS[0].prob == pytest.approx(0.36)
+    assert WORDS[2].prob is None
+    assert replace(WORDS[0], boundary_prob=None).prob is None
+
+
+def test_words_are_values() -> None:
+    assert replace(WORDS[0]) == WORDS[0]
+    assert len({*WORDS, *WORDS}) == 4
+    with pytest.raises(AttributeError):
+        WORDS[0].pos = "NOUN"  # type: ignore[attr-defined]
+
+
+def test_a_sentence_gives_the_tree_of_its_words() -> None:
+    assert SENTENCE.tree == WordTree(
+        ("上海", "计划", "发展", "金融业"),
+        (2, 0, 2, 3),
+        ("nsubj", "root", "xcomp", "obj"),
+        ("PROPN", "VERB", "VERB", "NOUN"),
+    )
+    assert replace(SENTENCE, words=tuple(replace(word, upos=None) for word in WORDS)).tree.upos is None
+    assert (SENTENCE.start, SENTENCE.end, replace(SENTENCE, start=7).end) == (0, 10, 17)
+    assert SENTENCE.chars == list("上海计划发展金融业")
+
+
+def test_a_sentence_gives_the_tree_of_its_characters() -> None:
+    tree = SENTENCE.char_tree
+    assert tree == CharTree(
+        tuple("上海计划发展金融业"),
+        (2, 4, 4, 0, 4, 5, 8, 9, 5),
+        (INTRA, "nsubj", INTRA, "root", "xcomp", INTRA, INTRA, INTRA, "obj"),
+    )
+    back = recover(tree)
+    assert back.repairs == 0
+    assert back.char_heads == tuple(word.char_heads for word in WORDS)
+    assert (back.tree.forms, back.tree.heads) == (SENTENCE.tree.forms, SENTENCE.tree.heads)
+
+
+def test_a_word_without_an_inner_tree_hangs_on_its_last_character() -> None:
+    bare = replace(SENTENCE, words=tuple(replace(word, char_heads=None) for word in WORDS))
+    assert bare.char_tree.heads == (2, 4, 4, 0, 6, 4, 9, 9, 6)
+    assert recover(bare.char_tree).tree.forms == SENTENCE.tree.forms
+
+
+def test_a_document_is_a_sequence_of_its_sentences() -> None:
+    other = Sentence("好。", 12, (Word(1, "好", 12, 13, None, 0, "root", (0,)),))
+    document = Document(f"{TEXT}\n\n好。", (SENTENCE, other))
+    assert len(document) == 2
+    assert list(document) == [SENTENCE, other]
+    assert document[0] is SENTENCE
+    assert document[-1] is other
+    assert document[1:] == (other,)
+    assert other in document
+    assert document.index(other) == 1
+    assert document == Document(document.text, (SENTENCE, other))
+    assert not Document("")
+
+
+def test_the_formats_of_a_document_are_those_of_its_sentences() -> None:
+    document = Document(TEXT + TEXT, (SENTENCE, replace(SENTENCE, start=10)))
+    assert document.to_conllu() == SENTENCE.to_conllu() + document[1].to_conllu(sent_id="2")
+    assert document.to_conllu().count("# sent_id = ") == 2
+    assert document.to_json() == f"{SENTENCE.to_json()}\n{document[1].to_json()}\n"
+    assert document.to_json().count("\n") == 2
+    assert "<svg" in SENTENCE.to_svg()
+    assert all(word.form in str(SENTENCE) for word in WORDS)
+    assert str(document).count("金融业") == 2 * str(SENTENCE).count("金融业") > 0
+    assert "\x1b" not in str(document)
+    assert (Document("").to_conllu(), Document("").to_json(), str(Document(""))) == ("", "", "")

@@ -1,0 +1,569 @@
+"""The page in a real browser, on the real service: what a person sees after typing, clicking, pressing keys."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import threading
+import time
+import urllib.request
+import xml.etree.ElementTree as ET
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import zishu
+from zishu.formats.conllu import read_conllu
+from zishu.formats.jsonl import from_json
+
+pytest.importorskip("selenium", reason="the tests of the page need selenium")
+pytest.importorskip("fastapi", reason="the tests of the page need the extra `serve`")
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+DRIVER = shutil.which("chromedriver")
+if not (BROWSER and DRIVER):
+    pytest.skip("the tests of the page need chromium and chromedriver", allow_module_level=True)
+
+import uvicorn  # noqa: E402
+from selenium import webdriver  # noqa: E402
+from selenium.webdriver import ActionChains, Keys  # noqa: E402
+from selenium.webdriver.chrome.service import Service  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
+
+from zishu.serve import Limits, create_app  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from selenium.webdriver.remote.webelement import WebElement
+
+pytestmark = pytest.mark.slow
+
+EASY = "我喜欢北京。"
+EASY_WORDS = ["我", "喜欢", "北京", "。"]
+LIMIT = 2_000  # characters of a request
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --disable-dev-shm-usage --window-size=1280,1000"
+)
+
+
+@pytest.fixture(scope="module")
+def parser() -> zishu.Parser:
+    return zishu.load()
+
+
+@pytest.fixture(scope="module")
+def serve(parser: zishu.Parser) -> Iterator[Callable[..., str]]:
+    """Return a function that starts a service of its own and returns its address."""
+    running = []
+
+    def start(**options: Any) -> str:
+        listener = socket.create_server(("127.0.0.1", 0))
+        app = create_app(parser, Limits(chars=LIMIT), **options)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        running.append((server, thread))
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.02)
+        return f"http://127.0.0.1:{listener.getsockname()[1]}/"
+
+    yield start
+    for server, thread in running:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def address(serve: Callable[..., str]) -> str:
+    return serve()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    options = webdriver.ChromeOptions()
+    options.binary_location = BROWSER
+    for flag in (*FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.add_experimental_option("prefs", {"intl.accept_languages": "en-US"})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def page(browser: webdriver.Chrome, address: str) -> Iterator[Page]:
+    page = Page(browser, address)
+    page.open()
+    browser.execute_script("localStorage.clear(); sessionStorage.clear()")
+    page.open()
+    browser.get_log("browser")
+    yield page
+    # Whatever a test did, no script failed and nothing broke the page's security policy.
+    messages = [entry["message"] for entry in browser.get_log("browser")]
+    assert not [text for text in messages if "Security Policy" in text or "Error" in text]
+
+
+class Page:
+    """What a person does with the page."""
+
+    def __init__(self, browser: webdriver.Chrome, address: str) -> None:
+        self.browser = browser
+        self.address = address
+
+    def open(self, hash_: str = "") -> None:
+        self.browser.get("about:blank")  # else only the part behind the # changes, and the page is kept
+        self.browser.get(self.address + hash_)
+
+    def all(self, css: str) -> list[WebElement]:
+        return self.browser.find_elements(By.CSS_SELECTOR, css)
+
+    def one(self, css: str) -> WebElement:
+        return self.browser.find_element(By.CSS_SELECTOR, css)
+
+    def until(self, condition: Callable[[], object]) -> None:
+        WebDriverWait(self.browser, 30, poll_frequency=0.05).until(lambda _: condition())
+
+    def settle(self) -> None:
+        """Wait until all that was asked is answered; what a click starts begins in the next turn of the page."""
+        self.browser.execute_async_script("setTimeout(arguments[0])")
+        self.until(lambda: "busy" not in (self.one("body").get_attribute("class") or ""))
+
+    def parse(self, text: str) -> None:
+        self.browser.execute_script("document.getElementById('text').value = arguments[0]", text)
+        self.one("#ask button").click()
+        self.settle()
+
+    def click(self, css: str) -> None:
+        self.one(css).click()
+        self.settle()
+
+    def keys(self, *keys: str) -> None:
+        ActionChains(self.browser).send_keys(*keys).perform()
+        self.settle()
+
+    def words(self, card: int = 1) -> list[str]:
+        return self.texts(f".card:nth-child({card}) .word", "node.dataset.form")
+
+    def texts(self, css: str, what: str = "node.textContent") -> list[str]:
+        script = f"return Array.from(document.querySelectorAll(arguments[0]), (node) => {what})"
+        return self.browser.execute_script(script, css)
+
+    def hash(self) -> str:
+        return self.browser.execute_script("return location.hash")
+
+
+# --- parsing ---
+
+
+def test_type_a_sentence_and_see_its_tree(page: Page, parser: zishu.Parser) -> None:
+    assert page.one("#empty").is_displayed()
+    page.one("#text").send_keys(EASY, Keys.CONTROL, Keys.ENTER)
+    page.settle()
+    assert not page.one("#empty").is_displayed()
+    (sentence,) = parser(EASY)
+    assert page.words() == EASY_WORDS == [word.form for word in sentence.words]
+    assert page.texts(".arc .relation") == [word.deprel for word in sentence.words]
+    assert page.texts(".figure .tag") == [word.upos for word in sentence.words]
+    assert page.texts(".figure .char") == list(EASY)
+    # One arc for each character that is not the root of its word, dashed.
+    dashes = page.texts(".figure .inner-line", "getComputedStyle(node).strokeDasharray")
+    assert len(dashes) == len(EASY) - len(EASY_WORDS)
+    assert "none" not in dashes
+
+
+def test_shades_by_confidence_and_tells_the_number_when_pointed_at(page: Page, parser: zishu.Parser) -> None:
+    text = "乒乓球拍卖完了。"
+    page.parse(text)
+    words = parser(text)[0].words
+    shades = [float(shade) for shade in page.texts(".word .doubt", "node.getAttribute('fill-opacity')")]
+    sure = [word.boundary_prob for word in words]
+    assert None not in sure
+    order = sorted(range(len(words)), key=lambda i: sure[i])
+    assert shades[order[0]] > shades[order[-1]]
+    tip = page.one("#tip")
+    assert not tip.is_displayed()
+    ActionChains(page.browser).move_to_element(page.one(".word .char")).perform()
+    assert tip.is_displayed()
+    assert f"{100 * sure[0]:.1f} %" in tip.text
+    assert f"{100 * sure[0]:.1f} %" in page.one(".word").get_attribute("aria-label")
+
+
+def test_long_texts_are_a_list_of_sentences(page: Page) -> None:
+    page.parse(EASY * 60)
+    assert len(page.all(".card")) == 40
+    assert "60 sentences" in page.one("#summary").text
+    page.click("#more")
+    assert len(page.all(".card")) == 60
+    assert not page.one("#more").is_displayed()
+    # Of a long text, the other analyses come when they are wanted.
+    assert not page.all(".card:nth-child(2) input")
+    page.click(".card:nth-child(2) .ranks button")
+    assert len(page.all(".card:nth-child(2) input")) > 1
+    # A correction concerns one sentence and keeps the places of the others.
+    page.click('.gap[data-offset="10"]')
+    assert page.words(2) == ["我", "喜欢", "北", "京", "。"]
+    assert page.words(1) == page.words(3) == EASY_WORDS
+    assert "breaks=10" in page.hash()
+
+
+def test_no_string_becomes_markup(page: Page) -> None:
+    text = "<img src=x onerror=alert(1)>我喜欢&lt;b&gt;北京。\u202e"
+    page.parse(text)
+    shown = "".join(page.words())
+    assert "<img" in shown
+    assert "&lt;" in shown
+    assert not page.all("#result img, #result b:not(.ranks b)")
+    # What reverses the writing is spelled out.
+    assert not [char for char in page.texts(".figure .char") if "\u202e" in char]
+
+
+# --- correcting ---
+
+
+def test_cut_a_word_join_it_again_leave_it_free(page: Page) -> None:
+    page.parse(EASY)
+    assert not page.all(".figure .changed")
+    gap = '.gap[data-offset="4"]'
+    page.click(gap)
+    assert page.words() == ["我", "喜欢", "北", "京", "。"]
+    assert page.texts(".word.changed", "node.dataset.form") == ["北", "京"]
+    assert "北京 → 北|京" in page.one(".changes").text
+    assert "breaks=4" in page.hash()
+    page.click(gap)
+    assert page.words() == EASY_WORDS
+    assert page.texts(".word.pinned", "node.dataset.form") == ["北京"]
+    assert "pins=3-5" in page.hash()
+    assert "breaks" not in page.hash()
+    page.click(gap)
+    assert page.words() == EASY_WORDS
+    assert not page.all(".figure .pinned")
+    assert "pins" not in page.hash()
+
+
+def test_join_two_words_undo_and_reset(page: Page) -> None:
+    page.parse(EASY)
+    assert not page.one("#undo").is_enabled()
+    assert not page.one("#reset").is_enabled()
+    page.click('.gap[data-offset="1"]')
+    assert page.words() == ["我喜欢", "北京", "。"]
+    page.click('.gap[data-offset="3"]')
+    assert page.words() == ["我喜欢北京", "。"]
+    assert "我|喜欢|北京 → 我喜欢北京" in page.one(".changes").text
+    page.click("#undo")
+    assert page.words() == ["我喜欢", "北京", "。"]
+    page.click("#reset")
+    assert page.words() == EASY_WORDS
+    assert not page.all(".figure .changed")
+    page.click("#undo")
+    assert page.words() == ["我喜欢", "北京", "。"]
+    page.click("#undo")
+    assert page.words() == EASY_WORDS
+    assert not page.one("#undo").is_enabled()
+
+
+def test_click_a_word_to_pin_it(page: Page) -> None:
+    page.parse(EASY)
+    page.click('.word[data-form="北京"] .char')
+    word = page.one('.word[data-form="北京"]')
+    assert word.get_attribute("aria-pressed") == "true"
+    assert "pins=3-5" in page.hash()
+    # From its edge the pinned word can grow.
+    page.click('.gap[data-offset="3"]')
+    assert page.words() == ["我", "喜欢北京", "。"]
+    page.click('.word[data-form="喜欢北京"] .char')
+    assert page.words() == EASY_WORDS
+    assert not page.all(".figure .pinned")
+
+
+def test_offsets_count_code_points(page: Page) -> None:
+    text = "𠮷👨‍👩‍👧 我喜欢北京。"
+    page.parse(text)
+    start = text.index("京")
+    assert text[start - 1 : start + 1] in page.words()
+    page.click(f'.gap[data-offset="{start}"]')
+    assert page.words()[-3:] == ["北", "京", "。"]
+    assert f"breaks={start}" in page.hash()
+    # White space separates words anyway: nothing to click there. Nor is there inside a character.
+    offsets = [int(offset) for offset in page.texts(".gap", "node.dataset.offset")]
+    assert not {2, 3, 4, 5, 6, 7} & set(offsets)
+
+
+# --- the best few analyses ---
+
+
+def test_step_through_the_analyses(page: Page, parser: zishu.Parser) -> None:
+    text = "乒乓球拍卖完了。"
+    page.parse(text)
+    (ranked,) = parser.k_best(text, 5)
+    assert len(page.all(".ranks input")) == len(ranked) > 1
+    labels = page.texts(".ranks label span")
+    assert labels[0] == f"{100 * ranked[0].prob:.1f} %"
+    for rank in (1, 2):
+        page.one(f".ranks label:nth-of-type({rank + 1})").click()
+        page.settle()
+        assert page.words() == [word.form for word in ranked[rank].words]
+        assert page.texts(".arc .relation") == [word.deprel for word in ranked[rank].words]
+        assert f"ranks=0-{rank}" in page.hash()
+        assert page.all(".figure .changed")
+    # The arrow keys do the same, and the focus stays.
+    page.keys(Keys.ARROW_LEFT)
+    assert page.words() == [word.form for word in ranked[1].words]
+    page.keys(Keys.ARROW_LEFT)
+    assert page.words() == [word.form for word in ranked[0].words]
+    assert "ranks" not in page.hash()
+
+
+# --- links ---
+
+
+def test_a_link_shows_the_same(page: Page) -> None:
+    page.parse(EASY + "乒乓球拍卖完了。")
+    page.click('.gap[data-offset="4"]')
+    page.click('.word[data-form="喜欢"] .char')
+    page.one(".card:nth-child(2) label:nth-of-type(2)").click()
+    page.settle()
+
+    def seen() -> list[Any]:
+        return [
+            page.one("#text").get_attribute("value"),
+            page.texts("#sentences .word", "[node.dataset.form, node.getAttribute('class')]"),
+            page.texts("#sentences .arc", "[node.textContent, node.getAttribute('class')]"),
+            page.texts("#sentences .gap", "node.getAttribute('class')"),
+            page.texts(".ranks input", "node.checked"),
+            page.texts(".changes"),
+        ]
+
+    before = seen()
+    assert "京" in page.words()
+    page.open(page.hash())
+    page.settle()
+    assert seen() == before
+
+
+def test_the_back_button_goes_to_the_text_before(page: Page) -> None:
+    page.parse(EASY)
+    page.parse("他来了。")
+    assert "".join(page.words()) == "他来了。"
+    page.browser.back()
+    page.settle()
+    assert page.words() == EASY_WORDS
+
+
+def test_a_link_that_contradicts_itself_is_explained(page: Page) -> None:
+    page.open("#text=" + EASY + "&pins=0-3,1-5,x-y,7")
+    page.settle()
+    assert "cannot parse this as asked" in page.one("#problem").text
+    assert "overlap" in page.one("#problem-detail").text
+    assert page.words() == EASY_WORDS
+
+
+# --- copying and downloading ---
+
+
+@pytest.fixture
+def download(page: Page, tmp_path: Path) -> Callable[[str, str], bytes]:
+    """Return a function that downloads what a card (or all of the text) has in a format."""
+    behaviour = {"behavior": "allow", "downloadPath": str(tmp_path)}
+    page.browser.execute_cdp_cmd("Browser.setDownloadBehavior", behaviour)
+
+    def fetch(where: str, kind: str) -> bytes:
+        page.one(f"{where} select option[value={kind}]").click()
+        page.one(f"{where} .download").click()
+        page.until(lambda: [p for p in tmp_path.iterdir() if p.suffix not in (".crdownload", ".tmp")])
+        (path,) = tmp_path.iterdir()
+        data = path.read_bytes()
+        path.unlink()
+        return data
+
+    return fetch
+
+
+def test_download_as_conllu_and_json(page: Page, parser: zishu.Parser, download: Any) -> None:
+    text = "我喜欢  北京。\n他来了。\n"
+    page.parse(text)
+    document = parser(text)
+    ours = list(read_conllu(StringIO(document.to_conllu())))
+    theirs = list(read_conllu(StringIO(download("#whole", "conllu").decode())))
+    assert len(ours) == len(theirs) == 2
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one.sent_id, one.text, one.tree()) == (other.sent_id, other.text, other.tree())
+        for left, right in zip(one.tokens, other.tokens, strict=True):
+            # The page has probabilities of six decimals, so that the fourth may differ by one.
+            a, b = ([field.split("=") for field in token.misc.split("|")] for token in (left, right))
+            assert [key for key, _ in a] == [key for key, _ in b]
+            for (key, x), (_, y) in zip(a, b, strict=True):
+                assert float(x) == pytest.approx(float(y), abs=1.1e-4) if "Conf" in key else x == y
+    lines = download("#whole", "json").decode().splitlines()
+    assert [from_json(line).tree for line in lines] == [sentence.tree for sentence in document]
+    # A card gives the analysis in view, whatever its rank.
+    page.one(".card:nth-child(2) label:nth-of-type(2)").click()
+    page.settle()
+    (line,) = download(".card:nth-child(2)", "json").decode().splitlines()
+    assert from_json(line).tree == parser.k_best(text, 2)[1][1].tree
+    assert json.loads(line)["sent_id"] == "2"
+    (block,) = read_conllu(StringIO(download(".card:nth-child(2)", "conllu").decode()))
+    assert block.tree() == from_json(line).tree
+
+
+def test_download_as_pictures(page: Page, download: Any) -> None:
+    page.parse(EASY)
+    page.click('.gap[data-offset="4"]')
+    page.click("#theme")
+    page.click("#theme")  # dark; copies are light nevertheless
+    assert page.browser.execute_script("return document.documentElement.dataset.theme") == "dark"
+    root = ET.fromstring(download(".card", "svg"))
+    name = "{http://www.w3.org/2000/svg}"
+    texts = [node.text for node in root.iter(name + "text")]
+    assert [text for text in texts if text in EASY] == list(EASY)
+    assert "nsubj" in texts
+    assert {node.get("fill") for node in root.iter(name + "text")} <= {
+        "rgb(36, 40, 45)",
+        "rgb(101, 107, 115)",
+    }
+    assert root.find(name + "title").text == EASY
+    data = download(".card", "png")
+    assert data.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = (int.from_bytes(data[i : i + 4]) for i in (16, 20))
+    assert [width, height] == [2 * int(root.get("width")), 2 * int(root.get("height"))]
+    assert len(data) > 3_000  # there is something on it
+    assert page.browser.execute_script("return document.documentElement.dataset.theme") == "dark"
+
+
+def test_copy(page: Page) -> None:
+    page.parse(EASY)
+    page.browser.set_permissions("clipboard-read", "granted")
+    page.browser.set_permissions("clipboard-write", "granted")
+    read = "navigator.clipboard.readText().then(arguments[0])"
+    page.click(".card .copy")
+    page.until(lambda: page.one("#status").text == "Copied")
+    assert page.browser.execute_async_script(read).startswith("# sent_id = 1\n# text = " + EASY)
+    page.click("#link")
+    page.until(lambda: page.browser.execute_async_script(read) == page.browser.current_url)
+
+
+# --- problems ---
+
+
+def test_errors_are_told_in_words(page: Page) -> None:
+    page.parse(EASY)
+    page.parse("字" * (LIMIT + 1))
+    assert page.one("#problem").get_attribute("role") == "alert"
+    assert "too long" in page.one("#problem-words").text
+    assert str(LIMIT) in page.one("#problem-detail").text
+    assert page.words() == EASY_WORDS  # what was there stays
+    page.click("#language")
+    page.browser.execute_cdp_cmd("Network.enable", {})
+    offline = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    page.browser.execute_cdp_cmd("Network.emulateNetworkConditions", {"offline": True, **offline})
+    try:
+        page.parse("他来了。")
+        assert "连不上服务" in page.one("#problem-words").text
+        page.click('.gap[data-offset="4"]')
+        assert page.words() == EASY_WORDS
+    finally:
+        page.browser.execute_cdp_cmd("Network.emulateNetworkConditions", {"offline": False, **offline})
+    page.click('.gap[data-offset="4"]')
+    assert "京" in page.words()
+    assert not page.one("#problem").is_displayed()
+
+
+def test_asks_for_a_token(page: Page, serve: Callable[..., str]) -> None:
+    page.address = serve(tokens=["open-sesame"])
+    page.open()
+    page.parse(EASY)
+    assert not page.all(".card")
+    page.one("#token-value").send_keys("wrong", Keys.ENTER)
+    page.settle()
+    assert "token is not right" in page.one("#problem-words").text
+    page.one("#token-value").send_keys("open-sesame", Keys.ENTER)
+    page.settle()
+    assert page.words() == EASY_WORDS
+    assert not page.one("#token").is_displayed()
+    page.browser.refresh()
+    page.settle()
+    assert page.words() == EASY_WORDS
+
+
+# --- everybody can use it ---
+
+
+def test_by_keyboard_alone(page: Page) -> None:
+    page.one("#text").send_keys(EASY, Keys.CONTROL, Keys.ENTER)
+    page.settle()
+    in_figure = "return document.activeElement.closest('.figure') !== null"
+    for _ in range(20):
+        page.keys(Keys.TAB)
+        if page.browser.execute_script(in_figure):
+            break
+    focused = "return document.activeElement.dataset.offset"
+    label = "return document.activeElement.getAttribute('aria-label')"
+    # 我, gap, 喜欢, gap inside, gap, 北京, gap inside
+    page.keys(*[Keys.ARROW_RIGHT] * 6)
+    assert page.browser.execute_script(focused) == "4"
+    assert "Between 北 and 京" in page.browser.execute_script(label)
+    assert page.one("#tip").is_displayed()
+    page.keys(Keys.ENTER)
+    assert page.words() == ["我", "喜欢", "北", "京", "。"]
+    assert page.browser.execute_script(focused) == "4"  # the focus is where it was
+    page.keys(Keys.SPACE)
+    assert page.words() == EASY_WORDS
+    ActionChains(page.browser).key_down(Keys.CONTROL).send_keys("z").key_up(Keys.CONTROL).perform()
+    page.settle()
+    assert page.words() == ["我", "喜欢", "北", "京", "。"]
+    page.keys(Keys.HOME, Keys.ENTER)
+    assert page.texts(".word.pinned", "node.dataset.form") == ["我"]
+    # One Tab leaves the figure: its parts are reached with the arrows.
+    page.keys(Keys.TAB)
+    assert not page.browser.execute_script(in_figure)
+
+
+def test_two_languages_and_two_themes(page: Page) -> None:
+    page.parse(EASY)
+    assert page.one("#ask button").text == "Parse"
+    page.click("#language")
+    assert page.one("#ask button").text == "分析"
+    assert page.browser.execute_script("return document.documentElement.lang") == "zh-Hans"
+    assert "喜欢" in page.one('.word[data-form="我"]').get_attribute("aria-label")
+    ground = "return getComputedStyle(document.body).backgroundColor"
+    page.click("#theme")
+    light = page.browser.execute_script(ground)
+    page.click("#theme")
+    assert page.browser.execute_script(ground) != light
+    page.browser.refresh()
+    page.settle()
+    assert page.one("#ask button").text == "分析"
+    assert page.browser.execute_script(ground) != light
+
+
+def test_on_a_phone_only_the_figure_scrolls(page: Page) -> None:
+    phone = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+    page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    try:
+        page.parse("上海计划在明年大力发展金融业，北京也是这样。")
+        width, figure = page.browser.execute_script(
+            "return [document.documentElement.scrollWidth, document.querySelector('.figure').clientWidth]"
+        )
+        assert width == 390 < figure
+        page.click('.gap[data-offset="1"]')
+        assert "上" in page.words()
+    finally:
+        page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_needs_nothing_from_elsewhere(page: Page, address: str) -> None:
+    page.parse(EASY)
+    loaded = page.browser.execute_script(
+        "return performance.getEntriesByType('resource').map(({name}) => name)"
+    )
+    assert len(loaded) > 5
+    assert all(name.startswith(address) for name in loaded)
+    with urllib.request.urlopen(address) as answer:
+        assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
+        assert b"style=" not in answer.read()

@@ -1,0 +1,310 @@
+"""The parser that people use, with the bundled model: modes, constraints, order, batches, threads."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import chain, count, islice
+from typing import TYPE_CHECKING
+
+import pytest
+
+import zishu
+from parses import check
+from zishu.constraints import Constraints
+from zishu.document import Document, Sentence
+from zishu.errors import InputError
+from zishu.items import line_items, stream_items
+from zishu.lexicon import Lexicon
+from zishu.parser import LOOK_AHEAD, Parser
+from zishu.text import LIMIT, split_sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+EASY = "我喜欢北京。"
+STORY = (
+    "我喜欢北京。他在上海 工作了三年！\n\n"
+    "昨天,我们去公园散步；天气很好。“你吃饭了吗？”她问。\r\n"
+    "世界卫生组织(WHO)发布了2.5版的报告,详见https://example.org/a?b=1。\n\n完"
+)
+
+
+@pytest.fixture(scope="module")
+def parser() -> Parser:
+    return zishu.load(threads=1)
+
+
+def forms(sentences: Iterable[Sentence]) -> list[list[str]]:
+    return [[word.form for word in sentence.words] for sentence in sentences]
+
+
+def without_probabilities(sentence: Sentence) -> Sentence:
+    bare = (replace(word, boundary_prob=None, head_prob=None, label_prob=None) for word in sentence.words)
+    return replace(sentence, words=tuple(bare), prob=None)
+
+
+def same(left: Iterable[Sentence], right: Iterable[Sentence]) -> bool:
+    """Tell whether two parses agree, probabilities up to the last bits of floating point."""
+    one, other = list(left), list(right)
+    if list(map(without_probabilities, one)) != list(map(without_probabilities, other)):
+        return False
+    pairs = zip(map(probabilities, one), map(probabilities, other), strict=True)
+    return all(a == pytest.approx(b, abs=1e-4) for a, b in pairs)
+
+
+def probabilities(sentence: Sentence) -> list[float | None]:
+    return [sentence.prob, *chain(*((w.boundary_prob, w.head_prob, w.label_prob) for w in sentence.words))]
+
+
+def test_an_easy_sentence(parser: Parser) -> None:
+    document = parser(EASY)
+    check(document)
+    [sentence] = document
+    assert forms(document) == [["我", "喜欢", "北京", "。"]]
+    assert [word.head for word in sentence.words] == [2, 0, 2, 2]
+    assert [word.deprel for word in sentence.words][:3] == ["nsubj", "root", "obj"]
+    assert sentence.words[1].upos == "VERB"
+    for word in sentence.words:
+        assert word.prob is not None
+        assert 0 < word.prob <= 1
+        assert word.boundary_prob is not None
+        assert word.boundary_prob > 0.5
+    assert sentence.prob is not None
+    assert 0 < sentence.prob <= 1
+
+
+def test_a_story(parser: Parser) -> None:
+    document = parser(STORY)
+    check(document)
+    assert [(s.start, s.end) for s in document] == [(r.start, r.end) for r in split_sentences(STORY)]
+    assert not any(sentence.cut for sentence in document)
+    assert len(document) == 7
+
+
+def test_confidence_can_be_left_out(parser: Parser) -> None:
+    document = parser(STORY, confidence=False)
+    assert set(chain(*map(probabilities, document))) == {None}
+    assert list(document) == [without_probabilities(sentence) for sentence in parser(STORY)]
+
+
+def test_white_space_separates_words(parser: Parser) -> None:
+    assert forms(parser("我喜 欢北\n京。")) == [["我", "喜", "欢", "北", "京", "。"]]
+
+
+def test_pins_and_breaks_hold(parser: Parser) -> None:
+    document = parser(EASY, pins=[(2, 4)], breaks=[1])
+    check(document)
+    assert forms(document)[0][:3] == ["我", "喜", "欢北"]
+    text = f"{EASY}你好！李焕英。"
+    document = parser(text, pins=[(6, 12)])
+    check(document)
+    assert forms(document) == [["我", "喜欢", "北京", "。"], ["你好！李焕英", "。"]]
+    with pytest.raises(InputError, match="the break at 3 lies inside the pin 2:4"):
+        parser(EASY, pins=[(2, 4)], breaks=[3])
+
+
+def test_a_lexicon_keeps_its_words_whole(parser: Parser) -> None:
+    text = "他喜欢北京。你好！李焕英。"
+    words = ["喜欢北京", "你好！李焕英"]
+    expected = [["他", "喜欢北京", "。"], ["你好！李焕英", "。"]]
+    for lexicon in (words, iter(words), Lexicon(words)):
+        document = parser(text, lexicon=lexicon)
+        check(document)
+        assert forms(document) == expected
+    assert forms(next(parser.pipe([text], lexicon=words))) == expected
+    assert forms(parser.stream(text, lexicon=words)) == expected
+    assert [forms(found)[:1] for found in parser.k_best(text, 2, lexicon=words)] == [[e] for e in expected]
+    assert forms(parser(text, lexicon=words, pins=[(1, 3)], breaks=[10]))[0][1:3] == ["喜欢", "北京"]
+    assert same(parser(text, lexicon=[]), parser(text))
+
+
+def test_given_words_stay(parser: Parser) -> None:
+    sentences = [["我", "喜欢北", "京", "IBM", "PC", "5"], ["完", "e\u0301", "\ud800"]]
+    document = parser.parse_words(sentences)
+    check(document)
+    assert forms(document) == sentences
+    assert document.text == "我喜欢北京IBM PC 5\n完e\u0301\ud800"
+    assert document[1].words[0].start == document.text.index("完")
+    assert parser.parse_words(iter(sentences), confidence=False)[0].words[0].head_prob is None
+    assert parser.parse_words([]) == Document("")
+
+
+@pytest.mark.parametrize(
+    ("sentences", "message"),
+    [
+        ([["我"], []], "sentence 2 has no words"),
+        ([["我", ""]], "word 2 of sentence 1 is ''"),
+        ([["New York"]], "word 1 of sentence 1 holds white space: 'New York'"),
+        ([[" "]], "word 1 of sentence 1 holds white space"),
+        (["我喜欢"], "sentence 1 is a string, not a list of words: '我喜欢'"),
+        ("我喜欢", "not a string"),
+        ([[1]], "word 1 of sentence 1 is 1"),
+        ([["好" * (LIMIT + 1)]], f"the word at 0 has {LIMIT + 1} characters"),
+    ],
+)
+def test_what_are_no_sentences_of_words(parser: Parser, sentences: list[list[str]], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parser.parse_words(sentences)
+
+
+def test_a_long_sentence_of_words_is_cut_after_punctuation_or_between_words(parser: Parser) -> None:
+    words = ["好", "的", "，"] * 100 + ["非常"] * 200
+    document = parser.parse_words([["一"], words], confidence=False)
+    check(document)
+    assert list(chain(*forms(document))) == ["一", *words]
+    assert [sentence.cut for sentence in document] == [False, True, True, False]
+    assert [len(sentence.chars) for sentence in document] == [1, 300, LIMIT, 400 - LIMIT]
+
+
+def test_texts_in_a_pipe_come_out_in_order(parser: Parser) -> None:
+    texts = ["", EASY, STORY, " \n", "他来了。", EASY * 3]
+    expected = [parser(text) for text in texts]
+    for size in (1, 40, LOOK_AHEAD):
+        documents = list(parser.pipe(texts, batch_chars=size))
+        assert [document.text for document in documents] == texts
+        for document, wanted in zip(documents, expected, strict=True):
+            assert same(document, wanted)
+    assert list(parser.pipe([])) == []
+    assert list(parser.pipe(["", "\n"])) == [Document(""), Document("\n")]
+
+
+def test_a_stream_gives_the_sentences_of_the_whole_text(parser: Parser) -> None:
+    expected = list(parser(STORY))
+    for pieces in ([STORY], STORY.splitlines(keepends=True), list(STORY), ["", STORY[:9], "", STORY[9:]]):
+        assert same(parser.stream(pieces), expected)
+    assert list(parser.stream([])) == []
+    assert list(parser.stream(["", " \n"])) == []
+
+
+def test_a_stream_of_words_has_a_sentence_a_line(parser: Parser) -> None:
+    text = "我 喜欢\u3000北京\r\n\n \n  他 来 了 \n完"
+    wanted = [["我", "喜欢", "北京"], ["他", "来", "了"], ["完"]]
+    for pieces in ([text], list(text), text.splitlines(keepends=True)):
+        sentences = tuple(parser.stream(pieces, words=True))
+        assert forms(sentences) == wanted
+        check(Document(text, sentences))
+    with pytest.raises(InputError, match="no use for a lexicon"):
+        parser.stream([text], words=True, lexicon=["北京"])
+
+
+def test_reading_is_lazy_and_may_stop_at_any_time(parser: Parser) -> None:
+    read = count()
+
+    def endless() -> Iterator[str]:
+        while True:
+            next(read)
+            yield "他来了。\n\n" * 20
+
+    documents = parser.pipe(endless(), batch_chars=200, confidence=False)
+    assert next(read) == 0
+    assert [len(document) for document in islice(documents, 5)] == [20] * 5
+    assert next(read) < 20
+    documents.close()  # type: ignore[attr-defined]
+    sentences = parser.stream(endless(), confidence=False, batch_chars=200)
+    before = next(read)
+    assert len(list(islice(sentences, 50))) == 50
+    assert next(read) - before < 2000  # a block of text is looked at before sentences are
+    lines = parser.stream(endless(), confidence=False, words=True, batch_chars=40)
+    before = next(read)
+    assert len(list(islice(lines, 50))) == 50
+    assert next(read) - before < 20
+
+
+class Piece(str):
+    """A string that tells when it is forgotten."""
+
+
+@pytest.mark.parametrize("items_of", [lambda pieces: stream_items(pieces, Constraints()), line_items])
+def test_a_stream_forgets_what_it_has_read(items_of: Callable[[Iterable[str]], Iterator[object]]) -> None:
+    alive: weakref.WeakSet[Piece] = weakref.WeakSet()
+    most = 0
+
+    def pieces() -> Iterator[str]:
+        for k in range(80):
+            piece = Piece(f"第 {k} 行 的 内容 。\n" * 200)
+            alive.add(piece)
+            yield piece
+
+    for _ in items_of(pieces()):
+        most = max(most, len(alive))
+    assert 0 < most < 60
+
+
+def test_the_best_of_k_is_the_parse(parser: Parser) -> None:
+    ranked = parser.k_best(STORY, 3)
+    assert same([analyses[0] for analyses in ranked], parser(STORY))
+    for analyses in ranked:
+        assert 1 <= len(analyses) <= 3
+        assert len({(s.tree.forms, s.tree.heads) for s in analyses}) == len(analyses)
+        probs = [sentence.prob for sentence in analyses]
+        assert probs == sorted(probs, reverse=True)  # type: ignore[type-var]
+    for number in range(3):
+        check(Document(STORY, tuple(analyses[min(number, len(analyses) - 1)] for analyses in ranked)))
+    assert parser.k_best(" ", 2) == []
+    pinned = parser.k_best(EASY, 4, pins=[(2, 4)], breaks=[5])
+    assert {tuple(found[1:3]) for found in forms(pinned[0])} >= {("喜", "欢北")}
+    for found in pinned[0]:
+        assert (2, 4) in [(word.start, word.end) for word in found.words]
+    with pytest.raises(InputError, match="k must be at least 1, not 0"):
+        parser.k_best(EASY, 0)
+
+
+def test_several_threads_may_use_one_parser(parser: Parser) -> None:
+    texts = [EASY, STORY, STORY[7:], "他来了。" * 7, " ", STORY[::-1]]
+    expected = [parser(text) for text in texts]
+    start = threading.Barrier(6)
+
+    def work(shift: int) -> list[tuple[int, Document]]:
+        start.wait()
+        numbers = [(k + shift) % len(texts) for k in range(len(texts))]
+        if shift % 2:
+            return list(zip(numbers, parser.pipe(texts[k] for k in numbers), strict=True))
+        return [(k, parser(texts[k])) for k in numbers]
+
+    with ThreadPoolExecutor(6) as pool:
+        for found in pool.map(work, range(6)):
+            assert all(same(document, expected[k]) for k, document in found)
+
+
+@pytest.mark.parametrize("text", [None, b"\xe6\x88\x91", 5, ["我"]])
+def test_what_is_no_text_is_refused(parser: Parser, text: str) -> None:
+    with pytest.raises(InputError, match="a text is a string, not"):
+        parser(text)
+    with pytest.raises(InputError, match="a text is a string, not"):
+        list(parser.pipe([text]))
+    with pytest.raises(InputError, match="a piece of text is a string, not"):
+        list(parser.stream([text]))
+    with pytest.raises(InputError, match="a piece of text is a string, not"):
+        list(parser.stream([text], words=True))
+
+
+def test_arguments_that_make_no_sense(parser: Parser) -> None:
+    with pytest.raises(InputError, match="pipe takes an iterable of texts"):
+        parser.pipe(EASY)
+    with pytest.raises(InputError, match="batch_chars must be at least 1"):
+        parser.pipe([EASY], batch_chars=0)
+    with pytest.raises(InputError, match="batch_chars must be at least 1"):
+        parser.stream([EASY], batch_chars=0)
+    with pytest.raises(InputError, match="vanilla"):
+        parser(EASY, vanilla=True)  # the bundled model has two roles
+    with pytest.raises(InputError, match="not a single string"):
+        parser(EASY, lexicon="北京")
+
+
+def test_a_parser_tells_what_it_is(parser: Parser, tmp_path: Path) -> None:
+    assert parser.info["task"] == "parse"
+    assert parser.info["roles"] == 2
+    assert "nsubj" in parser.info["labels"]
+    assert parser.info["path"] == str(parser.path)
+    assert parser.model.settings.name in repr(parser)
+    assert Parser(parser.model).info["path"] is None
+    with pytest.raises(InputError, match="threads must be at least 0, not -1"):
+        zishu.load(threads=-1)
+    with pytest.raises(InputError, match="no such model"):
+        zishu.load(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="not a model"):
+        zishu.load(str(tmp_path))

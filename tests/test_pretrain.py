@@ -1,0 +1,126 @@
+"""Pre-training on a handful of tagged sentences: it learns, resumes, and gives `zishu train` what it needs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+import tiny
+from zishu.errors import ConfigError, FormatError
+from zishu.train.config import Config, DataConfig, EncoderConfig, OptimiserConfig, PretrainConfig, RunConfig
+from zishu.train.loop import train
+from zishu.train.pretrain import LAST, Losses, load_pretrained, pretrain, read_corpus
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_TEXT = """上海/ns 计划/n 发展/vn 金融业/n 。/x
+我们/r 在/p 图书馆/n 看书/v 。/x
+他/r 说/v 1/2/m 的/uj 人/n 来/v 了/ul
+"""
+
+
+def _config(folder: Path, text: str = _TEXT * 100, **pretraining: object) -> Config:
+    (folder / "text.txt").write_text(text, encoding="utf-8")
+    treebank = tiny.write(folder / "train.conllu")
+    return Config(
+        name="tiny",
+        data=DataConfig(train=treebank, dev=treebank),
+        encoder=EncoderConfig(
+            kind="transformer",
+            char_width=16,
+            bigram_width=8,
+            layers=1,
+            hidden=16,
+            heads=2,
+            feed_forward=32,
+            dropout=0.0,
+            embedding_dropout=0.0,
+            pretrained=str(folder / "encoder"),
+        ),
+        pretrain=PretrainConfig(
+            text=str(folder / "text.txt"),
+            min_count=2,
+            batch_chars=60,
+            learning_rate=0.01,
+            dropout=0.0,
+            **pretraining,
+        ),  # type: ignore[arg-type]
+        optimiser=OptimiserConfig(epochs=1, batch_chars=100),
+        run=RunConfig(directory=str(folder / "run"), threads=1, checkpoint_seconds=0),
+    )
+
+
+def test_corpus(tmp_path: Path) -> None:
+    config = _config(tmp_path, _TEXT * 2, bigrams=5)
+    corpus = read_corpus(config)
+    assert corpus.lengths == [10, 9, 9] * 2
+    batch = corpus.batch(torch.tensor([0, 2]).numpy())
+    assert [corpus.chars.symbols[k] for k in batch["chars"][1]][1:] == [*"他说1/2的人来了", "<pad>"]
+    assert batch["places"][0].tolist() == [-100, 0, 2, 0, 2, 0, 2, 0, 1, 2, 3]  # B E B E B E B M E S
+    assert corpus.tags[batch["tags"][0][1]] == "ns"
+    assert batch["lengths"].tolist() == [10, 9]
+    assert "昨" in corpus.chars.symbols  # the text does not have it, but the treebank does
+
+
+def test_long_sentences_are_read_in_pieces(tmp_path: Path) -> None:
+    corpus = read_corpus(_config(tmp_path, _TEXT, longest=4))
+    assert max(corpus.lengths) <= 4
+    assert sum(corpus.lengths) == 28
+
+
+@pytest.mark.parametrize("line", ["上海 计划/v", "/v", "上海/"])
+def test_bad_line(tmp_path: Path, line: str) -> None:
+    with pytest.raises(FormatError, match=r"text.txt:2: .* expected a word, a slash and a tag"):
+        read_corpus(_config(tmp_path, f"他/r\n{line}\n"))
+
+
+def test_it_learns_and_train_starts_from_it(tmp_path: Path) -> None:
+    config = _config(tmp_path)
+    heard: list[Losses] = []
+    folder = pretrain(config, report=lambda *told: heard.append(told[-1]))
+    assert heard[-1].places < 0.7 * heard[0].places
+    assert heard[-1].hidden < heard[0].hidden
+    assert not (folder / LAST).exists()
+
+    weights, chars, pairs = load_pretrained(str(folder))
+    assert pairs is not None
+    train(config)
+    model = json.loads((tmp_path / "run/model/chars.json").read_text(encoding="utf-8"))
+    assert tuple(model["symbols"]) == chars.symbols
+    assert weights["embeddings.chars.weight"].shape == (len(chars), 16)
+
+
+def test_resume_equals_an_unbroken_run(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    whole, _, _ = load_pretrained(str(pretrain(_config(tmp_path / "a"))))
+
+    class Stop(Exception):
+        pass
+
+    def stop(step: int, *_: object) -> None:
+        raise Stop
+
+    config = _config(tmp_path / "b")
+    with pytest.raises(Stop):
+        pretrain(replace(config, run=replace(config.run, checkpoint_seconds=0)), report=stop)
+    resumed, _, _ = load_pretrained(str(pretrain(config, resume=True)))
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
+def test_small_numbers_are_numbers_again_afterwards(tmp_path: Path) -> None:
+    pretrain(_config(tmp_path, _TEXT * 2))
+    assert float(torch.tensor(1e-40) * 0.5) > 0
+
+
+def test_needs_a_text_and_a_folder(tmp_path: Path) -> None:
+    config = _config(tmp_path)
+    with pytest.raises(ConfigError, match=r"pretrain\.text"):
+        pretrain(replace(config, pretrain=PretrainConfig()))
+    with pytest.raises(ConfigError, match="zishu pretrain"):
+        train(config)

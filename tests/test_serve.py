@@ -1,0 +1,572 @@
+"""The service over a real connection: formats, modes, limits, errors, safety."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
+pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
+
+import zishu
+from serving import NDJSON, PATIENCE, Client, eventually, held_parser, serving
+from zishu.formats.jsonl import from_json
+from zishu.serve import Limits
+from zishu.serve.schema import ErrorAnswer, HealthAnswer, ModelAnswer, ParseAnswer
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Iterator
+
+TEXT = "我喜欢北京。上海计划发展金融业。"
+TEXTS = [TEXT, "", "她昨天 在图书馆借了两本书！\n\n<b>&\"'</b>"]
+WORDS = [["我", "喜欢", "北京"], ["上海", "计划", "发展", "金融业", "。"]]
+SMALL = Limits(body=2_000, chars=100, texts=3, lexicon=2, constraints=2, kbest=3)
+
+
+@pytest.fixture(scope="module")
+def parser() -> zishu.Parser:
+    return zishu.load()
+
+
+@pytest.fixture(scope="module")
+def client(parser: zishu.Parser) -> Iterator[Client]:
+    with serving(parser) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def small(parser: zishu.Parser) -> Iterator[Client]:
+    with serving(parser, SMALL) as client:
+        yield client
+
+
+def documents(client: Client, **request: Any) -> list[Any]:
+    answer = client.parse(**request)
+    assert answer.status == 200, answer.body
+    assert answer.headers["content-type"] == "application/json"
+    ParseAnswer.model_validate_json(answer.body)
+    return list(answer.json()["documents"])
+
+
+# ---- formats and modes
+
+
+@pytest.mark.parametrize("kind", ["text", "texts", "words"])
+@pytest.mark.parametrize("form", ["json", "conllu", "svg"])
+def test_answers_are_those_of_the_parser(client: Client, parser: zishu.Parser, kind: str, form: str) -> None:
+    given = {"text": TEXT, "texts": TEXTS, "words": WORDS}[kind]
+    expected = {
+        "text": lambda: [parser(TEXT)],
+        "texts": lambda: list(map(parser, TEXTS)),
+        "words": lambda: [parser.parse_words(WORDS)],
+    }[kind]()
+    found = documents(client, **{kind: given}, format=form)
+    assert [document["text"] for document in found] == [document.text for document in expected]
+    for shown, document in zip(found, expected, strict=True):
+        match form:
+            case "json":
+                assert shown["sentences"] == [json.loads(line) for line in document.to_json().splitlines()]
+            case "conllu":
+                assert shown["conllu"] == document.to_conllu()
+            case _:
+                assert shown["sentences"] == [{"svg": sentence.to_svg()} for sentence in document]
+
+
+def test_without_confidence_there_are_no_probabilities(client: Client) -> None:
+    (document,) = documents(client, text=TEXT, confidence=False)
+    assert {word["prob"] for sentence in document["sentences"] for word in sentence["words"]} == {None}
+
+
+def test_pins_breaks_and_a_lexicon_are_kept(client: Client) -> None:
+    (document,) = documents(client, text="我喜欢北京。", pins=[[0, 3]], breaks=[4])
+    assert [word["form"] for word in document["sentences"][0]["words"]][:2] == ["我喜欢", "北"]
+    found = documents(client, texts=["我喜欢北京。", "北京。"], lexicon=["欢北"])
+    assert "欢北" in [word["form"] for word in found[0]["sentences"][0]["words"]]
+    assert "欢北" not in [word["form"] for word in found[1]["sentences"][0]["words"]]
+
+
+def test_the_best_few_analyses(client: Client, parser: zishu.Parser) -> None:
+    (document,) = documents(client, text=TEXT, kbest=3)
+    expected = parser.k_best(TEXT, 3)
+    for sentence, ranked in zip(document["sentences"], expected, strict=True):
+        alternatives = sentence.pop("alternatives")
+        assert sentence == alternatives[0]
+        assert alternatives == [json.loads(one.to_json()) for one in ranked]
+    (document,) = documents(client, text=TEXT, kbest=2, format="svg")
+    assert [len(sentence["alternatives"]) for sentence in document["sentences"]] == [2, 2]
+    (document,) = documents(client, text=TEXT, kbest=2, format="conllu")
+    assert re.findall("# sent_id = (.*)", document["conllu"]) == ["1-1", "1-2", "2-1", "2-2"]
+
+
+@pytest.mark.parametrize("form", ["json", "conllu", "svg"])
+@pytest.mark.parametrize("text", ["", " \n\t", "\u2028我\x85爱\u2029", "𠀀😀\u200d", "</script>]]>&amp;"])
+def test_odd_texts_pass(client: Client, text: str, form: str) -> None:
+    (document,) = documents(client, text=text, format=form)
+    assert document["text"] == text
+
+
+def test_nothing_to_parse_is_answered_with_nothing(client: Client) -> None:
+    assert documents(client, texts=[]) == []
+    assert documents(client, words=[]) == [{"text": "", "sentences": []}]
+
+
+# ---- errors, each in the one shape
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ("", 400, "invalid_json"),
+        ("{", 400, "invalid_json"),
+        ('{"text": "\\ud800"}', 400, "invalid_json"),
+        ("[" * 100_000, 400, "invalid_json"),
+        (b"\xff", 400, "invalid_json"),
+        ("[]", 422, "invalid_request"),
+        ("{}", 422, "invalid_request"),
+        ('{"text": "a", "texts": []}', 422, "invalid_request"),
+        ('{"text": 3}', 422, "invalid_request"),
+        ('{"text": null}', 422, "invalid_request"),
+        ('{"text": "a", "colour": 1}', 422, "invalid_request"),
+        ('{"text": "a", "format": "../../etc/passwd"}', 422, "invalid_request"),
+        ('{"text": "a", "kbest": 0}', 422, "invalid_request"),
+        ('{"text": "a", "pins": [[0]]}', 422, "invalid_request"),
+        ('{"text": "a", "pins": [[-1, 1]]}', 422, "invalid_request"),
+        ('{"texts": ["a"], "pins": [[0, 1]]}', 422, "invalid_request"),
+        ('{"words": [["a"]], "kbest": 2}', 422, "invalid_request"),
+        ('{"text": "我们", "pins": [[0, 9]]}', 422, "invalid_input"),
+        ('{"text": "我们", "breaks": [1], "pins": [[0, 2]]}', 422, "invalid_input"),
+        ('{"text": "我们", "breaks": [1000000000000000000000000000000]}', 422, "invalid_input"),
+        ('{"text": "我们", "lexicon": ["a b"]}', 422, "invalid_input"),
+        ('{"words": [[]]}', 422, "invalid_input"),
+        ('{"words": [["a b"]]}', 422, "invalid_input"),
+    ],
+)
+def test_wrong_requests_are_told(client: Client, body: str | bytes, status: int, code: str) -> None:
+    answer = client("POST", "/v1/parse", body)
+    assert (answer.status, answer.code) == (status, code)
+    ErrorAnswer.model_validate_json(answer.body)
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        ({"text": "我" * 101}, "too_long"),
+        ({"texts": ["我" * 60, "我" * 60]}, "too_long"),
+        ({"words": [["我" * 60, "我" * 60]]}, "too_long"),
+        ({"texts": ["我"] * 4}, "too_many"),
+        ({"words": [["我"]] * 4}, "too_many"),
+        ({"text": "我们", "breaks": [1, 1, 1]}, "too_many"),
+        ({"text": "我们", "pins": [[0, 1]] * 3}, "too_many"),
+        ({"text": "我们", "lexicon": ["a", "b", "c"]}, "too_many"),
+        ({"text": "我们", "kbest": 4}, "too_many"),
+    ],
+)
+def test_limits_of_a_request(small: Client, request_: dict[str, Any], code: str) -> None:
+    answer = small.parse(**request_)
+    assert (answer.status, answer.code) == (422, code)
+
+
+def test_the_limits_themselves_are_allowed(small: Client) -> None:
+    assert small.parse(text="我" * 100).status == 200
+    assert small.parse(texts=["我"] * 3, lexicon=["a", "b"], kbest=3).status == 200
+
+
+def test_a_large_body_is_refused_before_it_is_read(small: Client) -> None:
+    with small.connect("Content-Type: application/json\r\nContent-Length: 1000000000\r\n") as connection:
+        assert b" 413 " in connection.recv(1000)
+    with small.connect("Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n") as connection:
+        connection.sendall(b"bb8\r\n" + b" " * 3000 + b"\r\n")
+        assert b" 413 " in connection.recv(1000)
+
+
+def test_wrong_addresses_methods_and_types(client: Client) -> None:
+    assert client.get("/v1/nothing").code == "not_found"
+    answer = client.get("/v1/parse")
+    assert (answer.status, answer.code, answer.headers["allow"]) == (405, "method_not_allowed", "POST")
+    for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
+        answer = client("POST", "/v1/parse", '{"text": "a"}', kind=kind)
+        assert (answer.status, answer.code) == (415, "unsupported_media_type")
+    assert client("POST", "/v1/parse", '{"text": "我"}', kind="Application/JSON; charset=utf-8").status == 200
+
+
+# ---- the queue
+
+
+def test_a_full_queue_turns_away_and_says_when_to_come_back(parser: zishu.Parser) -> None:
+    held, model = held_parser(parser)
+    with serving(held, Limits(queue=1)) as client:
+        first = client.later(text="我")
+        client.until_waiting(1)
+        assert client.get("/v1/health/ready").status == 503
+        assert client.get("/v1/health/live").status == 200
+        refused = client.parse(text="你")
+        assert (refused.status, refused.code) == (503, "busy")
+        assert int(refused.headers["retry-after"]) >= 1
+        model.release()
+        assert first.result(PATIENCE).status == 200
+        assert client.parse(text="你").status == 200
+        assert client.get("/v1/health/ready").status == 200
+
+
+def test_a_request_that_takes_too_long_is_given_up(parser: zishu.Parser) -> None:
+    held, model = held_parser(parser)
+    with serving(held, Limits(seconds=0.3, queue=1)) as client:
+        for _ in range(3):  # each frees its place, though the model is still held up
+            answer = client.parse(text="我")
+            assert (answer.status, answer.code) == (504, "timeout")
+        model.release()
+
+
+def test_a_body_that_does_not_come_is_given_up(parser: zishu.Parser) -> None:
+    with (
+        serving(parser, Limits(seconds=0.3)) as client,
+        client.connect("Content-Type: application/json\r\nContent-Length: 10\r\n") as connection,
+    ):
+        assert b" 408 " in connection.recv(1000)
+
+
+def test_a_client_that_leaves_frees_its_place(parser: zishu.Parser) -> None:
+    held, model = held_parser(parser)
+    with serving(held, Limits(queue=1)) as client:
+        body = '{"text": "我"}'.encode()
+        head = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        for _ in range(3):
+            with client.connect(head) as connection:
+                connection.sendall(body)
+                client.until_waiting(1)
+            client.until_waiting(0)
+        model.release()
+        assert client.parse(text="我").status == 200
+        eventually(lambda: client.figure('zishu_requests_total{path="/v1/parse",status="499"}') == 3)
+
+
+def test_requests_that_arrive_together_are_parsed_together(parser: zishu.Parser) -> None:
+    held, model = held_parser(parser)
+    with serving(held) as client:
+        first = client.later(text="一。")
+        assert model.entered.acquire(timeout=PATIENCE)
+        others = [client.later(text=f"{char}。") for char in "二三四五六"]
+        client.until_waiting(6)
+        model.release()
+        answers = [future.result(PATIENCE) for future in (first, *others)]
+        assert model.calls == [1, 5]
+        texts = [answer.json()["documents"][0]["text"] for answer in answers]
+        assert texts == [f"{char}。" for char in "一二三四五六"]
+
+
+def test_a_failure_stays_with_its_request(parser: zishu.Parser, caplog: pytest.LogCaptureFixture) -> None:
+    held, model = held_parser(parser, poison="坏")
+    with serving(held) as client, caplog.at_level(logging.DEBUG):
+        first = client.later(text="一。")
+        assert model.entered.acquire(timeout=PATIENCE)
+        others = [client.later(text=text) for text in ("二。", "坏。", "三。")]
+        client.until_waiting(4)
+        model.release()
+        assert first.result(PATIENCE).status == 200
+        answers = [future.result(PATIENCE) for future in others]
+        assert [answer.status for answer in answers] == [200, 500, 200]
+        assert answers[1].code == "internal"
+        assert "frame-ancestors 'none'" in answers[1].headers["content-security-policy"]
+    assert "RuntimeError" in caplog.text  # and where it was raised, but not what it said
+    assert "serving.py" in caplog.text
+    assert "坏" not in caplog.text
+
+
+# ---- streams
+
+
+def lines(client: Client, *requests: Any) -> list[Any]:
+    body = "".join(
+        f"{request if isinstance(request, str) else json.dumps(request)}\n" for request in requests
+    )
+    answer = client("POST", "/v1/parse", body, kind=NDJSON)
+    assert answer.status == 200
+    assert answer.headers["content-type"] == NDJSON
+    return [json.loads(line) for line in answer.body.splitlines()]
+
+
+def test_a_stream_is_answered_line_by_line_in_order(client: Client) -> None:
+    texts = [f"我有{number}本书。" * (1 + number % 3) for number in range(100)]
+    found = lines(
+        client, *({"text": text, "confidence": number % 2 == 0} for number, text in enumerate(texts))
+    )
+    assert [line["documents"][0]["text"] for line in found] == texts
+
+
+def test_wrong_lines_are_told_where_they_stand(small: Client) -> None:
+    found = lines(
+        small,
+        {"text": "我"}, "", "  ", "{", {"text": "我" * 101}, {"text": "我", "pins": [[0, 5]]}, "x" * 3_000,
+        {"words": [["你"]], "format": "conllu"},
+    )  # fmt: skip
+    codes = [line["error"]["code"] if "error" in line else "" for line in found]
+    assert codes == ["", "invalid_json", "too_long", "invalid_input", "too_large", ""]
+    assert "你" in found[-1]["documents"][0]["conllu"]
+
+
+def chunk(text: str) -> bytes:
+    data = text.encode()
+    return f"{len(data):x}\r\n".encode() + data + b"\r\n"
+
+
+def read_until(connection: socket.socket, *marks: str) -> str:
+    data = b""
+    while not all(mark.encode() in data for mark in marks):
+        part = connection.recv(65536)
+        assert part, data
+        data += part
+    return data.decode()
+
+
+STREAM = f"Content-Type: {NDJSON}\r\nTransfer-Encoding: chunked\r\n"
+
+
+def test_a_line_is_answered_before_the_next_one_comes(client: Client) -> None:
+    with client.connect(STREAM) as connection:
+        for text in ("一。", "二。"):
+            request = json.dumps({"text": text}) + "\n"
+            connection.sendall(chunk(request[:5]))
+            connection.sendall(chunk(request[5:]))
+            read_until(connection, text)
+        connection.sendall(chunk('{"text": "三。"}'))  # the last line may lack its end
+        connection.sendall(b"0\r\n\r\n")
+        assert "三。" in read_until(connection, "0\r\n\r\n")
+
+
+def test_a_stream_has_a_bounded_number_of_lines_in_work(parser: zishu.Parser) -> None:
+    held, model = held_parser(parser)
+    with serving(held, Limits(stream_lines=3)) as client:
+        body = "".join(f'{{"text": "{number}"}}\n' for number in range(20))
+        future = client.pool.submit(lambda: client("POST", "/v1/parse", body, kind=NDJSON))
+        assert model.entered.acquire(timeout=PATIENCE)
+        # Three wait in line, one is being written, one is about to be put.
+        assert client.figure("zishu_waiting_requests") <= 5
+        model.release()
+        assert len(future.result(PATIENCE).body.splitlines()) == 20
+
+
+def test_streams_wait_where_requests_are_turned_away(parser: zishu.Parser) -> None:
+    with serving(parser, Limits(queue=1)) as client:
+        found = lines(client, *({"text": str(number)} for number in range(10)))
+        assert [line["documents"][0]["text"] for line in found] == list(map(str, range(10)))
+
+
+def test_a_stream_whose_client_leaves_is_given_up(parser: zishu.Parser) -> None:
+    held, model = held_parser(parser)
+    with serving(held, Limits(streams=1)) as client:
+        with client.connect(STREAM) as connection:
+            connection.sendall(chunk('{"text": "我"}\n'))
+            client.until_waiting(1)
+            refused = client("POST", "/v1/parse", '{"text": "我"}\n', kind=NDJSON)
+            assert (refused.status, refused.code) == (503, "busy")
+        client.until_waiting(0)
+        eventually(lambda: client.figure("zishu_streams") == 0)
+        model.release()
+
+
+def test_a_silent_stream_and_a_stopping_service_end_streams(parser: zishu.Parser) -> None:
+    with (
+        serving(parser, Limits(seconds=0.3)) as client,
+        client.connect(STREAM) as connection,
+    ):
+        read_until(connection, "body_timeout", "0\r\n\r\n")
+    stopping = False
+    with serving(parser, stopping=lambda: stopping) as client, client.connect(STREAM) as connection:
+        connection.sendall(chunk('{"text": "我"}\n'))
+        read_until(connection, "我")
+        stopping = True
+        assert client.get("/v1/health/ready").status == 503
+        read_until(connection, "stopping", "0\r\n\r\n")
+
+
+# ---- safety
+
+
+def test_every_answer_has_the_headers(client: Client) -> None:
+    answers = [
+        client.get(path)
+        for path in ("/", "/docs", "/docs/style.css", "/openapi.json", "/v1/model", "/metrics", "/x")
+    ]
+    answers += [
+        client.parse(text="我"),
+        client.parse(),
+        client("DELETE", "/v1/parse"),
+        client("POST", "/v1/parse", "x"),
+    ]
+    for answer in answers:
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("default-src 'self';")
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["x-frame-options"] == "DENY"
+
+
+def test_other_sites_may_not_read_answers(client: Client) -> None:
+    origin = {"Origin": "https://example.org", "Access-Control-Request-Method": "POST"}
+    for answer in (client("OPTIONS", "/v1/parse", headers=origin), client.get("/v1/model", headers=origin)):
+        assert not [name for name in answer.headers if name.startswith("access-control-")]
+
+
+def test_a_token_is_needed_where_there_is_one(parser: zishu.Parser) -> None:
+    with serving(parser, tokens=["first-token", "second-token"]) as client:
+        for path in ("/v1/health", "/v1/health/live", "/v1/health/ready", "/docs", "/openapi.json", "/"):
+            assert client.get(path).status in (200, 404), path
+        for path in ("/v1/model", "/metrics", "/v1/parse", "/nowhere"):
+            assert client.get(path).code == "unauthorized"
+        wrong = [
+            "",
+            "Bearer",
+            "Bearer first",
+            "Bearer first-token2",
+            "Basic first-token",
+            "first-token",
+            "Bearer é",
+        ]
+        for value in wrong:
+            answer = client.get("/v1/model", headers={"Authorization": value})
+            assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer"), value
+        for value in ("Bearer first-token", "bearer second-token"):
+            assert client.get("/v1/model", headers={"Authorization": value}).status == 200
+        operations = client.get("/openapi.json").json()["paths"]
+        assert operations["/v1/parse"]["post"]["security"] == [{"token": []}]
+        assert "security" not in operations["/v1/health"]["get"]
+
+
+def test_the_log_has_nothing_that_a_client_wrote(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, logger="zishu"):
+        client.parse(text="秘密一")
+        client.parse(text="秘密二", pins=[[0, 9]])
+        client.parse(words=[["秘密 三"]])
+        client("POST", "/v1/parse", '{"text": "秘密四')
+        client.get("/?text=secret-five")
+        client.get("/secret-six")
+        client("SECRET7", "/")
+        lines(client, {"text": "秘密八"}, "秘密九")
+    assert "POST /v1/parse 200" in caplog.text
+    assert "POST /v1/parse 422" in caplog.text
+    assert "GET other 404" in caplog.text
+    assert "秘密" not in caplog.text
+    assert "secret" not in caplog.text.lower()
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/static/../app.py", "/static/%2e%2e/app.py", "/static//etc/passwd", "/static/..%2fapp.py", "/static/"],
+)
+def test_static_files_are_those_of_the_page_only(client: Client, path: str) -> None:
+    assert client.get(path).status == 404
+
+
+def test_the_page_is_served(client: Client) -> None:
+    page = client.get("/")
+    assert page.status == 200
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    again = client.get("/", headers={"If-None-Match": page.headers["etag"]})
+    assert (again.status, again.body) == (304, b"")
+    assert client("HEAD", "/").headers["content-length"] == str(len(page.body))
+
+
+# ---- what the service tells of itself
+
+
+def test_the_model_is_described_without_paths(client: Client, parser: zishu.Parser) -> None:
+    answer = client.get("/v1/model")
+    ModelAnswer.model_validate_json(answer.body)
+    found = answer.json()
+    assert found["labels"] == list(parser.model.settings.labels)
+    assert found["limits"]["chars"] == Limits().chars
+    assert str(parser.path) not in answer.body.decode()
+    assert "config" not in found["scores"]
+
+
+def test_health(client: Client) -> None:
+    for path in ("/v1/health", "/v1/health/live", "/v1/health/ready"):
+        answer = client.get(path)
+        HealthAnswer.model_validate_json(answer.body)
+        assert (answer.status, answer.json()) == (200, {"live": True, "ready": True})
+
+
+def test_figures_count(client: Client) -> None:
+    before = client.figure("zishu_sentences_total")
+    client.parse(text=TEXT)
+    assert client.figure("zishu_sentences_total") == before + 2
+    assert client.figure("zishu_waiting_requests") == 0
+    assert client.figure('zishu_requests_total{path="/v1/parse",status="200"}') >= 1
+
+
+def test_the_description_names_the_limits_and_every_shape(small: Client) -> None:
+    found = small.get("/openapi.json").json()
+    assert found["openapi"].startswith("3.1")
+    assert set(found["paths"]) == {
+        "/v1/parse", "/v1/model", "/v1/health", "/v1/health/live", "/v1/health/ready", "/metrics",
+    }  # fmt: skip
+    schemas = found["components"]["schemas"]
+    references = set(re.findall('"#/components/schemas/([^"]*)"', json.dumps(found)))
+    assert references <= set(schemas)
+    assert schemas["TextRequest"]["properties"]["text"]["maxLength"] == SMALL.chars
+    assert schemas["TextRequest"]["properties"]["kbest"]["maximum"] == SMALL.kbest
+    assert schemas["TextRequest"]["additionalProperties"] is False
+    assert set(found["paths"]["/v1/parse"]["post"]["responses"]) == {
+        "200", "400", "408", "413", "415", "422", "500", "503", "504",
+    }  # fmt: skip
+
+
+def test_the_examples_of_the_description_are_right(client: Client) -> None:
+    schemas = client.get("/openapi.json").json()["components"]["schemas"]
+    for name, key in (("TextRequest", "text"), ("TextsRequest", "texts"), ("WordsRequest", "words")):
+        properties = schemas[name]["properties"]
+        request = {key: properties[key]["examples"][0]}
+        request |= {
+            name: properties[name]["examples"][0] for name in ("pins", "breaks") if name in properties
+        }
+        for document in documents(client, **request):
+            for sentence in document["sentences"]:
+                from_json(json.dumps(sentence))
+
+
+def test_the_documentation_loads_nothing_from_elsewhere(client: Client) -> None:
+    page = client.get("/docs").body.decode()
+    assert "/v1/parse" in page
+    assert "boundary_prob" in page
+    assert re.findall(r'(?:href|src)="(?!#)([^"]*)"', page) == ["/docs/style.css", "/openapi.json", "/"]
+    assert "<script" not in page
+    assert client.get("/docs/style.css").headers["content-type"].startswith("text/css")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("mode", ["POSITIVE", "NEGATIVE"])
+def test_schemathesis_finds_no_failure_and_no_wrong_description(small: Client, mode: str) -> None:
+    schemathesis = pytest.importorskip("schemathesis")
+    from hypothesis import HealthCheck, given, settings
+    from schemathesis import checks
+
+    described = [
+        checks.not_a_server_error, checks.status_code_conformance, checks.content_type_conformance,
+        checks.response_schema_conformance,
+    ]  # fmt: skip
+    schema = schemathesis.openapi.from_url(f"http://127.0.0.1:{small.port}/openapi.json")
+    tried = []
+    for result in schema.get_all_operations():
+        operation = result.ok()
+        if mode == "NEGATIVE" and operation.method != "post":
+            continue  # nothing in it that could be wrong
+
+        @given(case=operation.as_strategy(generation_mode=schemathesis.GenerationMode[mode]))
+        @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+        def check(case: Any) -> None:
+            answer = case.call(timeout=PATIENCE)
+            if answer.status_code >= 400:
+                ErrorAnswer.model_validate_json(answer.content)
+            case.validate_response(answer, checks=described)
+
+        check()
+        tried.append(operation.path)
+    assert "/v1/parse" in tried

@@ -1,0 +1,169 @@
+"""The batcher without HTTP: order, turns, places, errors, closing."""
+
+from __future__ import annotations
+
+import json
+import threading
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
+
+import zishu
+from serving import PATIENCE, HeldModel, held_parser
+from zishu.serve import Limits
+from zishu.serve.batching import Answer, Batcher
+from zishu.serve.jobs import Job
+from zishu.serve.metrics import Metrics
+from zishu.serve.problems import Problem
+from zishu.serve.schema import read_request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Make = Callable[..., tuple[Batcher, HeldModel]]
+
+
+@pytest.fixture(scope="module")
+def parser() -> zishu.Parser:
+    return zishu.load()
+
+
+@pytest.fixture
+def make(parser: zishu.Parser) -> Iterator[Make]:
+    made: list[tuple[Batcher, HeldModel]] = []
+
+    def make(**limits: Any) -> tuple[Batcher, HeldModel]:
+        held, model = held_parser(parser, poison="坏")
+        made.append((Batcher(held, Limits(**limits), Metrics(), model="{}"), model))
+        return made[-1]
+
+    yield make
+    for batcher, model in made:
+        model.release()
+        batcher.close(PATIENCE)
+
+
+def job(**request: Any) -> Job:
+    return Job(read_request(json.dumps(request).encode(), Limits()))
+
+
+def texts(answer: Answer) -> list[str]:
+    found = json.loads(answer.result(PATIENCE))["documents"]
+    return [sentence["text"] for document in found for sentence in document["sentences"]]
+
+
+def block(batcher: Batcher, model: HeldModel) -> Answer:
+    """Occupy the thread, so that what is submitted next gathers."""
+    answer = batcher.submit(job(text="零。"))
+    assert model.entered.acquire(timeout=PATIENCE)
+    return answer
+
+
+def test_a_long_text_lets_short_ones_go_first(make: Make) -> None:
+    batcher, model = make(batch_chars=8, share=4)
+    first = block(batcher, model)
+    order: list[str] = []
+    long_text = "一二三。" * 10
+    for name, text in (("long", long_text), ("short", "四。"), ("other", "五。")):
+        answer = batcher.submit(job(text=text))
+        answer.add_done_callback(lambda _, name=name: order.append(name))  # type: ignore[misc]
+        if name == "long":
+            whole = answer
+    model.release()
+    assert texts(first) == ["零。"]
+    assert texts(whole) == ["一二三。"] * 10
+    assert order == ["short", "other", "long"]
+    assert max(model.calls) <= 3
+
+
+def test_only_sentences_of_one_mode_are_parsed_together(make: Make) -> None:
+    batcher, model = make()
+    block(batcher, model)
+    answers = [
+        batcher.submit(job(text="一。", confidence=confidence))
+        for confidence in (True, False, True, False, True)
+    ]
+    answers.append(batcher.submit(job(words=[["一", "。"]])))
+    answers.append(batcher.submit(job(text="一。", kbest=2)))
+    model.release()
+    assert [texts(answer) for answer in answers] == [["一。"]] * 7
+    assert model.calls == [1, 3, 2]  # words and several analyses go another way
+
+
+def test_a_job_that_is_given_up_is_not_parsed(make: Make) -> None:
+    batcher, model = make(queue=3)
+    block(batcher, model)
+    given_up = batcher.submit(job(text="一。二。"))
+    kept = batcher.submit(job(text="三。"))
+    with pytest.raises(Problem, match="try again"):
+        batcher.submit(job(text="四。"))
+    assert given_up.cancel()
+    late = batcher.submit(job(text="四。"))
+    model.release()
+    assert (texts(kept), texts(late)) == (["三。"], ["四。"])
+    assert model.calls == [1, 2]
+    with pytest.raises(CancelledError):
+        given_up.result()
+
+
+def test_a_job_that_is_given_up_while_it_is_parsed_harms_nobody(make: Make) -> None:
+    batcher, model = make()
+    assert block(batcher, model).cancel()
+    other = batcher.submit(job(text="一。"))
+    model.release()
+    assert texts(other) == ["一。"]
+
+
+def test_the_queue_is_bounded_in_characters_but_takes_one_job_of_any_size(make: Make) -> None:
+    batcher, model = make(queue_chars=10)
+    first = batcher.submit(job(text="一二三四五六七八九十一二三。"))
+    with pytest.raises(Problem) as refused:
+        batcher.submit(job(text="一"))
+    assert refused.value.code == "busy"
+    assert batcher.full
+    model.release()
+    assert first.result(PATIENCE)
+    assert texts(batcher.submit(job(text="一"))) == ["一"]
+
+
+def test_an_error_stays_with_its_job(make: Make) -> None:
+    batcher, model = make()
+    block(batcher, model)
+    good, bad, wrong, fine = (
+        batcher.submit(job(text="一。")),
+        batcher.submit(job(text="坏。")),
+        batcher.submit(job(text="二。", pins=[[1, 7]])),
+        batcher.submit(job(text="三。")),
+    )
+    model.release()
+    assert (texts(good), texts(fine)) == (["一。"], ["三。"])
+    assert isinstance(bad.exception(PATIENCE), RuntimeError)
+    assert isinstance(wrong.exception(PATIENCE), zishu.InputError)
+    assert not batcher.full
+
+
+def test_closing_answers_what_was_accepted(make: Make) -> None:
+    batcher, model = make(batch_chars=4, share=2)
+    answers = [block(batcher, model), *(batcher.submit(job(text="一。二。三。")) for _ in range(5))]
+    closing = threading.Thread(target=batcher.close, args=(PATIENCE,))
+    closing.start()
+    while not batcher.full:
+        pass
+    with pytest.raises(Problem) as refused:
+        batcher.submit(job(text="四。"))
+    assert refused.value.code == "stopping"
+    model.release()
+    closing.join(PATIENCE)
+    assert not closing.is_alive()
+    assert all(answer.done() for answer in answers)
+    assert [texts(answer) for answer in answers[1:]] == [["一。", "二。", "三。"]] * 5
+
+
+def test_closing_an_idle_batcher_ends_at_once(make: Make) -> None:
+    batcher, _ = make()
+    batcher.close(PATIENCE)
+    batcher.close(PATIENCE)
+    assert batcher.full
