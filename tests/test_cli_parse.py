@@ -543,7 +543,7 @@ def test_kill_minus_9_and_resume(tmp_path, name, jobs):
     # Three chunks of different sentences.
     text = "".join(f"第{k}个人喜欢北京，他在{k * 7}号那天去了上海的公园。\n" for k in range(1500))
     path, whole, out = write(tmp_path / "in.txt", text), tmp_path / f"whole-{name}", tmp_path / name
-    options = ("-i", path, "--threads", 1, "--jobs", jobs, *(["--no-confidence"] if jobs > 1 else []))
+    options = ("-i", path, "--threads", 1, "--jobs", jobs)
     with start(*options, "-o", whole) as process:
         assert process.wait(timeout=300) == 0
     with start(*options, "-o", out) as process:

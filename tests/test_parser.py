@@ -152,12 +152,12 @@ def test_what_are_no_sentences_of_words(parser: Parser, sentences: list[list[str
 
 
 def test_a_long_sentence_of_words_is_cut_after_punctuation_or_between_words(parser: Parser) -> None:
-    words = ["好", "的", "，"] * 100 + ["非常"] * 200
+    words = ["好", "的", "，"] * 80 + ["非常"] * 200
     document = parser.parse_words([["一"], words], confidence=False)
     check(document)
     assert list(chain(*forms(document))) == ["一", *words]
     assert [sentence.cut for sentence in document] == [False, True, True, False]
-    assert [len(sentence.chars) for sentence in document] == [1, 300, LIMIT, 400 - LIMIT]
+    assert [len(sentence.chars) for sentence in document] == [1, 240, LIMIT, 400 - LIMIT]
 
 
 def test_texts_in_a_pipe_come_out_in_order(parser: Parser) -> None:

@@ -343,7 +343,7 @@ def test_only_cut_sentences_are_marked() -> None:
 
 
 def test_default_limit() -> None:
-    assert [len(s) for s in split_sentences("字" * 1000)] == [384, 384, 232]
+    assert [len(s) for s in split_sentences("字" * 1000)] == [256, 256, 256, 232]
 
 
 @pytest.mark.parametrize("limit", [0, -1])

@@ -38,7 +38,7 @@ from zishu.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-LIMIT = 384  # characters of a sentence; the chart's cost grows with the cube of it
+LIMIT = 256  # characters of a sentence; the chart's cost grows with the cube of it
 
 _BLOCK = 1 << 16  # code points read before sentences are looked for
 _REACH = 100  # a bracket or quote shields end marks only if it closes within so many characters
