@@ -17,6 +17,7 @@ cannot begin with the largest files. A queue in front of the actors is shorter t
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections import Counter, deque
 from dataclasses import asdict, dataclass
@@ -125,10 +126,9 @@ def _import_ray() -> ModuleType:
     # An actor without GPUs sees none; Ray's own future default, which it warns about until it is chosen.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
-        import ray
+        return importlib.import_module("ray")
     except ImportError:
         raise MissingExtra("ray", "ray") from None
-    return ray
 
 
 def _connect(ray: ModuleType, address: str | None, workers: int | None, threads: int) -> bool:
