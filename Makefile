@@ -47,9 +47,9 @@ $(ALL): pyproject.toml constraints.txt $(VENV)/.created
 	@touch $(BASE) $(DEV) $@
 
 demo: $(BASE)
-	$(BIN)/zishu parse 科学家在南极发现了新的恐龙化石。
+	$(BIN)/zishu eval examples/sample.conllu examples/prediction.conllu
 	$(BIN)/zishu parse --format conllu 上海计划发展金融业。
-	$(BIN)/zishu eval examples/sample.conllu --model src/zishu/models/default
+	$(BIN)/zishu parse 科学家在南极发现了新的恐龙化石。
 
 lint: $(DEV)
 	$(BIN)/ruff check .
