@@ -89,7 +89,9 @@ def pretrain(
     step = 0
     if resume and (folder / LAST).exists():
         tensors, state = load_checkpoint(folder / LAST)
-        network.load_state_dict({k[6:]: v for k, v in tensors.items() if k.startswith("model.")})
+        network.load_state_dict(
+            {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
+        )
         restore_optimiser(optimiser, names, tensors)
         torch.set_rng_state(tensors["random.torch"])
         step = state["step"]
@@ -120,14 +122,14 @@ def pretrain(
         if report and (step % 50 == 0 or step == len(batches)):
             report(step, len(batches), time.monotonic() - started, Losses(*(sums / count)))
             sums, count = np.zeros(3), 0
-        if time.monotonic() - saved >= max(1, config.run.checkpoint_seconds):
+        if time.monotonic() - saved >= config.run.checkpoint_seconds:
             save()
             saved = time.monotonic()
-    encoder = network.encoder.state_dict()
-    save_checkpoint(folder / WEIGHTS, encoder, {"config": config_to_dict(config)})
     write_json(folder / CHARS, corpus.chars.to_json())
     if corpus.bigrams is not None:
         write_json(folder / BIGRAMS, corpus.bigrams.to_json())
+    # Last, because a folder with weights counts as finished.
+    save_checkpoint(folder / WEIGHTS, network.encoder.state_dict(), {"config": config_to_dict(config)})
     (folder / LAST).unlink(missing_ok=True)
     return folder
 
