@@ -93,7 +93,14 @@ def test_every_system_learns_its_treebank_by_heart(system, treebank, tmp_path):
         assert scores[score] == 100
     # Without that constraint a forest also holds the trees in which a gold word falls to pieces: a model that knows
     # its treebank by heart may prefer those.
-    for name in ("best.safetensors", "last.safetensors", "curve.png", "result.json", "model/config.json"):
+    for name in (
+        "best.safetensors",
+        "last.safetensors",
+        "curve.png",
+        "run.json",
+        "result.json",
+        "model/config.json",
+    ):
         assert (tmp_path / "run" / name).exists()
 
 

@@ -2,6 +2,7 @@
 
 A run lives in a folder:
 
+    run.json            settings, program and machine (see `zishu.train.provenance`)
     metrics.jsonl       one line for every epoch: losses, speed, dev scores
     curve.png           the same as a picture
     last.safetensors    everything needed to go on (see `zishu.train.checkpoint`)
@@ -45,6 +46,7 @@ from zishu.train.denormals import denormals_flushed
 from zishu.train.distributed import ALONE
 from zishu.train.evaluation import evaluate
 from zishu.train.finish import RESULT, criterion, finish, finish_pipeline, read_result, scores_of
+from zishu.train.provenance import record_run
 from zishu.train.report import MetricsLog, Progress, plot_curve
 from zishu.train.setup import build_network, inventory_from_json, inventory_to_json, read_structures
 
@@ -113,6 +115,8 @@ def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict
     dev = read_treebank(config.data.dev).trees
     going_on = group.tell(resume and (folder / LAST).exists())
     run = _restore(config, folder, group=group) if going_on else _start(config, folder, treebank.trees, group)
+    if group.is_writer:
+        record_run(config, folder, device=_device(run).type, processes=group.size)
     structures = read_structures(config)
     examples = [
         make_example(tree, run.inventory, config.structure, structures, task=config.task)
@@ -184,10 +188,9 @@ def _backward(run: _Run, batch: list[Example], share: list[Example]) -> Tensor |
         return None
     task = run.config.task
     run.group.seed(run.config.seed, run.position.step)
-    device = next(run.network.parameters()).device
     # The network takes the mean over the share's own units.
     part = count_units(share, task=task) / count_units(batch, task=task)
-    loss = run.network.loss(collate(share, run.inventory, task=task).to(device)) * part
+    loss = run.network.loss(collate(share, run.inventory, task=task).to(_device(run))) * part
     loss.backward()  # type: ignore[no-untyped-call]
     return loss
 
@@ -316,7 +319,7 @@ def _save(run: _Run, name: str) -> None:
     tensors.update({f"average.{key}": value for key, value in run.average.items()})
     tensors.update(optimiser_state(run.optimiser, _names(run.network)))
     tensors["random.torch"] = torch.get_rng_state()
-    device = next(run.network.parameters()).device
+    device = _device(run)
     if device.type == "cuda":
         tensors["random.cuda"] = torch.cuda.get_rng_state(device)
     state = {
@@ -344,6 +347,10 @@ def _restore(config: Config, folder: Path, name: str = LAST, *, group: Group = A
         torch.cuda.set_rng_state(tensors["random.cuda"], device)
     position = _Position(**state["position"])
     return _Run(config, folder, inventory, network, optimiser, average, position, group)
+
+
+def _device(run: _Run) -> torch.device:
+    return next(run.network.parameters()).device
 
 
 def _names(network: Network) -> dict[Tensor, str]:

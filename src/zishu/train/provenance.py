@@ -1,0 +1,82 @@
+"""Record what a run was made with: run.json, beside its results, so that a number can be traced and repeated.
+
+    config          every setting of the run, also those that no file or `--set` gave
+    zishu, commit   the version, and the commit if this is a checkout (with "+" if files under it have changed)
+    python, torch   their versions
+    machine         processor, cores, threads in use, device, number of processes
+
+It is written when a run starts, and again when it is resumed: the last machine to work on it is the one named.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from zishu import __version__
+from zishu.train.checkpoint import write_atomically
+from zishu.train.config import config_to_dict
+
+if TYPE_CHECKING:
+    from zishu.train.config import Config
+
+RUN = "run.json"
+
+
+def record_run(config: Config, folder: Path, *, device: str, processes: int = 1) -> None:
+    """Write down the settings, the program and the machine of a run."""
+    found = {
+        "config": config_to_dict(config),
+        "zishu": __version__,
+        "commit": commit_of(Path(__file__).parents[1]),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "machine": {
+            "processor": processor(),
+            "cores": os.cpu_count(),
+            "threads": torch.get_num_threads(),
+            "device": device,
+            "processes": processes,
+        },
+    }
+    write_atomically(folder / RUN, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+
+
+def commit_of(package: Path) -> str:
+    """Return the commit of a package's checkout, with "+" if the package differs from it; "" if it is installed.
+
+    A package that merely lies below somebody's repository (in a virtual environment, say) is not part of it.
+    """
+    if _git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
+        return ""
+    commit = _git(package, "rev-parse", "HEAD")
+    if not commit:
+        return ""
+    return commit + ("+" if _git(package, "status", "--porcelain", "--", ".") else "")
+
+
+def processor() -> str:
+    """Name the processor as the system does."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor())
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    """Return what git says, None if it fails or there is no git."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=20, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
