@@ -17,6 +17,7 @@ from zishu.analysis.matches import complete_match
 from zishu.analysis.seeds import Average
 from zishu.analysis.structures import all_structures, draw, leftward_share, read_drawing, shares
 from zishu.analysis.study import Run, study
+from zishu.analysis.study_files import read_study, study_from_dict, study_to_dict
 from zishu.errors import InputError
 from zishu.tree import WordTree
 from zishu.treebank.wist import read_wist
@@ -211,7 +212,7 @@ def test_without_words_of_the_lexicon_there_is_no_score():
     found = complete_match(["我", "陌生"], [[(0,), (0, 1)]], REFERENCE)
     assert found["all"].cm is None
     assert found["all"].many_to_one is None
-    assert found["all"].as_dict() == {"words": 0, "cm": None, "m1": None}
+    assert found["all"].as_dict() == {"words": 0, "by_seed": [0], "by_any": 0, "cm": None, "m1": None}
 
 
 def test_a_character_is_what_readers_see_as_one():
@@ -346,7 +347,8 @@ def test_examples_are_in_chinese_characters_where_there_are_such():
 
 
 def test_a_study_is_plain_json():
-    data = make_study(LEXICON).as_dict()
+    report = make_study(LEXICON)
+    data = study_to_dict(report)
     assert json.loads(json.dumps(data)) == data
     two = data["structures"]["2"]
     assert (two["words"], two["possible"]) == (12, 2)
@@ -364,9 +366,22 @@ def test_a_study_is_plain_json():
         "entries": 6,
         "by_length": {"2": 4, "3": 1, "4": 1},
         "leftward": pytest.approx(800 / 9),
+        "structures": {draw(heads): count for heads, count in report.reference.items()},
     }
     assert data["systems"]["wavy"]["matches"]["all"]["m1"] == 75
     assert data["systems"]["words"]["models"] == ["treecrf"]
+
+
+@pytest.mark.parametrize("lexicon", [LEXICON, None])
+def test_a_study_comes_back_from_its_file(lexicon, tmp_path):
+    report = make_study(lexicon)
+    path = tmp_path / "analysis.json"
+    path.write_text(json.dumps(study_to_dict(report)), encoding="utf-8")
+    assert read_study(path) == report
+    assert study_from_dict(study_to_dict(report)) == report
+    path.write_text('{"sentences": 3}', encoding="utf-8")
+    with pytest.raises(InputError, match="not an analysis"):
+        read_study(path)
 
 
 def test_a_system_has_one_kind_of_model():

@@ -115,6 +115,33 @@ def test_systems_by_name_with_figures(folder, tmp_path, capsys):
     assert printed.err == "" or (printed.err.startswith("zishu: warning:") and printed.err.count("\n") == 1)
 
 
+def test_an_analysis_is_shown_again_without_models(folder, tmp_path, capsys):
+    arguments = [folder / "wavy", folder / "gold.conllu", "--structures", folder / "wist.conll"]
+    assert analyse(*arguments, "--output", tmp_path / "first") == 0
+    capsys.readouterr()
+    assert analyse(*arguments) == 0
+    expected = capsys.readouterr().out
+    assert analyse(tmp_path / "first/analysis.json", "--output", tmp_path / "second") == 0
+    assert capsys.readouterr().out == expected
+    for path in (tmp_path / "first").iterdir():
+        assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes()
+
+
+def test_tables_as_markdown_of_what_is_wanted(folder, tmp_path, capsys):
+    assert analyse(folder / "wavy", folder / "gold.conllu", "--output", tmp_path) == 0
+    path = tmp_path / "analysis.json"
+    capsys.readouterr()
+    assert analyse(path, "--markdown", "--table", "directions", "--table", "scores") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "| :--- | ---: | ---: | ---: | ---: |"
+    assert lines[2] == "| wavy | 50.00 | 50.00 | 0.00 | 100.00 |"
+    assert lines[6] == "| wavy | 100.00 | 100.00 | 100.00 | 100.00 | 2 |"
+    assert lines[-1].endswith("`")
+    assert len(lines) == 9
+    assert analyse(path, "--markdown", "--table", "structures", "--at-least", "50.1") == 0
+    assert "○" not in capsys.readouterr().out
+
+
 def test_without_a_font_there_is_one_warning(folder, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("matplotlib.font_manager.findSystemFonts", list)
     capsys.readouterr()
@@ -142,6 +169,9 @@ def test_without_a_font_there_is_one_warning(folder, tmp_path, capsys, monkeypat
         (["words", "empty.conllu"], "no sentences"),
         (["words", "gold.conllu", "--structures", "gold.conllu"], "gold.conllu:1"),
         (["words", "gold.conllu", "--format", "png"], "--format goes with --output"),
+        (["words", "gold.conllu", "--json", "--markdown"], "only one of --markdown and --json"),
+        (["words", "analysis.json"], "cannot be changed"),
+        (["analysis.json"], "analysis.json"),
         (["words", "gold.conllu", "--output", "out", "--format", "gif"], "gif"),
         (["words", "gold.conllu", "--output", "gold.conllu"], "gold.conllu"),
     ],

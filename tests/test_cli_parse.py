@@ -228,10 +228,14 @@ def test_what_is_no_unicode_in_an_argument_survives(tmp_path, capsys):
     assert rebuild((tmp_path / "conllu").read_text(encoding="utf-8")) == "好\\udcff来"
 
 
-def test_vanilla_is_refused_or_done(capsys):
-    assert run(EASY, "--vanilla", "--format", "json") in (0, 2)  # the paper's way needs a model with one role
-    out, err = capsys.readouterr()
-    assert out or err.startswith("zishu: ")
+def test_the_way_of_decoding_is_chosen(tmp_path, capsys):
+    for decoding in ("mbr", "viterbi"):
+        assert run(EASY, "--decoding", decoding, "--format", "json", "-o", tmp_path / decoding) == 0
+    assert run(EASY, "--format", "json", "-o", tmp_path / "default") == 0
+    assert (tmp_path / "default").read_bytes() == (tmp_path / "mbr").read_bytes()
+    capsys.readouterr()
+    assert run(EASY, "--decoding", "vanilla") == 2  # the bundled model has two roles
+    assert_one_line(capsys.readouterr().err, "vanilla decoding is for models of characters with one role")
 
 
 def test_another_model_must_be_one(tmp_path, capsys):

@@ -1,7 +1,9 @@
 """Probabilities and k best analyses against the enumeration of all typed trees."""
 
 import math
+import operator
 from collections import defaultdict
+from functools import partial
 from itertools import pairwise, product
 
 import numpy as np
@@ -119,17 +121,37 @@ def cases(draw, longest=5, roles=(1, 2)):
     return case, gaps, [gap or [FREE] * (n + 1) for gap, n in zip(known, lengths, strict=True)], model
 
 
-@given(cases())
-@settings(max_examples=60, deadline=None)
-def test_confidence_is_what_enumeration_says(drawn):
+def check_expected_heads(analysis, ranked):
+    """See that the words are those of the best tree, and that no other tree of them expects more right heads."""
+    trees = [(p, *word_tree(tree), inner(tree)) for p, tree in normalised(ranked)]
+    starts, heads = starts_of(analysis), analysis.tree.heads
+    assert starts == trees[0][1]
+    same_words = [(p, h, inside) for p, s, h, inside in trees if s == starts]
+
+    def expected(heads):
+        return sum(p * sum(map(operator.eq, heads, h)) for p, h, _ in same_words)
+
+    best = max(expected(h) for _, h, _ in same_words)
+    assert expected(heads) == pytest.approx(best, **CLOSE)
+    # Inside the words it is the best tree that there is.
+    assert analysis.char_heads == next(inside for _, h, inside in same_words if h == heads)
+
+
+@given(cases(), st.sampled_from(["viterbi", "mbr"]))
+@settings(max_examples=100, deadline=None)
+def test_trees_and_confidence_are_what_enumeration_says(drawn, decoding):
     case, gaps, known, model = drawn
     scores = case.scores(model, known)
-    found = decode(case.outputs, case.units, model, case.label_scorer, gaps=gaps, confidence=True)
+    todo = partial(decode, case.outputs, case.units, model, case.label_scorer, gaps=gaps, decoding=decoding)
+    found = todo(confidence=True)
     for b, (analysis, n) in enumerate(zip(found, case.lengths, strict=True)):
         ranked = oracle.ranked(scores.inter[b], n, scores.intra[b], known[b], root_as_head=model.root_as_head)
         check(analysis, ranked, n)
-        assert analysis.confidence.tree == pytest.approx(normalised(ranked)[0][0], **CLOSE)
-    plain = decode(case.outputs, case.units, model, case.label_scorer, gaps=gaps)
+        if decoding == "viterbi":
+            assert analysis.confidence.tree == pytest.approx(normalised(ranked)[0][0], **CLOSE)
+        else:
+            check_expected_heads(analysis, ranked)
+    plain = todo()
     assert [(a.tree, a.char_heads) for a in plain] == [(a.tree, a.char_heads) for a in found]
     assert all(analysis.confidence is None for analysis in plain)
 
@@ -140,7 +162,7 @@ def test_k_best_are_the_best_distinct_word_trees(drawn, k):
     case, gaps, known, model = drawn
     scores = case.scores(model, known)
     found = decode_k_best(case.outputs, case.units, model, case.label_scorer, k, gaps=gaps)
-    best = decode(case.outputs, case.units, model, case.label_scorer, gaps=gaps, confidence=True)
+    best = decode(case.outputs, case.units, model, case.label_scorer, gaps=gaps, decoding="viterbi")
     for b, (analyses, n) in enumerate(zip(found, case.lengths, strict=True)):
         ranked = oracle.ranked(scores.inter[b], n, scores.intra[b], known[b], root_as_head=model.root_as_head)
         expected = {}
@@ -177,7 +199,8 @@ def test_trees_of_words(lengths, seed, k):
     case = Case(lengths, seed, roles=1)
     case.labels = 3
     model = parser(task="parse-words", roles=1, labels=("root", "nsubj", "obj"))
-    found = decode(case.outputs, case.units, model, case.label_scorer, confidence=True)
+    todo = partial(decode, case.outputs, case.units, model, case.label_scorer, confidence=True)
+    found = todo(decoding="viterbi")
     several = decode_k_best(case.outputs, case.units, model, case.label_scorer, k)
     for b, (analysis, n) in enumerate(zip(found, lengths, strict=True)):
         expected = normalised(oracle.ranked(case.outputs.inter[b], n))
@@ -191,6 +214,12 @@ def test_trees_of_words(lengths, seed, k):
             )
         assert [a.tree.heads for a in several[b]] == [tree.heads for _, tree in expected[:k]]
         assert several[b][0] == analysis
+    for b, (analysis, n) in enumerate(zip(todo(decoding="mbr"), lengths, strict=True)):
+        trees = normalised(oracle.ranked(case.outputs.inter[b], n))
+        right = [
+            sum(p * sum(map(operator.eq, other.heads, tree.heads)) for p, tree in trees) for _, other in trees
+        ]
+        assert sum(analysis.confidence.heads) == pytest.approx(max(right), **CLOSE)
 
 
 @given(st.integers(1, 4), st.integers(0, 2**32))
@@ -198,7 +227,7 @@ def test_trees_of_words(lengths, seed, k):
 def test_vanilla_decoding_has_the_probability_of_its_arcs(n, seed):
     case = Case([n], seed, roles=1)
     [analysis] = decode(
-        case.outputs, case.units, parser(roles=1), case.label_scorer, confidence=True, vanilla=True
+        case.outputs, case.units, parser(roles=1), case.label_scorer, confidence=True, decoding="vanilla"
     )
     found = analysis.confidence
     if n == 1:  # there is nothing to know of its words

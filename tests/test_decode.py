@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE, JOIN
-from zishu.model.decode import Outputs, decode, decode_words, legal_labels, word_gaps
+from zishu.model.decode import DECODINGS, Outputs, decode, decode_words, legal_labels, word_gaps
 from zishu.model.features import batches, features, pooling
 from zishu.model.scores import REACH, no_gaps, typed_scores
 from zishu.model.settings import Settings
@@ -107,16 +107,16 @@ ONE_ROLE_WISHES = {
 }
 
 
-@pytest.mark.parametrize("vanilla", [False, True])
-def test_one_role_reads_the_words_from_the_labels(vanilla):
+@pytest.mark.parametrize("decoding", DECODINGS)
+def test_one_role_reads_the_words_from_the_labels(decoding):
     scorer, asked = label_table(ONE_ROLE_WISHES)
     model = settings(roles=1, upos=())
-    [analysis] = decode(outputs(ONE_ROLE), [CHARS], model, scorer, vanilla=vanilla)
+    [analysis] = decode(outputs(ONE_ROLE), [CHARS], model, scorer, decoding=decoding)
     assert analysis.tree.forms == ("上海", "计划", "发展")
     assert analysis.tree.deprels == ("nsubj", "root", "obj")
     assert analysis.char_heads == ((2, 0), (2, 0), (2, 0))
     assert analysis.repairs == 0
-    if vanilla:
+    if decoding == "vanilla":
         assert len(asked) == 6
 
 
@@ -126,7 +126,7 @@ def test_vanilla_counts_repairs_and_the_default_needs_none():
     scorer, _ = label_table(wishes)
     raw = outputs(arcs(3, (3, 0), (1, 3), (2, 3)))
     model = settings(roles=1, upos=())
-    [analysis] = decode(raw, [["上", "海", "计"]], model, scorer, vanilla=True, confidence=True)
+    [analysis] = decode(raw, [["上", "海", "计"]], model, scorer, decoding="vanilla", confidence=True)
     assert analysis.tree.forms == ("上", "海", "计")
     assert analysis.tree.deprels == ("dep", "nsubj", "root")
     assert analysis.repairs == 1
@@ -143,14 +143,14 @@ def test_one_role_takes_sentences_with_and_without_words_side_by_side():
     free = np.array([BREAK, FREE, BREAK], dtype=np.int8)
     model = settings(roles=1, upos=())
     for gaps in ([word_gaps([1, 1]), None], [word_gaps([1, 1]), free]):
-        for vanilla in (False, True):
+        for decoding in DECODINGS:
             found = decode(
                 outputs(scores),
                 [["上", "海"]] * 2,
                 model,
                 scorer,
                 gaps=gaps,
-                vanilla=vanilla,
+                decoding=decoding,
                 confidence=True,
             )
             assert [analysis.tree.forms for analysis in found] == [("上", "海"), ("上海",)]
@@ -166,7 +166,7 @@ def test_one_role_takes_partly_known_words_but_not_in_vanilla_decoding():
     assert 2 not in boundaries
     assert 5 in boundaries
     with pytest.raises(InputError, match="vanilla decoding takes all words of a sentence or none"):
-        decode(outputs(ONE_ROLE), [CHARS], model, scorer, gaps=[gaps], vanilla=True)
+        decode(outputs(ONE_ROLE), [CHARS], model, scorer, gaps=[gaps], decoding="vanilla")
 
 
 def test_one_role_joins_words_longer_than_any_arc_inside_a_word():
@@ -208,7 +208,31 @@ def test_the_roles_of_one_role_are_arcs_and_labels_together(data):
 def test_vanilla_decoding_is_for_one_role():
     scorer, _ = label_table({})
     with pytest.raises(InputError, match="vanilla decoding is for models of characters with one role"):
-        decode(outputs(INTER, INTRA_ARCS), [CHARS], settings(upos=()), scorer, vanilla=True)
+        decode(outputs(INTER, INTRA_ARCS), [CHARS], settings(upos=()), scorer, decoding="vanilla")
+
+
+def test_an_unknown_way_of_decoding_is_refused():
+    scorer, _ = label_table({})
+    with pytest.raises(InputError, match="unknown decoding 'best': choose from mbr, viterbi, vanilla"):
+        decode(outputs(INTER, INTRA_ARCS), [CHARS], settings(upos=()), scorer, decoding="best")
+
+
+def test_the_head_that_many_trees_agree_on_beats_that_of_the_best_tree():
+    # 发 may head 计划 by either of its characters, 上 by one of them only, which is a little better.
+    inter = np.full((5, 5), -np.inf, dtype=np.float32)
+    inter[4, 0] = inter[1, 4] = inter[2, 4] = inter[3, 4] = 0.0
+    inter[2, 1] = 0.5
+    intra = np.full((5, 5), -np.inf, dtype=np.float32)
+    intra[2, 3] = intra[3, 2] = 0.0
+    gaps = [word_gaps([1, 2, 1])]
+    model = settings(upos=())
+    scorer, _ = label_table({})
+    found = {
+        name: decode(outputs(inter, intra), [list("上计划发")], model, scorer, gaps=gaps, decoding=name)[0]
+        for name in ("viterbi", "mbr")
+    }
+    assert found["viterbi"].tree.heads == (3, 1, 0)
+    assert found["mbr"].tree.heads == (3, 3, 0)
 
 
 def test_words_as_units():

@@ -224,7 +224,7 @@ def test_probabilities_do_not_depend_on_batches(joint, one_role, pipeline, data)
 
 def test_k_best_begins_with_the_best(joint, one_role, pipeline):
     for model in (joint[1], one_role, pipeline):
-        best = model.parse(SENTENCES, confidence=True)
+        best = model.parse(SENTENCES, confidence=True, decoding="viterbi")
         several = model.k_best(SENTENCES, 3)
         assert_same([analyses[0] for analyses in several], best)
         for analyses in several:
@@ -257,16 +257,16 @@ def test_a_pipelines_words_count(pipeline):
             assert found.confidence.tree < sure.confidence.tree
             assert max(found.confidence.boundaries) < 1
     with pytest.raises(InputError, match="vanilla decoding is for"):
-        pipeline.parse(SENTENCES, vanilla=True)
+        pipeline.parse(SENTENCES, decoding="vanilla")
 
 
 def test_vanilla_decoding_of_one_role(joint, one_role):
-    vanilla = one_role.parse(SENTENCES, vanilla=True, confidence=True)
+    vanilla = one_role.parse(SENTENCES, decoding="vanilla", confidence=True)
     assert ["".join(a.tree.forms) for a in vanilla] == ["".join(chars) for chars in SENTENCES]
     assert sum(analysis.repairs for analysis in vanilla) > 0  # random labels
     assert not any(analysis.repairs for analysis in one_role.parse(SENTENCES))
     with pytest.raises(InputError, match="vanilla decoding is for models of characters with one role"):
-        joint[1].parse(SENTENCES, vanilla=True)
+        joint[1].parse(SENTENCES, decoding="vanilla")
 
 
 def test_traditional_and_full_width_characters_are_read_as_their_plain_forms(joint):

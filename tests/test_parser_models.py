@@ -59,13 +59,13 @@ def test_a_model_with_one_role_takes_constraints(latent: Parser) -> None:
 
 def test_vanilla_decoding_keeps_white_space_too(latent: Parser) -> None:
     for confidence in (False, True):
-        document = latent(SPACED, vanilla=True, confidence=confidence)
+        document = latent(SPACED, decoding="vanilla", confidence=confidence)
         check(document)
-        assert [list(d) for d in latent.pipe([SPACED], vanilla=True, confidence=confidence)] == [
+        assert [list(d) for d in latent.pipe([SPACED], decoding="vanilla", confidence=confidence)] == [
             list(document)
         ]
-        assert list(latent.stream([SPACED], vanilla=True, confidence=confidence)) == list(document)
-    usual = latent(SPACED)
+        assert list(latent.stream([SPACED], decoding="vanilla", confidence=confidence)) == list(document)
+    usual = latent(SPACED, decoding="viterbi")
     spaced = [k for k, sentence in enumerate(document) if " " in sentence.text]
     assert spaced
     assert all(document[k] == usual[k] for k in spaced)
@@ -85,7 +85,7 @@ def test_a_pipeline_is_a_parser_like_any_other(folder: Path) -> None:
     )
     assert pipeline.info["name"] == "两步"
     with pytest.raises(InputError, match="vanilla"):
-        pipeline(TEXT, vanilla=True)
+        pipeline(TEXT, decoding="vanilla")
 
 
 def test_models_that_lack_something_say_so(folder: Path) -> None:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from zishu.model import Model, Pipeline
-    from zishu.model.decode import Analysis, Gaps
+    from zishu.model.decode import Analysis, Decoding, Gaps
 
     Words = Iterable[str] | Lexicon | None
 
@@ -94,18 +94,21 @@ class Parser:
         breaks: Iterable[int] = (),
         lexicon: Words = None,
         confidence: bool = True,
-        vanilla: bool = False,
+        decoding: Decoding = "mbr",
     ) -> Document:
         """Parse a text.
 
-        Without `confidence` probabilities are None, and it goes faster. `vanilla` decodes a model with one role
-        as the paper does, where trees may need repairs; sentences of whose words something is known, be it a
-        space, are decoded as usual, since that algorithm has no place for it.
+        Without `confidence` probabilities are None, and it goes faster. `decoding` is "mbr", the most probable head
+        of every word; "viterbi", the most probable character tree; or "vanilla", which decodes a model with one role as the
+        paper does, where trees may need repairs. Sentences of whose words something is known, be it a space, are then
+        decoded by "viterbi", since that algorithm has no place for it.
         """
         items = text_items(text, pins=pins, breaks=breaks, lexicon=_lexicon(lexicon))
-        return Document(text, tuple(self._parse(items, confidence=confidence, vanilla=vanilla)))
+        return Document(text, tuple(self._parse(items, confidence=confidence, decoding=decoding)))
 
-    def parse_words(self, sentences: Iterable[Sequence[str]], *, confidence: bool = True) -> Document:
+    def parse_words(
+        self, sentences: Iterable[Sequence[str]], *, confidence: bool = True, decoding: Decoding = "mbr"
+    ) -> Document:
         """Parse sentences of given words.
 
         The text of the document is the words joined as Chinese is written, each sentence a line. A sentence of
@@ -114,7 +117,7 @@ class Parser:
         if isinstance(sentences, str):
             raise InputError("parse_words takes sentences of words, not a string")
         text, items = words_document(sentences)
-        return Document(text, tuple(self._parse_words(items, confidence=confidence)))
+        return Document(text, tuple(self._parse_words(items, confidence=confidence, decoding=decoding)))
 
     def pipe(
         self,
@@ -122,7 +125,7 @@ class Parser:
         *,
         lexicon: Words = None,
         confidence: bool = True,
-        vanilla: bool = False,
+        decoding: Decoding = "mbr",
         batch_chars: int = LOOK_AHEAD,
     ) -> Iterator[Document]:
         """Parse texts, and yield their documents in order; `batch_chars` characters are read ahead."""
@@ -131,7 +134,7 @@ class Parser:
                 "pipe takes an iterable of texts, not a string: for one text call the parser itself"
             )
         _check_size(batch_chars)
-        parse = partial(self._parse, confidence=confidence, vanilla=vanilla, size=batch_chars)
+        parse = partial(self._parse, confidence=confidence, decoding=decoding, size=batch_chars)
         return _documents(texts, _lexicon(lexicon), parse, batch_chars)
 
     def stream(
@@ -140,7 +143,7 @@ class Parser:
         *,
         lexicon: Words = None,
         confidence: bool = True,
-        vanilla: bool = False,
+        decoding: Decoding = "mbr",
         words: bool = False,
         batch_chars: int = LOOK_AHEAD,
     ) -> Iterator[Sentence]:
@@ -156,10 +159,12 @@ class Parser:
         known = _lexicon(lexicon)
         if not words:
             items = stream_items(pieces, Constraints(lexicon=known))
-            return self._parse(items, confidence=confidence, vanilla=vanilla, size=batch_chars)
-        if known or vanilla:
-            raise InputError("where the words are given there is no use for a lexicon or vanilla decoding")
-        return self._parse_words(line_items(pieces), confidence=confidence, size=batch_chars)
+            return self._parse(items, confidence=confidence, decoding=decoding, size=batch_chars)
+        if known:
+            raise InputError("where the words are given there is no use for a lexicon")
+        return self._parse_words(
+            line_items(pieces), confidence=confidence, decoding=decoding, size=batch_chars
+        )
 
     def k_best(
         self,
@@ -170,7 +175,10 @@ class Parser:
         breaks: Iterable[int] = (),
         lexicon: Words = None,
     ) -> list[list[Sentence]]:
-        """Return up to `k` different analyses of every sentence of a text, the most probable first."""
+        """Return up to `k` different analyses of every sentence of a text, the most probable first.
+
+        They are ranked as whole trees, so the first is the one of decoding "viterbi".
+        """
         if k < 1:
             raise InputError(f"k must be at least 1, not {k}")
         items = text_items(text, pins=pins, breaks=breaks, lexicon=_lexicon(lexicon))
@@ -183,15 +191,16 @@ class Parser:
         words: bool = False,
         k_best: int = 0,
         confidence: bool = True,
-        vanilla: bool = False,
+        decoding: Decoding = "mbr",
     ) -> Iterator[list[Sentence]]:
         """Parse sentences that `zishu.items` has prepared; yield the best analysis of each, or its `k_best` best.
 
         With `words` the units of the items are words. This is what all other methods do, without their text.
         """
         if not k_best:
-            parse = self._parse_words if words else partial(self._parse, vanilla=vanilla)
-            yield from ([sentence] for sentence in parse(items, confidence=confidence))
+            parse = self._parse_words if words else self._parse
+            sentences = parse(items, confidence=confidence, decoding=decoding)
+            yield from ([sentence] for sentence in sentences)
             return
         for lot in lots(items, LOOK_AHEAD):
             units = [item.units for item in lot]
@@ -203,28 +212,29 @@ class Parser:
                 yield [_sentence(item, analysis) for analysis in analyses]
 
     def _parse(
-        self, items: Iterable[Item], *, confidence: bool, vanilla: bool = False, size: int = LOOK_AHEAD
+        self, items: Iterable[Item], *, confidence: bool, decoding: Decoding, size: int = LOOK_AHEAD
     ) -> Iterator[Sentence]:
+        parse = partial(self.model.parse, confidence=confidence)
         for lot in lots(items, size):
-            if vanilla:
-                yield from self._parse_vanilla(lot, confidence)
+            if decoding != "vanilla":
+                found = parse([item.units for item in lot], _gaps(lot), decoding=decoding)
+                yield from map(_sentence, lot, found)
                 continue
-            analyses = self.model.parse([item.units for item in lot], _gaps(lot), confidence=confidence)
-            yield from map(_sentence, lot, analyses)
-
-    def _parse_vanilla(self, lot: Sequence[Item], confidence: bool) -> Iterator[Sentence]:
-        known = iter(self._parse([item for item in lot if item.gaps is not None], confidence=confidence))
-        free = [item for item in lot if item.gaps is None]
-        found = iter(self.model.parse([item.units for item in free], confidence=confidence, vanilla=True))
-        for item in lot:
-            yield next(known) if item.gaps is not None else _sentence(item, next(found))
+            known = [item for item in lot if item.gaps is not None]
+            free = [item for item in lot if item.gaps is None]
+            found_free = iter(parse([item.units for item in free], decoding="vanilla"))
+            found_known = iter(parse([item.units for item in known], _gaps(known), decoding="viterbi"))
+            for item in lot:
+                yield _sentence(item, next(found_free if item.gaps is None else found_known))
 
     def _parse_words(
-        self, items: Iterable[Item], *, confidence: bool, size: int = LOOK_AHEAD
+        self, items: Iterable[Item], *, confidence: bool, decoding: Decoding, size: int = LOOK_AHEAD
     ) -> Iterator[Sentence]:
         for lot in lots(items, size):
-            units = [item.units for item in lot]
-            yield from map(_sentence, lot, self.model.parse_words(units, confidence=confidence))
+            found = self.model.parse_words(
+                [item.units for item in lot], confidence=confidence, decoding=decoding
+            )
+            yield from map(_sentence, lot, found)
 
 
 def _documents(

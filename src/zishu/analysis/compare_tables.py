@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from zishu.analysis.compare import DECIMALS
+from zishu.analysis.markdown import escape_markdown, markdown_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -39,14 +40,14 @@ def to_markdown(comparison: Comparison) -> str:
             mean, sd = numbers(system.scores.get(metric))
             bold = system.name in comparison.best(metric)
             cells.append((f"**{mean}**" if bold else mean) + (f" ± {sd}" if sd else ""))
-        rows.append([_escape_markdown(system.name), str(len(system.runs)), *cells])
-    blocks = [_markdown_table(head, rows)]
+        rows.append([escape_markdown(system.name), str(len(system.runs)), *cells])
+    blocks = [markdown_table(head, rows)]
     if comparison.baseline is not None:
-        head = [f"difference from {_escape_markdown(comparison.baseline)}", *titles]
-        rows = [[_escape_markdown(name), *cells] for name, cells in difference_rows(comparison)]
-        blocks.append(_markdown_table(head, rows))
+        head = [f"difference from {escape_markdown(comparison.baseline)}", *titles]
+        rows = [[escape_markdown(name), *cells] for name, cells in difference_rows(comparison)]
+        blocks.append(markdown_table(head, rows))
     signed = [f"`{comparison.signature}`"] if comparison.signature else []
-    blocks.append(" ".join([*(_escape_markdown(note) for note in notes(comparison, best="bold")), *signed]))
+    blocks.append(" ".join([*(escape_markdown(note) for note in notes(comparison, best="bold")), *signed]))
     return "\n\n".join(blocks)
 
 
@@ -157,11 +158,6 @@ def _difference(test: Bootstrap | None) -> str:
     return f"{test.difference:+.{d}f} [{test.low:+.{d}f}, {test.high:+.{d}f}] {p}"
 
 
-def _markdown_table(head: list[str], rows: Iterable[list[str]]) -> str:
-    rule = [":---", *["---:"] * (len(head) - 1)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *rows))
-
-
 def _latex_table(head: list[str], rows: Iterable[list[str]]) -> list[str]:
     lines = [rf"  \begin{{tabular}}{{l{'r' * (len(head) - 1)}}}", r"  \toprule"]
     lines += [rf"  {' & '.join(head)} \\", r"  \midrule"]
@@ -175,10 +171,6 @@ def _latex_difference(cell: str) -> str:
         return "--"
     cell = re.sub(r"[+-][\d.]+", lambda number: f"${number[0]}$", cell)
     return re.sub(r"p([=<])([\d.]+)", r"$p\1\2$", cell)
-
-
-def _escape_markdown(text: str) -> str:
-    return re.sub(r"([\\|*_`<\[\]])", r"\\\1", text)
 
 
 def _escape_latex(text: str) -> str:

@@ -51,7 +51,13 @@ class Matches:
     def as_dict(self) -> dict[str, Any]:
         """Return the counts and the scores as plain objects."""
         cm = self.cm
-        return {"words": self.words, "cm": cm and cm.as_dict(), "m1": self.many_to_one}
+        return {
+            "words": self.words,
+            "by_seed": list(self.by_seed),
+            "by_any": self.by_any,
+            "cm": cm and cm.as_dict(),
+            "m1": self.many_to_one,
+        }
 
 
 def complete_match(

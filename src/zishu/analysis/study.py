@@ -4,10 +4,10 @@
     runs = [predict(load_model(path), path, gold) for path in paths]
     report = study(gold, {"latent-c2f": runs}, reference=read_wist("WIST.conll"))
 
-A `Study` holds what `zishu analyse` prints, writes and draws: the distribution of the structures of words of 2, 3
-and 4 characters (Tables 4 and 7 of the paper), the share of leftward arcs inside words, complete match with a
-lexicon (Table 8), attachment by word length (Figure 5), and scores from raw text (Table 3). All words of
-the gold file are counted, numbers and foreign words included, as tokens; the reference is counted by entry.
+A `Study` holds what `zishu analyse` prints, writes (`study_files`) and draws (`figures`): the distribution of the
+structures of words of 2, 3 and 4 characters (Tables 4 and 7 of the paper), the share of leftward arcs inside words,
+complete match with a lexicon (Table 8), attachment by word length (Figure 5), and scores from raw text (Table 3). All
+words of the gold file are counted, numbers and foreign words included, as tokens; the reference is counted by entry.
 
 Cost: that of parsing the gold file twice with every model; the rest is linear in the words.
 """
@@ -16,16 +16,17 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import regex  # type: ignore[import-untyped, unused-ignore]
 
 from zishu.analysis.lengths import Attachment, uas_by_length
 from zishu.analysis.matches import Matches, complete_match
 from zishu.analysis.seeds import Average
-from zishu.analysis.structures import Heads, all_structures, draw, leftward_share, shares
+from zishu.analysis.structures import Heads, leftward_share, shares
 from zishu.errors import InputError
 from zishu.metrics import evaluate, pair, signature
+from zishu.model.decode import paper_decoding
 from zishu.text import characters
 
 if TYPE_CHECKING:
@@ -107,44 +108,18 @@ class Study:
         known = shares(self.reference or {}, len(heads))
         return known.get(heads, 0.0) if known else None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return everything as plain objects, for JSON."""
-        return {
-            "signature": self.signature,
-            "sentences": self.sentences,
-            "words": self.words,
-            "systems": {name: _system_dict(system) for name, system in self.systems.items()},
-            "reference": None if self.reference is None else _reference_dict(self.reference),
-            "structures": {str(length): self._structures_dict(length) for length in LENGTHS},
-        }
-
-    def _structures_dict(self, length: int) -> dict[str, Any]:
-        rows = [
-            {
-                "heads": list(heads),
-                "drawing": draw(heads),
-                "example": self.examples[heads],
-                "systems": {
-                    name: share and share.as_dict()
-                    for name, share in ((name, system.share(heads)) for name, system in self.systems.items())
-                },
-                "reference": self.reference_share(heads),
-            }
-            for heads in self.structures(length)
-        ]
-        return {"words": self.by_length[length], "possible": len(all_structures(length)), "shares": rows}
-
 
 def predict(model: Model | Pipeline, name: str, gold: Sequence[WordTree]) -> Run:
-    """Parse the gold sentences with a model: once with their words, once from their characters alone."""
+    """Parse the gold sentences with a model as the paper does: with their words, and from their characters alone."""
     if model.settings.task == "segment":
         raise InputError(f"{name}: a segmenter predicts no trees to analyse")
-    given = model.parse_words([tree.forms for tree in gold])
+    given = model.parse_words([tree.forms for tree in gold], decoding="viterbi")
     inside = [analysis.char_heads for analysis in given if analysis.char_heads is not None]
     raw = None
     if model.settings.task != "parse-words":
         chars = [[char for form in tree.forms for char in characters(form)] for tree in gold]
-        raw = [analysis.tree for analysis in model.parse(chars)]
+        decoding = paper_decoding(model.settings)
+        raw = [analysis.tree for analysis in model.parse(chars, decoding=decoding)]
     trees = [analysis.tree for analysis in given]
     return Run(name, trees, inside if len(inside) == len(trees) else None, raw)
 
@@ -217,25 +192,4 @@ def _examples(
     return {
         heads: min(forms, key=lambda form: (not _HAN.fullmatch(form), -forms[form], form))
         for heads, forms in seen.items()
-    }
-
-
-def _system_dict(system: System) -> dict[str, Any]:
-    leftward = system.leftward
-    matches = system.matches
-    return {
-        "models": list(system.runs),
-        "leftward": leftward and leftward.as_dict(),
-        "matches": matches and {name: found.as_dict() for name, found in matches.items()},
-        "uas_by_length": {length: at.as_dict() for length, at in system.attachment.items()},
-        "scores": {name: average.as_dict() for name, average in system.scores.items()},
-    }
-
-
-def _reference_dict(reference: Counter[Heads]) -> dict[str, Any]:
-    entries = Counter(len(heads) for heads in reference.elements())
-    return {
-        "entries": sum(entries.values()),
-        "by_length": {str(length): entries[length] for length in LENGTHS},
-        "leftward": leftward_share(reference),
     }

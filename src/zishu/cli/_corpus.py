@@ -99,7 +99,7 @@ def _recorded(options: Options, errors: Errors) -> dict[str, Any]:
         "lexicon": lexicon,
         "kbest": options.k_best,
         "confidence": options.confidence,
-        "vanilla": options.vanilla,
+        "decoding": options.decoding,
         "errors": errors,
     }
 

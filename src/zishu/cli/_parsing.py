@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from zishu.document import Sentence
     from zishu.items import Item
     from zishu.lexicon import Lexicon
+    from zishu.model.decode import Decoding
     from zishu.parser import Parser
     from zishu.tables import RawDocument, Row
 
@@ -53,7 +54,7 @@ class Options:
     lexicon: Lexicon | None = None
     k_best: int = 0  # so many analyses of each sentence; 0: the best one, without a rank
     confidence: bool = True
-    vanilla: bool = False
+    decoding: Decoding = "mbr"
     threads: int = 0
     colour: bool = False
     width: int | None = None
@@ -119,9 +120,12 @@ def _sentences(texts: Sequence[str], options: Options, known: dict[str, Any]) ->
         if options.k_best:
             analyses = parser.k_best(text, options.k_best, **known)
         elif options.words:
-            analyses = [[s] for s in parser.stream([text], words=True, confidence=options.confidence)]
+            found = parser.stream(
+                [text], words=True, confidence=options.confidence, decoding=options.decoding
+            )
+            analyses = [[sentence] for sentence in found]
         else:
-            document = parser(text, confidence=options.confidence, vanilla=options.vanilla, **known)
+            document = parser(text, confidence=options.confidence, decoding=options.decoding, **known)
             analyses = [[sentence] for sentence in document]
         for place, ranked in enumerate(analyses):
             after = analyses[place + 1][0].start if place + 1 < len(analyses) else len(text)
@@ -304,7 +308,7 @@ def _write(parser: Parser, options: Options, chunk: Chunk) -> Written:
         words=options.words,
         k_best=options.k_best,
         confidence=options.confidence,
-        vanilla=options.vanilla,
+        decoding=options.decoding,
     )
     places = chunk.places or [NOWHERE] * len(chunk.items)
     numbers = range(chunk.first, chunk.last)

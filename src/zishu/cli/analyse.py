@@ -14,7 +14,7 @@ from zishu.cli._table import Table, print_tables
 from zishu.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from rich.console import Console
 
@@ -25,6 +25,16 @@ if TYPE_CHECKING:
 ABSENT = "-"
 STDIN = "-"
 REFERENCE = "reference"
+
+
+class TableName(StrEnum):
+    """The tables of a study."""
+
+    STRUCTURES = "structures"
+    DIRECTIONS = "directions"
+    MATCHES = "matches"
+    LENGTHS = "lengths"
+    SCORES = "scores"
 
 
 class FigureFormat(StrEnum):
@@ -38,7 +48,8 @@ def analyse_command(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            metavar="[MODEL]... GOLD", help="Model directories, seeds of one system; a CoNLL-U file."
+            metavar="[MODEL]... GOLD",
+            help="Model directories, seeds of one system; a CoNLL-U file. Or an analysis.json, to show it again.",
         ),
     ],
     system: Annotated[
@@ -54,6 +65,14 @@ def analyse_command(
     figure_format: Annotated[
         FigureFormat | None, typer.Option("--format", help="Format of the figures; svg by default.")
     ] = None,
+    table: Annotated[
+        list[TableName] | None, typer.Option(help="Print this table only; repeatable. By default all.")
+    ] = None,
+    at_least: Annotated[
+        float,
+        typer.Option(metavar="PERCENT", help="Leave out structures that are rarer than this everywhere."),
+    ] = 0.0,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object with all numbers.")] = False,
     punct: Annotated[bool, typer.Option("--punct", help="Count the arcs of punctuation too.")] = False,
 ) -> None:
@@ -62,22 +81,40 @@ def analyse_command(
     A model is a model directory, the folder of a training run, or a folder of seed-* folders. The sentences of GOLD
     are parsed twice with each: with their words given, and from their characters alone.
     """
+    *models, gold = paths
+    if figure_format is not None and output is None:
+        raise InputError("--format goes with --output")
+    if markdown and as_json:
+        raise InputError("only one of --markdown and --json can be printed")
+    # Parsing may take long: whatever can be wrong is looked at before.
+    if output is not None:
+        _prepare(output)
+    if gold.suffix == ".json":
+        if models or system or structures is not None or punct:
+            raise InputError("an analysis that is made cannot be changed: no models, --structures or --punct")
+        from zishu.analysis.study_files import read_study
+
+        report = read_study(gold)
+    else:
+        report = _study(_systems(models, system or []), gold, structures, punct=punct)
+    if output is not None:
+        _write(report, output, figure_format or FigureFormat.SVG)
+    if as_json:
+        typer.echo(_to_json(report))
+    else:
+        print_study(report, tables=table, at_least=at_least, markdown=markdown)
+
+
+def _study(systems: dict[str, list[Path]], gold_path: Path, structures: Path | None, *, punct: bool) -> Study:
+    """Parse the gold file with every model, and analyse what comes out."""
     from zishu.analysis.study import predict, study
     from zishu.model import load_model
     from zishu.treebank.wist import read_wist
 
-    *models, gold_path = paths
-    if figure_format is not None and output is None:
-        raise InputError("--format goes with --output")
-    systems = _systems(models, system or [])
-    # Parsing may take long: whatever can be wrong is looked at before.
-    if output is not None:
-        _prepare(output)
     reference = None if structures is None else read_wist(structures)
     gold = [sentence.tree() for sentence in _read(gold_path)]
     if not gold:
         raise InputError(f"{gold_path}: there are no sentences to analyse")
-
     runs: dict[str, list[Run]] = {name: [] for name in systems}
     for name, folders in systems.items():
         for folder in folders:
@@ -85,13 +122,7 @@ def analyse_command(
                 typer.echo(f"{name}: parsing with {folder}", err=True)
             # One model at a time: a pre-trained encoder is large.
             runs[name].append(predict(load_model(folder), str(folder), gold))
-    report = study(gold, runs, reference=reference, punct=punct)
-    if output is not None:
-        _write(report, output, figure_format or FigureFormat.SVG)
-    if as_json:
-        typer.echo(_to_json(report))
-    else:
-        print_study(report)
+    return study(gold, runs, reference=reference, punct=punct)
 
 
 def _read(path: Path) -> Iterator[ConlluSentence]:
@@ -100,22 +131,47 @@ def _read(path: Path) -> Iterator[ConlluSentence]:
     return read_conllu(sys.stdin.buffer, name="<stdin>") if str(path) == STDIN else read_conllu(path)
 
 
-def print_study(report: Study, console: Console | None = None) -> None:
-    """Print the tables, the size of the data and the signature, by default to standard output."""
-    print_tables(tables(report), console)
+def print_study(
+    report: Study,
+    console: Console | None = None,
+    *,
+    tables: Collection[TableName] | None = None,
+    at_least: float = 0.0,
+    markdown: bool = False,
+) -> None:
+    """Print tables, the size of the data and the signature, by default all and to standard output."""
+    laid_out = _tables(report, tables or [*TableName], at_least)
     size = f"{report.sentences} sentences, {report.words} words"
+    if markdown:
+        from zishu.analysis.markdown import escape_markdown, markdown_table
+
+        for table in laid_out:
+            rows = ([escape_markdown(cell) for cell in row] for row in table.rows)
+            typer.echo(markdown_table([escape_markdown(cell) for cell in table.header], rows) + "\n")
+        typer.echo(f"{size}. `{report.signature}`")
+        return
+    print_tables(laid_out, console)
     typer.echo(f"\n{size}\n{report.signature}", file=console.file if console else None)
 
 
-def tables(report: Study) -> list[Table]:
+def _tables(report: Study, names: Collection[TableName], at_least: float) -> list[Table]:
     """Lay out a study as text; tables without numbers are left out."""
-    laid_out = [*_structure_tables(report), _direction_table(report), _match_table(report)]
-    laid_out += [_attachment_table(report), _score_table(report)]
+    makers: dict[TableName, Callable[[], list[Table]]] = {
+        TableName.STRUCTURES: lambda: _structure_tables(report, at_least),
+        TableName.DIRECTIONS: lambda: [_direction_table(report)],
+        TableName.MATCHES: lambda: [_match_table(report)],
+        TableName.LENGTHS: lambda: [_attachment_table(report)],
+        TableName.SCORES: lambda: [_score_table(report)],
+    }
+    laid_out = [table for name, make in makers.items() if name in names for table in make()]
     return [table for table in laid_out if table.rows]
 
 
-def _structure_tables(report: Study) -> list[Table]:
-    """Lay out the distribution of structures by word length: Tables 4 and 7 of the paper."""
+def _structure_tables(report: Study, at_least: float) -> list[Table]:
+    """Lay out the distribution of structures by word length: Tables 4 and 7 of the paper.
+
+    Left out are structures that have a smaller share than `at_least` with every system and in the reference.
+    """
     from zishu.analysis.structures import draw
 
     # Systems that do not look into words have no column.
@@ -125,10 +181,12 @@ def _structure_tables(report: Study) -> list[Table]:
     for length, words in report.by_length.items():
         rows = []
         for heads in report.structures(length):
-            cells = [_mean(system.share(heads)) for system in systems.values()]
+            found = [system.share(heads) for system in systems.values()]
+            values = [None if share is None else share.mean for share in found]
             if report.reference is not None:
-                cells.append(_percent(report.reference_share(heads)))
-            rows.append((draw(heads), *cells, report.examples[heads]))
+                values.append(report.reference_share(heads))
+            if max((value for value in values if value is not None), default=0.0) >= at_least:
+                rows.append((draw(heads), *map(_percent, values), report.examples[heads]))
         laid_out.append(Table((f"% of {words:,} words of {length} characters", *names, "example"), rows))
     return laid_out
 
@@ -258,7 +316,9 @@ def _write(report: Study, output: Path, figure_format: FigureFormat) -> None:
 
 
 def _to_json(report: Study) -> str:
-    return json.dumps(report.as_dict(), ensure_ascii=False, indent=2)
+    from zishu.analysis.study_files import study_to_dict
+
+    return json.dumps(study_to_dict(report), ensure_ascii=False, indent=1)
 
 
 def _mean(average: Average | None) -> str:

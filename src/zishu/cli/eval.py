@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from zishu.cli._decoding import DecodingName, DecodingOption
 from zishu.cli._table import Table, print_tables
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def eval_command(
     gold_words: Annotated[
         bool, typer.Option("--gold-words", help="With --model: parse the words of GOLD instead.")
     ] = False,
+    decoding: DecodingOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object with all counts.")] = False,
     output: Annotated[
         Path | None,
@@ -59,6 +61,8 @@ def eval_command(
         raise InputError("give either a file of predictions or --model")
     if gold_words and model is None:
         raise InputError("--gold-words goes with --model")
+    if decoding is not None and model is None:
+        raise InputError("--decoding goes with --model")
     if str(gold) == STDIN == str(pred):
         raise InputError("only one of the two files can be standard input")
     gold_sentences = list(_read(gold))
@@ -68,7 +72,7 @@ def eval_command(
         predictions = (sentence.tree() for sentence in _read(pred))
     else:
         assert model is not None  # checked above
-        predictions = iter(_parse(model, gold_trees, gold_words=gold_words))
+        predictions = iter(_parse(model, gold_trees, decoding or DecodingName.MBR, gold_words=gold_words))
     evaluation = evaluate(
         pair(gold_trees, predictions),
         punct=punct,
@@ -123,18 +127,21 @@ def _read(path: Path) -> Iterator[ConlluSentence]:
     return read_conllu(sys.stdin.buffer, name="<stdin>") if str(path) == STDIN else read_conllu(path)
 
 
-def _parse(directory: Path, trees: list[WordTree], *, gold_words: bool) -> list[WordTree]:
+def _parse(
+    directory: Path, trees: list[WordTree], decoding: DecodingName, *, gold_words: bool
+) -> list[WordTree]:
     from zishu.model import load_model
     from zishu.text import characters
     from zishu.tree import flat_tree
 
     model = load_model(directory)
     if gold_words:
-        return [analysis.tree for analysis in model.parse_words([tree.forms for tree in trees])]
+        words = [tree.forms for tree in trees]
+        return [analysis.tree for analysis in model.parse_words(words, decoding=decoding.value)]
     sentences = [[char for form in tree.forms for char in characters(form)] for tree in trees]
     if model.settings.task == "segment":
         return [flat_tree(words) for words in model.segment(sentences)]
-    return [analysis.tree for analysis in model.parse(sentences)]
+    return [analysis.tree for analysis in model.parse(sentences, decoding=decoding.value)]
 
 
 def _cells(ratio: Ratio | None) -> tuple[str, str, str]:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from zishu.cli._decoding import DecodingName, DecodingOption
 from zishu.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zishu.cli._parsing import Format, Options
+    from zishu.model.decode import Decoding
 
 STANDARD = "-"
 # What the ending of an output file says about its format; a second ending, .gz or .zst, compresses.
@@ -137,9 +139,7 @@ def parse_command(
     no_confidence: Annotated[
         bool, typer.Option("--no-confidence", help="Leave the probabilities out; faster.")
     ] = False,
-    vanilla: Annotated[
-        bool, typer.Option("--vanilla", help="Decode models with one role as the paper does.")
-    ] = False,
+    decoding: DecodingOption = None,
     engine: Annotated[
         EngineName, typer.Option(help="Work on this machine, or on a Ray cluster, file by file.")
     ] = EngineName.LOCAL,
@@ -173,7 +173,7 @@ def parse_command(
             "--pin": bool(pins),
             "--break": bool(breaks),
             "--kbest": kbest is not None,
-            "--vanilla": vanilla,
+            "--decoding": decoding is not None,
             "--no-confidence": no_confidence,
             "--jobs": (jobs or 1) > 1,
             "--resume": resume,
@@ -185,7 +185,7 @@ def parse_command(
         raise InputError("--pin and --break count offsets of one TEXT, not of several")
     options = _options(
         chosen, output, model=model, words=words, lexicon=lexicon, kbest=kbest, confidence=not no_confidence,
-        vanilla=vanilla, threads=threads,
+        decoding=(decoding or DecodingName.MBR).value, threads=threads,
     )  # fmt: skip
     target = STANDARD if output is None else output
     if engine is EngineName.RAY:
@@ -264,7 +264,7 @@ def _options(
     lexicon: Path | None,
     kbest: int | None,
     confidence: bool,
-    vanilla: bool,
+    decoding: Decoding,
     threads: int,
 ) -> Options:
     from zishu.cli._parsing import Options
@@ -282,7 +282,7 @@ def _options(
         lexicon=None if lexicon is None else Lexicon.load(lexicon),
         k_best=kbest or 0,
         confidence=confidence,
-        vanilla=vanilla,
+        decoding=decoding,
         threads=threads,
         colour=colour,
         width=width,
@@ -302,8 +302,8 @@ _NOT_WITH = [
     ("TEXT", ("-i", "--jobs", "--resume", "--engine ray", "--text-field", "--id-field")),
     ("--engine ray", ("--text-field", "--id-field")),
     ("--format parquet", ("--kbest", "--resume")),
-    ("--words", ("--lexicon", "--pin", "--break", "--kbest", "--vanilla")),
-    ("--kbest", ("--vanilla", "--no-confidence", "--resume")),
+    ("--words", ("--lexicon", "--pin", "--break", "--kbest")),
+    ("--kbest", ("--decoding", "--no-confidence", "--resume")),
 ]
 _ONLY_WITH = [
     ("--pin", "TEXT"),

@@ -1,10 +1,16 @@
 """Turn a network's scores into trees: the chart's best tree, its labels, its words, their parts of speech.
 
-Decoding follows section 3 of the paper: with two roles the coarse-to-fine algorithm; with given words the
-constrained one. With one role the labels say which arcs lie inside words, and there are two ways. The default
-makes two roles of arcs and labels (`zishu.model.scores`), so that the tree is always legal and all that is known
-of the words is kept. `vanilla` is the paper's own: vanilla Eisner, then labels, with the repairs of
-`zishu.tree.recover` counted.
+There are three ways of decoding:
+
+    mbr       the words of the best character tree, with the heads that are most probable in sum over all trees
+              (`zishu.model.mbr`); the default
+    viterbi   the best character tree. That is the paper's decoding (section 3) of models with two roles (the
+              coarse-to-fine algorithm), and of all models where the words are given (the constrained one)
+    vanilla   the paper's decoding of models with one role: vanilla Eisner, then labels, which say what arcs lie inside
+              words, with the repairs of `zishu.tree.recover` counted
+
+The first two make two roles of the arcs and labels of a model with one role (`zishu.model.scores`), so that the tree is
+always legal and all that is known of the words is kept.
 
 Cost: the chart's O(n^3) a sentence, one call of the label network a batch, and a few microseconds a character.
 """
@@ -13,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import numpy as np
 
@@ -22,6 +28,7 @@ from zishu.gaps import FREE
 from zishu.model.confidence import Confidence, Measured, measure, measure_vanilla, measure_words
 from zishu.model.k_best import Ranked, distinct_trees
 from zishu.model.labels import LabelScorer, label_probabilities, legal_labels
+from zishu.model.mbr import probable_heads
 from zishu.model.outputs import Analysis, Floats, Gaps, Outputs, check_gaps, join, lengths_of, word_gaps
 from zishu.model.scores import Scores, all_known, inner_gaps, no_gaps, typed_scores
 from zishu.model.segments import Segments, decode_segments, decode_words
@@ -33,11 +40,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from zishu.chart import Marginals
     from zishu.model.settings import Settings
 
 __all__ = [
+    "DECODINGS",
     "Analysis",
     "Confidence",
+    "Decoding",
     "Floats",
     "Gaps",
     "LabelScorer",
@@ -49,8 +59,12 @@ __all__ = [
     "decode_words",
     "join",
     "legal_labels",
+    "paper_decoding",
     "word_gaps",
 ]
+
+Decoding = Literal["mbr", "viterbi", "vanilla"]
+DECODINGS: Final = get_args(Decoding)
 
 
 def decode(
@@ -61,27 +75,41 @@ def decode(
     *,
     gaps: Sequence[Gaps | None] | None = None,
     confidence: bool = False,
-    vanilla: bool = False,
+    decoding: Decoding = "mbr",
 ) -> list[Analysis]:
-    """Return the best tree of every sentence of a batch.
+    """Return the tree of every sentence of a batch.
 
     `units` are the characters of each sentence or, for the task "parse-words", its words. `gaps` says what
     is known of the segmentation; `word_gaps` makes it from words. Vanilla decoding is for networks with one
     role, and takes all the words of a sentence or none.
     """
     lengths = lengths_of(units)
-    if vanilla and (settings.task != "parse" or settings.roles != 1):
+    check_decoding(decoding)
+    if decoding == "vanilla" and (settings.task != "parse" or settings.roles != 1):
         raise InputError("vanilla decoding is for models of characters with one role")
     if not units:
         return []
     known = _known_gaps(outputs, lengths, settings, gaps)
-    if vanilla:
+    if decoding == "vanilla":
         return _decode_vanilla(outputs, units, settings, label_scorer, known, confidence=confidence)
     scores = _scores(outputs, lengths, settings, label_scorer, known)
-    trees = scores.best_tree()
-    everyone = np.arange(len(lengths))
-    ranked = Ranked(everyone, trees.heads, trees.intra, trees.score)
-    return _analyses(outputs, units, settings, label_scorer, scores, ranked, confidence=confidence)
+    trees, given = scores.best_tree(), None
+    if decoding == "mbr":
+        trees, given = probable_heads(scores, trees)
+    ranked = Ranked(np.arange(len(lengths)), trees.heads, trees.intra, trees.score)
+    return _analyses(outputs, units, settings, label_scorer, scores, ranked, given, confidence=confidence)
+
+
+def paper_decoding(settings: Settings, *, given_words: bool = False) -> Decoding:
+    """Return the way of decoding that the paper's scores of a model come from."""
+    one_role = settings.task == "parse" and settings.roles == 1
+    return "vanilla" if one_role and not given_words else "viterbi"
+
+
+def check_decoding(name: str) -> None:
+    """Refuse a way of decoding that does not exist."""
+    if name not in DECODINGS:
+        raise InputError(f"unknown decoding {name!r}: choose from {', '.join(DECODINGS)}")
 
 
 def decode_k_best(
@@ -149,10 +177,14 @@ def _analyses(
     label_scorer: LabelScorer,
     scores: Scores,
     ranked: Ranked,
+    given: Marginals | None = None,
     *,
     confidence: bool,
 ) -> list[Analysis]:
-    """Give trees that are legal in their two roles, or trees of words, their words and labels."""
+    """Give trees that are legal in their two roles, or trees of words, their words and labels.
+
+    `given` are the marginals with these words given, one sentence a tree, if they are known already.
+    """
     words = find_words(ranked.heads, ranked.intra, scores.lengths[ranked.sentences])
     sentences = ranked.sentences[words.tree]
     labels = label_probabilities(
@@ -162,7 +194,8 @@ def _analyses(
     measured = None
     if confidence:
         of_words = settings.task == "parse-words"
-        measured = (measure_words if of_words else measure)(scores, ranked.sentences, ranked.score, words)
+        how = measure_words if of_words else measure
+        measured = how(scores, ranked.sentences, ranked.score, words, given)
     names = [settings.labels[label] for label in best.tolist()]
     chosen = _Labels(names, np.exp(labels[np.arange(len(best)), best]))
     return _assemble(outputs, units, settings, ranked.sentences, words, chosen, measured)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from zishu.model.decode import Decoding
     from zishu.model.outputs import Floats, Gaps
     from zishu.model.segments import Segments
     from zishu.model.settings import Settings
@@ -63,12 +64,11 @@ class Model:
         gaps: Sequence[Gaps | None] | None = None,
         *,
         confidence: bool = False,
-        vanilla: bool = False,
+        decoding: Decoding = "mbr",
     ) -> list[Analysis]:
         """Parse sentences of characters; `gaps` is what is known of their words.
 
-        `confidence` adds probabilities (see `zishu.model.confidence`). `vanilla` is the paper's decoding of models
-        with one role, whose trees may need repairs.
+        `confidence` adds probabilities (see `zishu.model.confidence`); `zishu.model.decode` tells the ways of decoding.
         """
         self._check_parses_characters()
 
@@ -81,23 +81,28 @@ class Model:
                 self.score_labels,
                 gaps=known,
                 confidence=confidence,
-                vanilla=vanilla,
+                decoding=decoding,
             )
 
         return self._in_batches(sentences, gaps, work)
 
-    def parse_words(self, sentences: Sentences, *, confidence: bool = False) -> list[Analysis]:
+    def parse_words(
+        self, sentences: Sentences, *, confidence: bool = False, decoding: Decoding = "mbr"
+    ) -> list[Analysis]:
         """Parse sentences of words; the trees have exactly these words."""
         if self.settings.task == "segment":
             raise InputError("a segmenter cannot parse")
         chars, lengths = _split(sentences)
         if self.settings.task == "parse":
-            return self.parse(chars, [word_gaps(sizes) for sizes in lengths], confidence=confidence)
+            gaps = [word_gaps(sizes) for sizes in lengths]
+            return self.parse(chars, gaps, confidence=confidence, decoding=decoding)
 
         def work(batch: list[int]) -> list[Analysis]:
             outputs = self.run([chars[k] for k in batch], [lengths[k] for k in batch])
             words = [sentences[k] for k in batch]
-            return decode(outputs, words, self.settings, self.score_labels, confidence=confidence)
+            return decode(
+                outputs, words, self.settings, self.score_labels, confidence=confidence, decoding=decoding
+            )
 
         return self._in_batches(chars, None, work)
 
@@ -231,20 +236,21 @@ class Pipeline:
         gaps: Sequence[Gaps | None] | None = None,
         *,
         confidence: bool = False,
-        vanilla: bool = False,
+        decoding: Decoding = "mbr",
     ) -> list[Analysis]:
         """Cut sentences of characters into words and parse these."""
-        if vanilla:
-            raise InputError("vanilla decoding is for models of characters with one role")
         if not confidence:
-            return self.parser.parse_words(self.segmenter.segment(sentences, gaps))
+            return self.parser.parse_words(self.segmenter.segment(sentences, gaps), decoding=decoding)
         segments = self.segmenter.segments(sentences, gaps)
-        parsed = self.parser.parse_words([found.words for found in segments], confidence=True)
+        words = [found.words for found in segments]
+        parsed = self.parser.parse_words(words, confidence=True, decoding=decoding)
         return [_with_segments(analysis, found) for analysis, found in zip(parsed, segments, strict=True)]
 
-    def parse_words(self, sentences: Sentences, *, confidence: bool = False) -> list[Analysis]:
+    def parse_words(
+        self, sentences: Sentences, *, confidence: bool = False, decoding: Decoding = "mbr"
+    ) -> list[Analysis]:
         """Parse sentences of words."""
-        return self.parser.parse_words(sentences, confidence=confidence)
+        return self.parser.parse_words(sentences, confidence=confidence, decoding=decoding)
 
     def k_best(
         self, sentences: Sentences, k: int, gaps: Sequence[Gaps | None] | None = None

@@ -1,6 +1,7 @@
 """Parse a treebank's sentences with a network in training, and score the result.
 
-Only the forward pass is torch's; decoding is the same code that users run (`zishu.model.decode`).
+Only the forward pass is torch's; decoding is the same code that users run (`zishu.model.decode`), in the paper's way, so
+that scores compare with its tables.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 
 from zishu import metrics
-from zishu.model.decode import Outputs, decode, decode_words, word_gaps
+from zishu.model.decode import Outputs, decode, decode_words, paper_decoding, word_gaps
 from zishu.model.features import batches, features, pooling
 from zishu.train.data import sentence_characters
 from zishu.train.export import settings_of
@@ -79,11 +80,11 @@ def _parse_batch(
         scored: NDArray[np.float32] = network.label_scorer(*ends).cpu().numpy()
         return scored
 
+    decoding = paper_decoding(settings, given_words=given_words)
     if settings.task == "parse-words":
-        analyses = decode(outputs, [tree.forms for tree in gold], settings, score_labels)
+        words = [tree.forms for tree in gold]
+        analyses = decode(outputs, words, settings, score_labels, decoding=decoding)
     else:
         gaps = [word_gaps(tree.lengths) for tree in gold] if given_words else None
-        # The paper's decoding, so that scores compare with its tables; with words given there is only one.
-        vanilla = settings.roles == 1 and not given_words
-        analyses = decode(outputs, sentences, settings, score_labels, gaps=gaps, vanilla=vanilla)
+        analyses = decode(outputs, sentences, settings, score_labels, gaps=gaps, decoding=decoding)
     return [analysis.tree for analysis in analyses]

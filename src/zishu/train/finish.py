@@ -82,7 +82,7 @@ def finish_pipeline(config: Config, folder: Path, *, segmenter: Path, treecrf: P
     for part, path in (("dev", config.data.dev), ("test", config.data.test)):
         if path:
             gold = read_treebank(path).trees
-            analyses = model.parse([sentence_characters(tree) for tree in gold])
+            analyses = model.parse([sentence_characters(tree) for tree in gold], decoding="viterbi")
             pairs = zip(gold, (analysis.tree for analysis in analyses), strict=True)
             result.update(_record(folder, part, metrics.evaluate(pairs), "parse", given_words=False))
     return _write_result(folder, result)

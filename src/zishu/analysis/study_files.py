@@ -1,0 +1,134 @@
+"""Write a study to a file and read it back: analysis.json, of which tables and figures can be made again without models.
+
+The numbers that people read (means, shares) stand beside the counts they come from. Only the counts, the values of each
+seed, and the examples are read back; everything else follows from them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from zishu.analysis.lengths import Attachment
+from zishu.analysis.matches import Matches
+from zishu.analysis.seeds import Average
+from zishu.analysis.structures import all_structures, draw, leftward_share, read_drawing
+from zishu.analysis.study import LENGTHS, Study, System
+from zishu.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from zishu.analysis.structures import Heads
+
+
+def study_to_dict(study: Study) -> dict[str, Any]:
+    """Return everything as plain objects, for JSON."""
+    return {
+        "signature": study.signature,
+        "sentences": study.sentences,
+        "words": study.words,
+        "systems": {name: _system_to_dict(system) for name, system in study.systems.items()},
+        "reference": None if study.reference is None else _reference_to_dict(study.reference),
+        "structures": {str(length): _shares_to_dict(study, length) for length in LENGTHS},
+    }
+
+
+def study_from_dict(data: Mapping[str, Any]) -> Study:
+    """Return the study that `study_to_dict` has written."""
+    shares = data["structures"]
+    reference = data["reference"]
+    return Study(
+        sentences=data["sentences"],
+        words=data["words"],
+        by_length={length: shares[str(length)]["words"] for length in LENGTHS},
+        systems={name: _system_from_dict(system) for name, system in data["systems"].items()},
+        reference=None if reference is None else _counts_from_dict(reference["structures"]),
+        examples={tuple(row["heads"]): row["example"] for at in shares.values() for row in at["shares"]},
+        signature=data["signature"],
+    )
+
+
+def read_study(path: Path) -> Study:
+    """Read analysis.json; what is none is an `InputError`."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return study_from_dict(data)
+    except (KeyError, TypeError, ValueError, AttributeError, InputError) as error:
+        raise InputError(f"{path}: not an analysis that `zishu analyse` has written") from error
+
+
+def _shares_to_dict(study: Study, length: int) -> dict[str, Any]:
+    rows = [
+        {
+            "heads": list(heads),
+            "drawing": draw(heads),
+            "example": study.examples[heads],
+            "systems": {
+                name: share and share.as_dict()
+                for name, share in ((name, system.share(heads)) for name, system in study.systems.items())
+            },
+            "reference": study.reference_share(heads),
+        }
+        for heads in study.structures(length)
+    ]
+    return {"words": study.by_length[length], "possible": len(all_structures(length)), "shares": rows}
+
+
+def _system_to_dict(system: System) -> dict[str, Any]:
+    leftward = system.leftward
+    matches = system.matches
+    return {
+        "models": list(system.runs),
+        "leftward": leftward and leftward.as_dict(),
+        "matches": matches and {name: found.as_dict() for name, found in matches.items()},
+        "uas_by_length": {length: at.as_dict() for length, at in system.attachment.items()},
+        "scores": {name: average.as_dict() for name, average in system.scores.items()},
+        "structures": [
+            _counts_to_dict(counts) for counts in system.counts
+        ],  # of words of any length, by seed
+    }
+
+
+def _system_from_dict(data: Mapping[str, Any]) -> System:
+    matches = data["matches"]
+    return System(
+        runs=tuple(data["models"]),
+        counts=tuple(_counts_from_dict(counts) for counts in data["structures"]),
+        attachment={
+            length: Attachment(at["words"], at["uas"] and _average(at["uas"]))
+            for length, at in data["uas_by_length"].items()
+        },
+        scores={name: _average(score) for name, score in data["scores"].items()},
+        matches=matches
+        and {
+            name: Matches(found["words"], tuple(found["by_seed"]), found["by_any"])
+            for name, found in matches.items()
+        },
+    )
+
+
+def _average(data: Mapping[str, Any]) -> Average:
+    return Average(tuple(data["seeds"]))
+
+
+def _reference_to_dict(reference: Counter[Heads]) -> dict[str, Any]:
+    entries = Counter(len(heads) for heads in reference.elements())
+    return {
+        "entries": sum(entries.values()),
+        "by_length": {str(length): entries[length] for length in LENGTHS},
+        "leftward": leftward_share(reference),
+        "structures": _counts_to_dict(reference),
+    }
+
+
+def _counts_to_dict(counts: Counter[Heads]) -> dict[str, int]:
+    return {
+        draw(heads): count for heads, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    }
+
+
+def _counts_from_dict(data: Mapping[str, int]) -> Counter[Heads]:
+    return Counter({read_drawing(drawing): count for drawing, count in data.items()})
