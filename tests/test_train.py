@@ -267,13 +267,20 @@ def test_eval_scores_a_model_on_raw_text_and_on_given_words(treebank, tmp_path, 
 
     train(make_config(treebank, tmp_path / "run"))
     gold, model = str(treebank / "projective.conllu"), str(tmp_path / "run" / "model")
-    for options in ([], ["--gold-words"]):
+    for options in (
+        [],
+        ["--gold-words"],
+        ["--decoding", "viterbi"],
+        ["--gold-words", "--decoding", "viterbi"],
+    ):
         assert run(["eval", gold, "--model", model, "--json", *options]) == 0
         scores = json.loads(capsys.readouterr().out)
         assert scores["lf"]["f1"] == 100
     assert run(["eval", gold]) == 2
     assert run(["eval", gold, gold, "--gold-words"]) == 2
+    assert run(["eval", gold, gold, "--decoding", "mbr"]) == 2
     assert run(["eval", gold, "--model", str(treebank)]) == 2
+    assert run(["eval", gold, "--model", model, "--decoding", "vanilla"]) == 2  # it has two roles
     errors = capsys.readouterr().err.splitlines()
-    assert len(errors) == 3
+    assert len(errors) == 5
     assert "either a file of predictions or --model" in errors[0]

@@ -9,8 +9,8 @@ A table of the page stands between two comments, the first of which has the comm
     <!-- table: zishu compare docs/results/bert/latent --markdown -->
     <!-- end -->
 
-What stands between them is the command, for the reader, and what it prints. A command is `zishu compare`, `zishu analyse`, or `runs
-FOLDER...`, which lists the runs in some folders: settings, commit, machine, time.
+What stands between them is the command, for the reader, and what it prints. A command is `zishu compare`, `zishu analyse`,
+or `runs FOLDER...`, which lists the runs in some folders: epochs, time, commit, machine.
 
 A record is what a run leaves but its weights: run.json, metrics.jsonl, result.json, evaluation/*.json.
 """
@@ -33,7 +33,7 @@ from zishu.cli import run as zishu
 
 PAGE = Path("docs/results.md")
 TABLE = re.compile(r"(<!-- table: (?P<command>.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
-RECORDS = ("run.json", "metrics.jsonl", "result.json", "evaluation/*.json", "mbr/*.json")
+RECORDS = ("run.json", "metrics.jsonl", "result.json", "evaluation/*.json", "decoding/*.json")
 
 
 def main() -> int:

@@ -1,0 +1,69 @@
+"""docs/results.md: its tables are what the commands in it print, from the records beside it."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def results():
+    spec = importlib.util.spec_from_file_location("results", ROOT / "tools" / "results.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_table_is_made_by_its_command(results, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    page = results.PAGE.read_text(encoding="utf-8")
+    tables = list(results.TABLE.finditer(page))
+    assert len(tables) >= 8
+    for table in tables:
+        assert results.with_tables(table[0]) == table[0], table["command"]
+
+
+def test_what_stands_between_the_comments_is_replaced(results, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = "before\n<!-- table: runs empty -->\nold\n<!-- end -->\nafter\n"
+    made = results.with_tables(page)
+    assert "old" not in made
+    assert made.startswith("before\n<!-- table: runs empty -->\n")
+    assert made.endswith("<!-- end -->\nafter\n")
+    assert results.with_tables(made) == made
+
+
+def test_a_command_that_fails_is_told(results, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="there is no such run"):
+        results.with_tables("<!-- table: zishu compare nowhere -->\n<!-- end -->\n")
+
+
+def test_records_of_finished_runs_are_kept_without_weights(results, tmp_path):
+    done, begun = tmp_path / "runs/a/seed-0", tmp_path / "runs/b/seed-0"
+    for folder in (done, begun):
+        (folder / "evaluation").mkdir(parents=True)
+        for name in ("run.json", "metrics.jsonl", "last.safetensors", "evaluation/dev.json"):
+            (folder / name).write_text("{}", encoding="utf-8")
+    (done / "result.json").write_text("{}", encoding="utf-8")
+    results.collect(tmp_path / "runs", tmp_path / "kept")
+    kept = sorted(
+        path.relative_to(tmp_path / "kept").as_posix() for path in (tmp_path / "kept").rglob("*.json*")
+    )
+    assert kept == [
+        f"a/seed-0/{n}" for n in ("evaluation/dev.json", "metrics.jsonl", "result.json", "run.json")
+    ]
+    assert not list((tmp_path / "kept").rglob("*.safetensors"))
+
+
+def test_runs_are_listed_with_what_made_them(results, tmp_path):
+    machine = {"processor": "a_chip", "cores": 2, "threads": 1}
+    made = {"config": {"seed": 3, "optimiser": {"epochs": 4}}, "commit": "0123456789", "machine": machine}
+    (tmp_path / "run.json").write_text(json.dumps(made), encoding="utf-8")
+    lines = "".join(json.dumps({"seconds": 90}) + "\n" for _ in range(2))
+    (tmp_path / "metrics.jsonl").write_text(lines, encoding="utf-8")
+    row = results.list_runs([tmp_path]).splitlines()[-1]
+    assert row.endswith(r"| 3 | 2 of 4 | - | 3 | `0123456` | a\_chip | 1 of 2 |")
