@@ -17,7 +17,7 @@ GSD ?= data/gsd
 TEXT ?= data/text
 TREEBANK := --set data.train=$(GSD)/train.conllu --set data.dev=$(GSD)/dev.conllu --set data.test=$(GSD)/test.conllu
 
-.PHONY: help demo lint types test test-page test-all bench model clean
+.PHONY: help demo lint types test test-page test-all bench results model clean
 .DEFAULT_GOAL := help
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo "make test-page the tests of the web page, which need a browser (Chromium and its driver)"
 	@echo "make test-all  the slow tests, too"
 	@echo "make bench     measure the speed of the chart and of training"
+	@echo "make results   make the tables of docs/results.md again from the records of the runs"
 	@echo "make model     train the shipped model again, from GSD=folder and TEXT=folder (two hours on two cores)"
 	@echo "make clean     remove .venv and all that tools have left behind"
 
@@ -70,6 +71,9 @@ test-all: $(ALL) lint types
 bench: $(DEV)
 	$(BIN)/python bench/chart.py
 	$(BIN)/python bench/train.py
+
+results: $(DEV)
+	$(BIN)/python tools/results.py
 
 build/text.txt: tools/tag_text.py | $(DEV)
 	$(PIP) --editable '.[pretrain]'
