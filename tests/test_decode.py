@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zishu.cli._decoding import DecodingName
 from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE, JOIN
 from zishu.model.decode import DECODINGS, Outputs, decode, decode_words, legal_labels, word_gaps
@@ -209,6 +210,10 @@ def test_vanilla_decoding_is_for_one_role():
     scorer, _ = label_table({})
     with pytest.raises(InputError, match="vanilla decoding is for models of characters with one role"):
         decode(outputs(INTER, INTRA_ARCS), [CHARS], settings(upos=()), scorer, decoding="vanilla")
+
+
+def test_the_command_line_knows_every_way_of_decoding():
+    assert tuple(DecodingName) == DECODINGS
 
 
 def test_an_unknown_way_of_decoding_is_refused():

@@ -84,7 +84,7 @@ def decode(
     role, and takes all the words of a sentence or none.
     """
     lengths = lengths_of(units)
-    check_decoding(decoding)
+    _check_decoding(decoding)
     if decoding == "vanilla" and (settings.task != "parse" or settings.roles != 1):
         raise InputError("vanilla decoding is for models of characters with one role")
     if not units:
@@ -106,7 +106,7 @@ def paper_decoding(settings: Settings, *, given_words: bool = False) -> Decoding
     return "vanilla" if one_role and not given_words else "viterbi"
 
 
-def check_decoding(name: str) -> None:
+def _check_decoding(name: str) -> None:
     """Refuse a way of decoding that does not exist."""
     if name not in DECODINGS:
         raise InputError(f"unknown decoding {name!r}: choose from {', '.join(DECODINGS)}")
