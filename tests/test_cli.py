@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -109,6 +110,16 @@ def test_help_lists_every_command():
     assert (done.returncode, done.stderr) == (0, "")
     for name, _ in cli.COMMANDS:
         assert f" {name} " in done.stdout
+
+
+@pytest.mark.parametrize("place", ["README.md", "Makefile", "CHANGELOG.md", "docs/*.md", "configs/*.toml"])
+def test_every_command_that_is_documented_is_there(place):
+    known = {*(name for name, _ in cli.COMMANDS), "convert"}
+    texts = [path.read_text(encoding="utf-8") for path in Path(__file__).parents[1].glob(place)]
+    # At the start of a line (behind a comment sign or a prompt), or in backquotes; in the Makefile behind a folder.
+    named = [name for text in texts for name in re.findall(r"(?m)(?:^[#$ \t]*|`|\)/)zishu ([a-z]+)\b", text)]
+    assert named
+    assert set(named) <= known
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from zishu.cli.convert import convert_app
 from zishu.cli.eval import eval_command
 from zishu.cli.info import info_command
 from zishu.cli.parse import parse_command
+from zishu.cli.pretrain import pretrain_command
 from zishu.cli.serve import serve_command
 from zishu.cli.stats import stats_command
 from zishu.cli.train import train_command
@@ -39,6 +40,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("eval", eval_command),
     ("info", info_command),
     ("parse", parse_command),
+    ("pretrain", pretrain_command),
     ("serve", serve_command),
     ("stats", stats_command),
     ("train", train_command),
