@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sys
 
 import pytest
@@ -127,6 +128,54 @@ def test_an_analysis_is_shown_again_without_models(folder, tmp_path, capsys):
         assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes()
 
 
+def test_kept_predictions_stand_for_their_models(folder, tmp_path, capsys):
+    gold, kept = folder / "gold.conllu", tmp_path / "kept"
+    options = ["--structures", folder / "wist.conll"]
+    models = ["--system", f"wavy={folder / 'wavy'}", "--system", f"words={folder / 'words'}"]
+    capsys.readouterr()
+    assert analyse(gold, *models, *options, "--keep", kept, "--json") == 0
+    expected = json.loads(capsys.readouterr().out)
+    names = ["wavy/seed-0.predictions", "wavy/seed-1.predictions", "words/words.predictions"]
+    assert sorted(str(path.relative_to(kept)) for path in kept.glob("*/*")) == names
+    assert "发" not in "".join(path.read_text(encoding="utf-8") for path in kept.glob("*/*"))
+    again = ["--system", f"wavy={kept / 'wavy'}", "--system", f"words={kept / 'words/words.predictions'}"]
+    assert analyse(gold, *again, *options, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == expected
+    # Beside a model, as seeds of one system, and kept once more.
+    assert analyse(kept / "wavy/seed-1.predictions", folder / "wavy/seed-0", gold, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["systems"]["wavy"]["leftward"]["seeds"] == [0, 100]
+    assert analyse(kept / "wavy", gold, "--keep", tmp_path / "twice", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["systems"].keys() == {"wavy"}
+    for name in names[:2]:
+        assert (tmp_path / "twice" / name).read_bytes() == (kept / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda lines: [], "not predictions"),
+        (lambda lines: ["{}", *lines[1:]], "not predictions"),
+        (lambda lines: ["[", *lines[1:]], "not predictions"),
+        (lambda lines: lines[:-1], "damaged"),
+        (lambda lines: [*lines, lines[-1]], "damaged"),
+        (lambda lines: [*lines[:-1], '{"given": {"heads": [0], "deprels": ["root"]}}'], "damaged"),
+        (lambda lines: [line.replace('"inside":[[', '"inside":[[0,1],[') for line in lines], "damaged"),
+        (lambda lines: [line.replace('"lengths":[', '"lengths":[90,') for line in lines], "damaged"),
+        (lambda lines: [lines[0].replace('"gold": "', '"gold": "0'), *lines[1:]], "another gold file"),
+    ],
+)
+def test_predictions_that_do_not_fit(change, message, folder, tmp_path, capsys):
+    assert analyse(folder / "wavy/seed-0", folder / "gold.conllu", "--keep", tmp_path, "--json") == 0
+    path = tmp_path / "wavy" / "seed-0.predictions"
+    lines = change(path.read_text(encoding="utf-8").splitlines())
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    capsys.readouterr()
+    assert analyse(path, folder / "gold.conllu") == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
 def test_tables_as_markdown_of_what_is_wanted(folder, tmp_path, capsys):
     assert analyse(folder / "wavy", folder / "gold.conllu", "--output", tmp_path) == 0
     path = tmp_path / "analysis.json"
@@ -165,6 +214,7 @@ def test_without_a_font_there_is_one_warning(folder, tmp_path, capsys, monkeypat
         (["nowhere", "gold.conllu"], "nowhere: not a model directory"),
         (["segmenter", "gold.conllu"], "segmenter predicts no trees"),
         (["wavy", "words", "gold.conllu"], "not seeds of one system"),
+        (["wavy/seed-0", "copy/seed-0", "gold.conllu", "--keep", "kept"], "folders of the same name"),
         (["words", "nowhere.conllu"], "nowhere.conllu"),
         (["words", "empty.conllu"], "no sentences"),
         (["words", "gold.conllu", "--structures", "gold.conllu"], "gold.conllu:1"),
@@ -178,6 +228,7 @@ def test_without_a_font_there_is_one_warning(folder, tmp_path, capsys, monkeypat
 )
 def test_wrong_arguments_are_told_in_one_line(arguments, message, folder, capsys, monkeypatch):
     (folder / "empty.conllu").write_text("", encoding="utf-8")
+    shutil.copytree(folder / "wavy", folder / "copy", dirs_exist_ok=True)
     monkeypatch.chdir(folder)
     capsys.readouterr()
     assert analyse(*arguments) == 2

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from zishu.analysis.seeds import Average
     from zishu.analysis.study import Run, Study
     from zishu.formats.conllu import ConlluSentence
+    from zishu.tree import WordTree
 
 ABSENT = "-"
 STDIN = "-"
 REFERENCE = "reference"
+KEPT = ".predictions"  # how the names of kept predictions end
 
 
 class TableName(StrEnum):
@@ -62,6 +64,12 @@ def analyse_command(
     output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write analysis.json and the figures into this folder.")
     ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Keep predictions here; DIR/NAME then stands for the models of NAME."
+        ),
+    ] = None,
     figure_format: Annotated[
         FigureFormat | None, typer.Option("--format", help="Format of the figures; svg by default.")
     ] = None,
@@ -78,8 +86,8 @@ def analyse_command(
 ) -> None:
     """Study the structures that models see inside words, and how well they parse words of each length.
 
-    A model is a model directory, the folder of a training run, or a folder of seed-* folders. The sentences of GOLD
-    are parsed twice with each: with their words given, and from their characters alone.
+    A model is a model directory, the folder of a training run, a folder of seed-* folders, or what --keep wrote. The
+    sentences of GOLD are parsed twice with each: with their words given, and from their characters alone.
     """
     *models, gold = paths
     if figure_format is not None and output is None:
@@ -90,13 +98,15 @@ def analyse_command(
     if output is not None:
         _prepare(output)
     if gold.suffix == ".json":
-        if models or system or structures is not None or punct:
-            raise InputError("an analysis that is made cannot be changed: no models, --structures or --punct")
+        if models or system or structures is not None or punct or keep is not None:
+            raise InputError(
+                "an analysis that is made cannot be changed: no models, --structures, --keep or --punct"
+            )
         from zishu.analysis.study_files import read_study
 
         report = read_study(gold)
     else:
-        report = _study(_systems(models, system or []), gold, structures, punct=punct)
+        report = _study(_systems(models, system or []), gold, structures, keep, punct=punct)
     if output is not None:
         _write(report, output, figure_format or FigureFormat.SVG)
     if as_json:
@@ -105,24 +115,63 @@ def analyse_command(
         print_study(report, tables=table, at_least=at_least, markdown=markdown)
 
 
-def _study(systems: dict[str, list[Path]], gold_path: Path, structures: Path | None, *, punct: bool) -> Study:
+def _study(
+    systems: dict[str, list[Path]],
+    gold_path: Path,
+    structures: Path | None,
+    keep: Path | None,
+    *,
+    punct: bool,
+) -> Study:
     """Parse the gold file with every model, and analyse what comes out."""
-    from zishu.analysis.study import predict, study
-    from zishu.model import load_model
+    from zishu.analysis.run_files import write_run
+    from zishu.analysis.study import study
     from zishu.treebank.wist import read_wist
 
     reference = None if structures is None else read_wist(structures)
     gold = [sentence.tree() for sentence in _read(gold_path)]
     if not gold:
         raise InputError(f"{gold_path}: there are no sentences to analyse")
+    places = {} if keep is None else _places(systems, keep)
     runs: dict[str, list[Run]] = {name: [] for name in systems}
-    for name, folders in systems.items():
-        for folder in folders:
+    for name, paths in systems.items():
+        for path in paths:
             if sys.stderr.isatty():
-                typer.echo(f"{name}: parsing with {folder}", err=True)
-            # One model at a time: a pre-trained encoder is large.
-            runs[name].append(predict(load_model(folder), str(folder), gold))
+                typer.echo(f"{name}: {path}", err=True)
+            run = _predictions(path, gold)
+            runs[name].append(run)
+            # At once: a later model may fail.
+            if keep is not None:
+                write_run(run, gold, places[name, path])
     return study(gold, runs, reference=reference, punct=punct)
+
+
+def _predictions(path: Path, gold: Sequence[WordTree]) -> Run:
+    """Parse with a model, or read what one has predicted before."""
+    if path.suffix == KEPT:
+        from zishu.analysis.run_files import read_run
+
+        return read_run(path, gold)
+    from zishu.analysis.study import predict
+    from zishu.model import load_model
+
+    # Loaded here and soon forgotten: a pre-trained encoder is large.
+    return predict(load_model(path), str(path), gold)
+
+
+def _places(systems: dict[str, list[Path]], keep: Path) -> dict[tuple[str, Path], Path]:
+    """Return where the predictions of every model go, each to a file of its own."""
+    places = {
+        (name, path): keep / name / _kept_name(path) for name, paths in systems.items() for path in paths
+    }
+    if len({*places.values()}) < len(places):
+        raise InputError("--keep: two models of a system have folders of the same name")
+    return places
+
+
+def _kept_name(path: Path) -> str:
+    """Return the name of a model's predictions: that of its run, such as seed-0, or its own."""
+    return f"{path.stem if path.suffix == KEPT else path.parent.name if path.name == 'model' else path.name}{KEPT}"
 
 
 def _read(path: Path) -> Iterator[ConlluSentence]:
@@ -249,7 +298,7 @@ def _score_table(report: Study) -> Table:
 
 
 def _systems(models: Sequence[Path], named: Sequence[str]) -> dict[str, list[Path]]:
-    """Return the model directories of every system, all of which are there."""
+    """Return the models of every system, all of which are there: directories, or files of predictions."""
     if bool(models) == bool(named):
         raise InputError("give model directories before GOLD, or systems with --system NAME=DIR, not both")
     systems: dict[str, list[Path]] = {}
@@ -271,8 +320,12 @@ def _systems(models: Sequence[Path], named: Sequence[str]) -> dict[str, list[Pat
 
 
 def _expand(path: Path) -> list[Path]:
-    """Return the model directories that are meant: the path itself, the model of a run, or those of its seeds."""
+    """Return the models that are meant: the path itself, the model of a run, or those of its seeds."""
     from zishu.model.settings import CONFIG
+
+    kept = [path] if path.suffix == KEPT and path.is_file() else sorted(path.glob(f"*{KEPT}"), key=_seed)
+    if kept and not (path / CONFIG).is_file():
+        return kept
 
     for found in ([path], [path / "model"], sorted(path.glob("seed-*/model"), key=_seed)):
         if found and all((folder / CONFIG).is_file() for folder in found):
@@ -280,17 +333,20 @@ def _expand(path: Path) -> list[Path]:
     raise InputError(f"{path}: not a model directory, and no training run with one")
 
 
-def _seed(folder: Path) -> tuple[int, str]:
+def _seed(path: Path) -> tuple[int, str]:
     """Return what sorts the models of seeds: 2 before 10."""
-    name = folder.parent.name
+    name = _kept_name(path)
     return len(name), name
 
 
-def _common_name(folders: Sequence[Path]) -> str:
+def _common_name(models: Sequence[Path]) -> str:
     """Return the name that all models have in their settings, or a word that does for any."""
     from zishu.model.settings import CONFIG, Settings, read_json
 
-    names = {Settings.from_json(read_json(folder / CONFIG)).name for folder in folders}
+    names = {
+        path.parent.name if path.suffix == KEPT else Settings.from_json(read_json(path / CONFIG)).name
+        for path in models
+    }
     return (names.pop() if len(names) == 1 else "") or "model"
 
 
