@@ -110,6 +110,11 @@ def test_resume_equals_an_unbroken_run(tmp_path: Path) -> None:
     with pytest.raises(Stop):
         pretrain(config, report=stop)
     assert (tmp_path / "b" / "encoder" / LAST).exists()  # or the second run would begin anew
+    with pytest.raises(ConfigError, match="differs"):
+        pretrain(replace(config, pretrain=replace(config.pretrain, learning_rate=0.02)), resume=True)
+    # What only a treebank teaches does not count, nor where the program runs.
+    encoder = replace(config.encoder, top=8, dropout=0.5)
+    config = replace(config, encoder=encoder, run=replace(config.run, checkpoint_seconds=60))
     resumed, _, _ = load_pretrained(str(pretrain(config, resume=True)))
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
 

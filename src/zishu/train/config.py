@@ -274,6 +274,15 @@ def config_from_dict(data: Mapping[str, Any], *, source: str = "configuration") 
     return _build({key: _Value(value, source) for key, value in _flatten(data)}, source)
 
 
+def check_unchanged(now: object, before: object) -> None:
+    """Refuse to go on with a run under a configuration, or what counts of it, that is not the one it began with."""
+    if now != before:
+        raise ConfigError(
+            "the configuration differs from the one this run was started with: "
+            "go on with the same one, or start in another folder"
+        )
+
+
 class _Value(NamedTuple):
     """A value, and where the user wrote it."""
 

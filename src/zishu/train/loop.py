@@ -32,7 +32,7 @@ import torch
 from rich.console import Console
 
 from zishu import chart
-from zishu.errors import InputError, ZishuError
+from zishu.errors import ZishuError
 from zishu.train.checkpoint import (
     Interrupted,
     load_checkpoint,
@@ -40,7 +40,7 @@ from zishu.train.checkpoint import (
     restore_optimiser,
     save_checkpoint,
 )
-from zishu.train.config import Config, config_from_dict, config_to_dict, run_directory
+from zishu.train.config import Config, check_unchanged, config_from_dict, config_to_dict, run_directory
 from zishu.train.data import batches_of, collate, count_units, make_example, read_treebank
 from zishu.train.denormals import denormals_flushed
 from zishu.train.distributed import ALONE
@@ -333,7 +333,8 @@ def _save(run: _Run, name: str) -> None:
 
 def _restore(config: Config, folder: Path, name: str = LAST, *, group: Group = ALONE) -> _Run:
     tensors, state = load_checkpoint(folder / name)
-    _check_same(config, config_from_dict(state["config"], source=str(folder / name)))
+    before = config_from_dict(state["config"], source=str(folder / name))
+    check_unchanged(replace(config, run=before.run), before)  # where and how the program runs may change
     inventory = inventory_from_json(state["inventory"])
     network, _ = build_network(config, (), inventory=inventory, hf_config=state["encoder"])
     network.load_state_dict(_under("model.", tensors))
@@ -359,15 +360,6 @@ def _names(network: Network) -> dict[Tensor, str]:
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
-
-
-def _check_same(config: Config, before: Config) -> None:
-    """Refuse to go on with another configuration: only where and how the program runs may change."""
-    if replace(config, run=before.run) != before:
-        raise InputError(
-            "the configuration differs from the one this run was started with: "
-            "go on with the same one, or start in another folder"
-        )
 
 
 def _out_of_patience(run: _Run) -> bool:

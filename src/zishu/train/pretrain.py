@@ -35,7 +35,7 @@ from zishu.model.settings import BIGRAMS, CHARS, read_json, write_json
 from zishu.model.vocabulary import Vocabulary, bigrams
 from zishu.text import characters
 from zishu.train.checkpoint import load_checkpoint, optimiser_state, restore_optimiser, save_checkpoint
-from zishu.train.config import config_to_dict
+from zishu.train.config import check_unchanged, config_from_dict, config_to_dict
 from zishu.train.data import batches_of, pad, read_treebank, sentence_characters
 from zishu.train.denormals import denormals_flushed
 from zishu.train.encoders import BiLSTM, Transformer, build_encoder
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from zishu.train.config import Config
+    from zishu.train.config import Config, EncoderConfig
 
 WEIGHTS, LAST = "weights.safetensors", "last.safetensors"
 _PLACES = 4  # B M E S
@@ -89,6 +89,7 @@ def pretrain(
     step = 0
     if resume and (folder / LAST).exists():
         tensors, state = load_checkpoint(folder / LAST)
+        check_unchanged(_what_counts(config), _what_counts(config_from_dict(state["config"])))
         network.load_state_dict(
             {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
         )
@@ -285,14 +286,7 @@ class _Pretraining(nn.Module):
 
     def __init__(self, config: Config, corpus: Corpus) -> None:
         super().__init__()
-        settings = replace(
-            config.encoder,
-            top=0,
-            dropout=config.pretrain.dropout,
-            embedding_dropout=0.0,
-            character_dropout=0.0,
-        )
-        encoder = build_encoder(settings, corpus.chars, corpus.bigrams, pretrained=False)
+        encoder = build_encoder(_bare_encoder(config), corpus.chars, corpus.bigrams, pretrained=False)
         assert isinstance(encoder, BiLSTM | Transformer)
         self.encoder = encoder
         self.mask = config.pretrain.mask
@@ -325,6 +319,18 @@ class _Pretraining(nn.Module):
             ),
             F.cross_entropy(self.tags(encoded).flatten(0, 1), batch["tags"].flatten(), ignore_index=_IGNORED),
         )
+
+
+def _bare_encoder(config: Config) -> EncoderConfig:
+    """Return the encoder without what only a treebank teaches it."""
+    return replace(
+        config.encoder, top=0, dropout=config.pretrain.dropout, embedding_dropout=0.0, character_dropout=0.0
+    )
+
+
+def _what_counts(config: Config) -> tuple[object, ...]:
+    """Return the part of a configuration that pre-training depends on."""
+    return config.seed, config.data.train, config.pretrain, _bare_encoder(config)
 
 
 def _rate(step: int, steps: int) -> float:
