@@ -336,6 +336,18 @@ def test_a_recurrent_layer_on_top() -> None:
     torch.testing.assert_close(encoded[1, :5], alone[0])
 
 
+def test_a_recurrent_layer_on_a_bert(bert: str) -> None:
+    topped = build("bert", bert, top=5).eval()
+    assert isinstance(topped, Bert)
+    assert topped.top is not None
+    chars, _, lengths = sentences(7, 4)
+    encoded = topped(chars, None, lengths)
+    assert encoded.shape == (2, 8, topped.width) == (2, 8, 10)
+    torch.testing.assert_close(encoded, topped.top(topped.core(chars, lengths), lengths))
+    alone = topped(chars[1:, :5], None, lengths[1:])
+    torch.testing.assert_close(encoded[1, :5], alone[0])
+
+
 def test_weights_to_start_from() -> None:
     first = build_encoder(tiny("bilstm"), VOCABULARY, BIGRAMS).eval()
     weights = first.state_dict()
@@ -388,8 +400,8 @@ def test_windows_are_plain_passes_over_parts_of_the_sentence(bert: str) -> None:
     assert encoder.longest == POSITIONS - 2
     chars, _, lengths = sentences(45)
     encoded = encoder(chars, None, lengths)[0]
-    head = encoder.core(chars[:, :31], None, torch.tensor([30]))[0]
-    tail = encoder.core(torch.cat((chars[:, :1], chars[:, 16:]), 1), None, torch.tensor([30]))[0]
+    head = encoder.core(chars[:, :31], torch.tensor([30]))[0]
+    tail = encoder.core(torch.cat((chars[:, :1], chars[:, 16:]), 1), torch.tensor([30]))[0]
     # Windows 1..30 and 16..45 share 16..30; 23 is the middle.
     torch.testing.assert_close(encoded[:23], head[:23], atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(encoded[23:], tail[8:], atol=1e-5, rtol=1e-5)

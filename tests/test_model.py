@@ -50,7 +50,7 @@ BERT = {
 }
 
 
-def make_network(task="parse", roles=2, kind="bilstm", upos=UPOS) -> Network:
+def make_network(task="parse", roles=2, kind="bilstm", upos=UPOS, top=0) -> Network:
     """Build a small network with random weights in all places, so that no two trees score the same."""
     torch.manual_seed(3)
     parses = task != "segment"
@@ -71,6 +71,7 @@ def make_network(task="parse", roles=2, kind="bilstm", upos=UPOS) -> Network:
         heads=2,
         feed_forward=16,
         window_overlap=4,
+        top=top,
     )
     pairs = PAIRS if kind == "bilstm" else None
     if kind == "bert":
@@ -165,8 +166,9 @@ def test_scores_are_those_of_torch(joint):
             np.testing.assert_allclose(*rows, atol=1e-4)
 
 
-def test_a_long_sentence_is_read_in_windows(tmp_path):
-    network = make_network(kind="bert")
+@pytest.mark.parametrize("top", [0, 6])
+def test_a_long_sentence_is_read_in_windows(tmp_path, top):
+    network = make_network(kind="bert", top=top)
     model = export_model(network, tmp_path / "model")
     assert (model.settings.window, model.settings.window_overlap) == (10, 4)
     expected, _ = run_torch(network, SENTENCES)  # up to 28 characters

@@ -21,7 +21,7 @@ from torch import nn
 from zishu.errors import ConfigError, MissingExtra
 from zishu.model.vocabulary import Vocabulary
 from zishu.model.windows import plan_windows
-from zishu.train.encoders import Encoder
+from zishu.train.encoders import Encoder, Recurrence
 
 try:
     from transformers import AutoConfig, AutoModel, AutoTokenizer
@@ -43,10 +43,13 @@ if TYPE_CHECKING:
 class Bert(Encoder):
     """A pre-trained model that reads one token for each character, of sentences of any length."""
 
-    def __init__(self, model: nn.Module, vocabulary: Vocabulary, *, overlap: int) -> None:
+    def __init__(self, model: nn.Module, vocabulary: Vocabulary, config: EncoderConfig) -> None:
         super().__init__()
+        overlap = config.window_overlap
         self.core = CharacterBert(model, vocabulary)
-        self.width = self.core.width
+        # Part of each window, not of the sentence: so an exported graph that reads windows says the same.
+        self.top = Recurrence(self.core.width, 1, config.top, dropout=config.dropout) if config.top else None
+        self.width = self.core.width if self.top is None else self.top.width
         self.longest = _capacity(model)
         self.overlap = overlap
         self.hf_config = json.loads(cast("Any", model.config).to_json_string(use_diff=False))
@@ -57,24 +60,28 @@ class Bert(Encoder):
                 f"at once, not {overlap}"
             )
 
-    def forward(self, chars: Tensor, bigrams: Tensor | None, lengths: Tensor) -> Tensor:
+    def forward(self, chars: Tensor, bigrams: Tensor | None, lengths: Tensor) -> Tensor:  # noqa: ARG002
         """Encode sentences; bigrams are not read."""
-        # An exported graph is the core alone: whoever runs it plans the windows outside, where it is cheap.
+        # An exported graph reads one window: whoever runs it plans the windows outside, where it is cheap.
         if torch.onnx.is_in_onnx_export() or self.longest is None or chars.shape[1] <= self.longest + 1:
-            return cast("Tensor", self.core(chars, bigrams, lengths))
+            return self._read_window(chars, lengths)
         plan = plan_windows(lengths.cpu().numpy(), self.longest, self.overlap)
         sentence, inner, position, window, place = (
             torch.from_numpy(array).to(chars.device)
             for array in (plan.sentence, plan.lengths, plan.position, plan.window, plan.place)
         )
-        encoded = self.core(chars[sentence[:, None], position], None, inner)
-        merged: Tensor = encoded[window, place]
+        encoded = self._read_window(chars[sentence[:, None], position], inner)
+        merged = encoded[window, place]
         # Positions beyond the longest sentence of the batch are padding of the caller's.
         return nn.functional.pad(merged, (0, 0, 0, chars.shape[1] - merged.shape[1]))
 
+    def _read_window(self, chars: Tensor, lengths: Tensor) -> Tensor:
+        encoded: Tensor = self.core(chars, lengths)
+        return encoded if self.top is None else self.top(encoded, lengths)
+
 
 class CharacterBert(nn.Module):
-    """The model with its two special tokens around the characters: what is exported."""
+    """The model with its two special tokens around the characters."""
 
     def __init__(self, model: nn.Module, vocabulary: Vocabulary) -> None:
         super().__init__()
@@ -82,7 +89,7 @@ class CharacterBert(nn.Module):
         self.separator = vocabulary.eos
         self.width = int(cast("Any", model.config).hidden_size)
 
-    def forward(self, chars: Tensor, _bigrams: Tensor | None, lengths: Tensor) -> Tensor:
+    def forward(self, chars: Tensor, lengths: Tensor) -> Tensor:
         """Encode sentences of at most as many characters as the model has room for."""
         end = lengths[:, None] + 1
         tokens = nn.functional.pad(chars, (0, 1))  # room for [SEP] after the longest sentence
@@ -116,7 +123,7 @@ def build(
         raise ConfigError(
             f"encoder.pretrained: the model has {entries} embeddings, the vocabulary {len(vocabulary.symbols)} symbols"
         )
-    return Bert(model, vocabulary, overlap=config.window_overlap)
+    return Bert(model, vocabulary, config)
 
 
 def hf_vocabulary(path: str) -> Vocabulary:

@@ -116,9 +116,11 @@ class EncoderConfig:
     feed_forward: Size = 1024
     """transformer: width of the feed-forward layer."""
     top: Count = 0
-    """bilstm, transformer: units in each direction of a recurrent layer on top, which is not pre-trained; 0: none."""
+    """Units in each direction of a recurrent layer on top, which is not pre-trained; 0: none."""
     dropout: Rate = 0.33
-    """bilstm, transformer: dropout between and after the layers; a BERT keeps its own (0.1 as a rule)."""
+    """bilstm, transformer: dropout between and after the layers; a BERT keeps its own (0.1 as a rule).
+
+    On `top` it is this with all encoders."""
     embedding_dropout: Rate = 0.33
     """bilstm, transformer: dropout of the embeddings."""
     character_dropout: Rate = 0.0
