@@ -158,10 +158,11 @@ def test_kept_predictions_stand_for_their_models(folder, tmp_path, capsys):
         (lambda lines: ["[", *lines[1:]], "not predictions"),
         (lambda lines: lines[:-1], "damaged"),
         (lambda lines: [*lines, lines[-1]], "damaged"),
-        (lambda lines: [*lines[:-1], '{"given": {"heads": [0], "deprels": ["root"]}}'], "damaged"),
+        (lambda lines: [*lines[:-1], '{"given": {"heads": [0], "labels": [0]}}'], "damaged"),
+        (lambda lines: [line.replace('"labels":[', '"labels":[99,') for line in lines], "damaged"),
         (lambda lines: [line.replace('"inside":[[', '"inside":[[0,1],[') for line in lines], "damaged"),
         (lambda lines: [line.replace('"lengths":[', '"lengths":[90,') for line in lines], "damaged"),
-        (lambda lines: [lines[0].replace('"gold": "', '"gold": "0'), *lines[1:]], "another gold file"),
+        (lambda lines: [lines[0].replace('"gold":"', '"gold":"0'), *lines[1:]], "another gold file"),
     ],
 )
 def test_predictions_that_do_not_fit(change, message, folder, tmp_path, capsys):

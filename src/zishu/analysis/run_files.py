@@ -25,46 +25,46 @@ if TYPE_CHECKING:
 
 
 def write_run(run: Run, gold: Sequence[WordTree], path: Path) -> None:
-    """Write a run's predictions for the gold sentences, a sentence a line."""
-    header = {"predictions": run.name, "gold": _checksum(gold)}
-    lines = [json.dumps(header, ensure_ascii=False)]
+    """Write a run's predictions for the gold sentences, a sentence a line; labels by their number in the first line."""
+    labels = sorted({label for tree in (*run.given, *(run.raw or ())) for label in tree.deprels})
+    numbers = {label: number for number, label in enumerate(labels)}
+
+    def to_dict(tree: WordTree) -> dict[str, Any]:
+        return {"heads": tree.heads, "labels": [numbers[label] for label in tree.deprels]}
+
+    lines: list[dict[str, Any]] = [{"predictions": run.name, "gold": _checksum(gold), "labels": labels}]
     for number in range(len(gold)):
-        sentence: dict[str, Any] = {"given": _tree_to_dict(run.given[number])}
+        line: dict[str, Any] = {"given": to_dict(run.given[number])}
         if run.inside is not None:
-            sentence["inside"] = [heads for heads in run.inside[number] if len(heads) > 1]
+            line["inside"] = [heads for heads in run.inside[number] if len(heads) > 1]
         if run.raw is not None:
             raw = run.raw[number]
-            sentence["raw"] = {"lengths": raw.lengths, **_tree_to_dict(raw)}
-        lines.append(json.dumps(sentence, ensure_ascii=False, separators=(",", ":")))
+            line["raw"] = {"lengths": raw.lengths, **to_dict(raw)}
+        lines.append(line)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    text = "".join(f"{json.dumps(line, ensure_ascii=False, separators=(',', ':'))}\n" for line in lines)
+    path.write_text(text, encoding="utf-8")
 
 
 def read_run(path: Path, gold: Sequence[WordTree]) -> Run:
     """Read the predictions for the same gold sentences; anything else is an `InputError`."""
     try:
-        header, *sentences = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-        name, checksum = header["predictions"], header["gold"]
+        header, *lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+        name, checksum, labels = header["predictions"], header["gold"], header["labels"]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not predictions that `zishu analyse` has kept") from error
     if checksum != _checksum(gold):
         raise InputError(f"{path}: these are predictions for another gold file")
     try:
-        return _read_sentences(name, sentences, gold)
-    except (ValueError, KeyError, TypeError) as error:
+        pairs = list(zip(lines, gold, strict=True))
+        return Run(
+            name=name,
+            given=[_tree(line["given"], tree.forms, labels) for line, tree in pairs],
+            inside=[_inside(line["inside"], tree) for line, tree in pairs] if "inside" in lines[0] else None,
+            raw=[_raw(line["raw"], tree, labels) for line, tree in pairs] if "raw" in lines[0] else None,
+        )
+    except (ValueError, KeyError, TypeError, IndexError) as error:
         raise InputError(f"{path}: the predictions are damaged") from error
-
-
-def _read_sentences(name: str, sentences: Sequence[dict[str, Any]], gold: Sequence[WordTree]) -> Run:
-    pairs = list(zip(sentences, gold, strict=True))
-    return Run(
-        name=name,
-        given=[_tree_from_dict(sentence["given"], tree.forms) for sentence, tree in pairs],
-        inside=[_inside(sentence["inside"], tree) for sentence, tree in pairs]
-        if "inside" in sentences[0]
-        else None,
-        raw=[_raw(sentence["raw"], tree) for sentence, tree in pairs] if "raw" in sentences[0] else None,
-    )
 
 
 def _inside(structures: Sequence[Sequence[int]], tree: WordTree) -> list[Heads]:
@@ -76,21 +76,17 @@ def _inside(structures: Sequence[Sequence[int]], tree: WordTree) -> list[Heads]:
     return [next(found) if length > 1 else (0,) for length in tree.lengths]
 
 
-def _raw(data: dict[str, Any], tree: WordTree) -> WordTree:
+def _raw(data: dict[str, Any], tree: WordTree, labels: Sequence[str]) -> WordTree:
     """Cut the gold characters into the predicted words."""
     chars = [char for form in tree.forms for char in characters(form)]
     ends = [*accumulate(data["lengths"], initial=0)]
     if ends[-1] != len(chars):
         raise ValueError("the words are those of another sentence")
-    return _tree_from_dict(data, tuple("".join(chars[start:end]) for start, end in pairwise(ends)))
+    return _tree(data, tuple("".join(chars[start:end]) for start, end in pairwise(ends)), labels)
 
 
-def _tree_to_dict(tree: WordTree) -> dict[str, Any]:
-    return {"heads": tree.heads, "deprels": tree.deprels}
-
-
-def _tree_from_dict(data: dict[str, Any], forms: tuple[str, ...]) -> WordTree:
-    return WordTree(forms, tuple(data["heads"]), tuple(data["deprels"]))
+def _tree(data: dict[str, Any], forms: tuple[str, ...], labels: Sequence[str]) -> WordTree:
+    return WordTree(forms, tuple(data["heads"]), tuple(labels[number] for number in data["labels"]))
 
 
 def _checksum(gold: Sequence[WordTree]) -> str:
