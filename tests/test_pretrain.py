@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import torch
 
 import tiny
 from zishu.errors import ConfigError, FormatError
-from zishu.train.config import Config, DataConfig, EncoderConfig, OptimiserConfig, PretrainConfig, RunConfig
+from zishu.model.vocabulary import bigrams
+from zishu.train.config import (
+    Config,
+    DataConfig,
+    EncoderConfig,
+    OptimiserConfig,
+    PretrainConfig,
+    RunConfig,
+    load_config,
+)
+from zishu.train.encoders import build_encoder
 from zishu.train.loop import train
 from zishu.train.pretrain import LAST, Losses, load_pretrained, pretrain, read_corpus
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _TEXT = """上海/ns 计划/n 发展/vn 金融业/n 。/x
 我们/r 在/p 图书馆/n 看书/v 。/x
@@ -130,3 +137,19 @@ def test_needs_a_text_and_a_folder(tmp_path: Path) -> None:
         pretrain(replace(config, pretrain=PretrainConfig()))
     with pytest.raises(ConfigError, match="zishu pretrain"):
         train(config)
+
+
+def test_the_encoder_of_this_repository_fits_the_default_configuration(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(Path(__file__).parents[1])
+    config = load_config(Path("configs/default.toml"))
+    weights, chars, pairs = load_pretrained(config.encoder.pretrained)
+    encoder = build_encoder(config.encoder, chars, pairs, weights=weights).eval()
+    assert all(weight.dtype == torch.float32 for weight in encoder.parameters())
+    sentence = ["中", "国", "人"]
+    ids = torch.tensor([[chars.bos, *chars.ids(sentence)]])
+    pair_ids = torch.tensor([[pairs.bos, *pairs.ids(bigrams(sentence))]]) if pairs else None
+    encoded = encoder(ids, pair_ids, torch.tensor([3]))
+    assert encoded.shape == (1, 4, 2 * config.encoder.top)
+    assert encoded.isfinite().all()
