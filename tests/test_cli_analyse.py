@@ -177,6 +177,24 @@ def test_predictions_that_do_not_fit(change, message, folder, tmp_path, capsys):
     assert error.count("\n") == 1
 
 
+def test_analyses_of_different_systems_are_shown_as_one(folder, tmp_path, capsys):
+    gold, options = folder / "gold.conllu", ["--structures", folder / "wist.conll", "--json"]
+    both = [f"left={folder / 'wavy/seed-0'}", f"right={folder / 'wavy/seed-1'}"]
+    for name, system in zip(("a", "b"), both, strict=True):
+        assert analyse(gold, "--system", system, *options, "--output", tmp_path / name) == 0
+    capsys.readouterr()
+    assert analyse(gold, "--system", both[0], "--system", both[1], *options) == 0
+    expected = capsys.readouterr().out
+    assert analyse(tmp_path / "a/analysis.json", tmp_path / "b/analysis.json", "--json") == 0
+    assert capsys.readouterr().out == expected
+    # Neither the same system twice, nor those of another reference.
+    assert analyse(tmp_path / "a/analysis.json", tmp_path / "a/analysis.json") == 2
+    assert "two analyses have a system left" in capsys.readouterr().err
+    assert analyse(gold, "--system", both[1], "--json", "--output", tmp_path / "c") == 0
+    assert analyse(tmp_path / "a/analysis.json", tmp_path / "c/analysis.json") == 2
+    assert "different sentences" in capsys.readouterr().err
+
+
 def test_tables_as_markdown_of_what_is_wanted(folder, tmp_path, capsys):
     assert analyse(folder / "wavy", folder / "gold.conllu", "--output", tmp_path) == 0
     path = tmp_path / "analysis.json"

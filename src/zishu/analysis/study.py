@@ -15,7 +15,7 @@ Cost: that of parsing the gold file twice with every model; the rest is linear i
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import regex  # type: ignore[import-untyped, unused-ignore]
@@ -144,6 +144,21 @@ def study(
         examples=_examples(gold, [run for runs in systems.values() for run in runs], reference or {}),
         signature=signature(punct=punct),
     )
+
+
+def merge(studies: Sequence[Study]) -> Study:
+    """Put studies of different systems together; they must be of the same gold file and reference."""
+    first = studies[0]
+    systems: dict[str, System] = {}
+    examples: dict[Heads, str] = {}
+    for other in studies:
+        if replace(other, systems=first.systems, examples=first.examples) != first:
+            raise InputError("these analyses are of different sentences, references or scores")
+        if twice := systems.keys() & other.systems.keys():
+            raise InputError(f"two analyses have a system {min(twice)}")
+        systems |= other.systems
+        examples = {**other.examples, **examples}
+    return replace(first, systems=systems, examples=examples)
 
 
 def _system(

@@ -51,7 +51,7 @@ def analyse_command(
         list[Path],
         typer.Argument(
             metavar="[MODEL]... GOLD",
-            help="Model directories, seeds of one system; a CoNLL-U file. Or an analysis.json, to show it again.",
+            help="Model directories, seeds of one system; a CoNLL-U file. Or analysis.json files, to show again.",
         ),
     ],
     system: Annotated[
@@ -98,13 +98,15 @@ def analyse_command(
     if output is not None:
         _prepare(output)
     if gold.suffix == ".json":
-        if models or system or structures is not None or punct or keep is not None:
+        no_files = any(path.suffix != ".json" for path in models)
+        if no_files or system or structures is not None or punct or keep is not None:
             raise InputError(
                 "an analysis that is made cannot be changed: no models, --structures, --keep or --punct"
             )
+        from zishu.analysis.study import merge
         from zishu.analysis.study_files import read_study
 
-        report = read_study(gold)
+        report = merge([read_study(path) for path in paths])
     else:
         report = _study(_systems(models, system or []), gold, structures, keep, punct=punct)
     if output is not None:
