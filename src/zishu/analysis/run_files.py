@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from zishu.analysis.study import Run
 from zishu.errors import InputError
+from zishu.files import replacing
 from zishu.text import characters
 from zishu.tree import WordTree
 
@@ -43,7 +44,8 @@ def write_run(run: Run, gold: Sequence[WordTree], path: Path) -> None:
         lines.append(line)
     path.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(f"{json.dumps(line, ensure_ascii=False, separators=(',', ':'))}\n" for line in lines)
-    path.write_text(text, encoding="utf-8")
+    with replacing(path) as file:
+        file.write(text.encode("utf-8"))
 
 
 def read_run(path: Path, gold: Sequence[WordTree]) -> Run:
