@@ -7,6 +7,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import hypothesis
 import numpy as np
@@ -20,6 +21,7 @@ from zishu.errors import InputError, ZishuError  # noqa: E402
 from zishu.gaps import BREAK, FREE  # noqa: E402
 from zishu.model import Model, Pipeline, load_model  # noqa: E402
 from zishu.model.decode import Outputs, decode, decode_words, word_gaps  # noqa: E402
+from zishu.model.directory import write_ensemble, write_pipeline  # noqa: E402
 from zishu.model.features import features, pooling  # noqa: E402
 from zishu.model.settings import FORMAT, Settings  # noqa: E402
 from zishu.model.vocabulary import Vocabulary, bigrams  # noqa: E402
@@ -27,7 +29,7 @@ from zishu.train import _hf, export  # noqa: E402
 from zishu.train.config import EncoderConfig, ScorerConfig  # noqa: E402
 from zishu.train.data import Inventory  # noqa: E402
 from zishu.train.encoders import build_encoder  # noqa: E402
-from zishu.train.export import export_model, export_pipeline, settings_of  # noqa: E402
+from zishu.train.export import export_model, settings_of  # noqa: E402
 from zishu.train.systems import Network  # noqa: E402
 from zishu.tree import INTRA  # noqa: E402
 
@@ -50,7 +52,7 @@ BERT = {
 }
 
 
-def make_network(task="parse", roles=2, kind="bilstm", upos=UPOS, top=0) -> Network:
+def make_network(task="parse", roles=2, kind="bilstm", upos=UPOS, top=0, label=7) -> Network:
     """Build a small network with random weights in all places, so that no two trees score the same."""
     torch.manual_seed(3)
     parses = task != "segment"
@@ -79,7 +81,7 @@ def make_network(task="parse", roles=2, kind="bilstm", upos=UPOS, top=0) -> Netw
     else:
         encoder = build_encoder(config, CHARS, pairs)
     inventory = Inventory(CHARS, pairs, settings.labels, settings.upos)
-    scorer = ScorerConfig(arc=10, label=7)
+    scorer = ScorerConfig(arc=10, label=label)
     network = Network(settings, inventory, encoder, width=encoder.width, scorer=scorer)
     with torch.no_grad():
         for parameter in network.parameters():
@@ -156,7 +158,7 @@ def test_trees_are_those_of_torch(kind, task, roles, tmp_path):
 def test_scores_are_those_of_torch(joint):
     network, model = joint
     expected, _ = run_torch(network, SENTENCES)
-    found = model.run(SENTENCES)
+    found = model.networks.run(SENTENCES)
     for name in ("inter", "intra", "label_dep", "label_head", "upos"):
         for b, sentence in enumerate(SENTENCES):
             inside = slice(len(sentence) + 1)
@@ -172,7 +174,7 @@ def test_a_long_sentence_is_read_in_windows(tmp_path, top):
     model = export_model(network, tmp_path / "model")
     assert (model.settings.window, model.settings.window_overlap) == (10, 4)
     expected, _ = run_torch(network, SENTENCES)  # up to 28 characters
-    np.testing.assert_allclose(model.run(SENTENCES).inter[0], expected.inter[0], atol=1e-4)
+    np.testing.assert_allclose(model.networks.run(SENTENCES).inter[0], expected.inter[0], atol=1e-4)
 
 
 def test_results_do_not_depend_on_batches(joint):
@@ -195,7 +197,7 @@ def pipeline(tmp_path_factory) -> Pipeline:
     folder = tmp_path_factory.mktemp("two")
     export_model(make_network("segment", 1), folder / "a")
     export_model(make_network("parse-words", 1), folder / "b")
-    return export_pipeline(folder / "a", folder / "b", folder / "both")
+    return write_pipeline(folder / "a", folder / "b", folder / "both")
 
 
 def without_confidence(analyses):
@@ -275,7 +277,7 @@ def test_traditional_and_full_width_characters_are_read_as_their_plain_forms(joi
     _, model = joint
     chars = replace(CHARS, stand_ins={"計": "计", "劃": "划", "發": "发"})
     simplified, traditional = list("上海计划发展"), list("上海計劃發展")
-    read = replace(model, chars=chars)
+    read = replace(model, networks=replace(model.networks, chars=chars))
     [expected], [found] = read.parse([simplified]), read.parse([traditional])
     assert "".join(found.tree.forms) == "".join(traditional)
     assert replace(found.tree, forms=expected.tree.forms) == expected.tree
@@ -340,7 +342,7 @@ def test_pipeline(tmp_path):
     segmenter, treecrf = make_network("segment", 1), make_network("parse-words", 1)
     export_model(segmenter, tmp_path / "a")
     export_model(treecrf, tmp_path / "b")
-    pipeline = export_pipeline(tmp_path / "a", tmp_path / "b", tmp_path / "both", name="两步")
+    pipeline = write_pipeline(tmp_path / "a", tmp_path / "b", tmp_path / "both", name="两步")
     assert isinstance(pipeline, Pipeline)
     assert pipeline.settings.name == "两步"
     words = load_model(tmp_path / "a").segment(SENTENCES)
@@ -353,8 +355,70 @@ def test_pipeline(tmp_path):
     assert parsed == load_model(tmp_path / "b").parse_words(WORDS)
     assert [list(analysis.tree.forms) for analysis in parsed] == WORDS
     with pytest.raises(InputError, match=r"segmenter: the task must be 'segment', not 'parse-words'"):
-        export_pipeline(tmp_path / "b", tmp_path / "b", tmp_path / "wrong")
+        write_pipeline(tmp_path / "b", tmp_path / "b", tmp_path / "wrong")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "both"]
+
+
+@pytest.fixture(scope="module")
+def members(tmp_path_factory) -> list[Path]:
+    """Two models with random weights, of different kinds and widths."""
+    folder = tmp_path_factory.mktemp("members")
+    export_model(make_network(label=7), folder / "a")
+    export_model(make_network(kind="transformer", label=5), folder / "b")
+    return [folder / "a", folder / "b"]
+
+
+def test_an_ensemble_averages_scores(members, tmp_path):
+    a, b = map(load_model, members)
+    both = write_ensemble(members, tmp_path / "both", name="合")
+    assert (both.settings.task, both.settings.roles, both.settings.name) == ("parse", 2, "合")
+    outputs = both.networks.run(SENTENCES)
+    parts = [model.networks.run(SENTENCES) for model in (a, b)]
+    for name in ("inter", "intra", "upos"):
+        expected = (getattr(parts[0], name) + getattr(parts[1], name)) / 2
+        np.testing.assert_allclose(getattr(outputs, name), expected, atol=1e-5)
+    ends = outputs.label_dep[0, :3], outputs.label_head[0, 1:4]
+    expected = [
+        model.networks.score_labels(part.label_dep[0, :3], part.label_head[0, 1:4])
+        for model, part in zip((a, b), parts, strict=True)
+    ]
+    np.testing.assert_allclose(both.networks.score_labels(*ends), np.mean(expected, axis=0), atol=1e-5)
+
+
+def test_an_ensemble_is_the_product_of_its_members(members, tmp_path):
+    """P(tree) of the ensemble is proportional to the root of the product of the members': all trees, by k best."""
+    both = write_ensemble(members, tmp_path / "both")
+    words = [["上", "海", "好"]]
+    trees = [{} for _ in range(3)]
+    for found, model in zip(trees, (*map(load_model, members), both), strict=True):
+        for analysis in model.k_best_words(words, 100)[0]:
+            found[analysis.tree.heads] = analysis.confidence.tree
+    a, b, together = trees
+    assert len(a) == len(b) == len(together) == 7  # projective trees over three words
+    total = sum((a[heads] * b[heads]) ** 0.5 for heads in a)
+    for heads, probability in together.items():
+        assert probability == pytest.approx((a[heads] * b[heads]) ** 0.5 / total, rel=1e-4)
+
+
+def test_an_ensemble_of_one_model_twice_is_that_model(members, tmp_path):
+    twice = write_ensemble([members[0], members[0]], tmp_path / "twice")
+    model = load_model(members[0])
+    assert_same(twice.parse(SENTENCES, confidence=True), model.parse(SENTENCES, confidence=True))
+    assert twice.parse_words(WORDS) == model.parse_words(WORDS)
+
+
+def test_members_of_an_ensemble_must_fit(members, tmp_path):
+    export_model(make_network(roles=1), tmp_path / "one-role")
+    export_model(make_network("segment", 1), tmp_path / "segmenter")
+    with pytest.raises(InputError, match=r"wrong: members 1 and 2 of an ensemble differ in 'roles'"):
+        write_ensemble([members[0], tmp_path / "one-role"], tmp_path / "wrong")
+    with pytest.raises(InputError, match="parsers, not of models for the task 'segment'"):
+        write_ensemble([tmp_path / "segmenter"] * 2, tmp_path / "wrong")
+    with pytest.raises(InputError, match="two members at least"):
+        write_ensemble(members[:1], tmp_path / "wrong")
+    with pytest.raises(InputError, match=r"nowhere: no config\.json in it"):
+        write_ensemble([members[0], tmp_path / "nowhere"], tmp_path / "wrong")
+    assert not (tmp_path / "wrong").exists()
 
 
 def test_words_of_clusters_are_kept(joint):

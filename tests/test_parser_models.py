@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 import zishu
 from parses import check
 from test_model import TEXT, make_network
+from zishu import cli
 from zishu.document import Document
 from zishu.errors import InputError
-from zishu.train.export import export_model, export_pipeline
+from zishu.model.directory import write_pipeline
+from zishu.train.export import export_model
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +34,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("treecrf", "parse-words", 1),
     ):
         export_model(make_network(task, roles), folder / name)
-    export_pipeline(folder / "segmenter", folder / "treecrf", folder / "pipeline", name="两步")
+    export_model(make_network(), folder / "joint")
+    export_model(make_network(kind="transformer"), folder / "other")
+    write_pipeline(folder / "segmenter", folder / "treecrf", folder / "pipeline", name="两步")
     return folder
 
 
@@ -86,6 +90,31 @@ def test_a_pipeline_is_a_parser_like_any_other(folder: Path) -> None:
     assert pipeline.info["name"] == "两步"
     with pytest.raises(InputError, match="vanilla"):
         pipeline(TEXT, decoding="vanilla")
+
+
+def test_an_ensemble_is_a_parser_like_any_other(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "both"
+    assert cli.run(["ensemble", str(output), str(folder / "joint"), str(folder / "other")]) == 0
+    assert capsys.readouterr().out == f"model: {output}\n"
+    ensemble = zishu.load(output, threads=1)
+    document = ensemble(SPACED, pins=[(1, 4)], lexicon=["外商投资"])
+    check(document)
+    assert (1, 4) in {(word.start, word.end) for word in document[0].words}
+    assert all(0 <= (word.prob or 0) <= 1 for sentence in document for word in sentence.words)
+    check(ensemble.parse_words([["上海", "计划"]]))
+    assert ensemble.info["name"] == "both"
+    parts = [zishu.load(folder / name, threads=1)(SPACED) for name in ("joint", "other")]
+    assert forms(parts[0]) != forms(document) != forms(parts[1])
+    assert cli.run(["info", str(output)]) == 0
+    shown = capsys.readouterr().out
+    assert "ensemble" in shown
+    assert "member-1" in shown
+    assert "member-2" in shown
+    assert cli.run(["ensemble", str(tmp_path / "x"), str(folder / "joint"), str(folder / "latent")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert not (tmp_path / "x").exists()
 
 
 def test_models_that_lack_something_say_so(folder: Path) -> None:

@@ -21,6 +21,7 @@ import zishu
 from zishu.cli.analyse import analyse_command
 from zishu.cli.compare import compare_command
 from zishu.cli.convert import convert_app
+from zishu.cli.ensemble import ensemble_command
 from zishu.cli.eval import eval_command
 from zishu.cli.info import info_command
 from zishu.cli.parse import parse_command
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("analyse", analyse_command),
     ("compare", compare_command),
+    ("ensemble", ensemble_command),
     ("eval", eval_command),
     ("info", info_command),
     ("parse", parse_command),

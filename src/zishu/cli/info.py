@@ -36,10 +36,9 @@ def info_command(
 
 def describe(folder: Path) -> dict[str, Any]:
     """Return what the files in a model directory tell; what is wrong with them is an `InputError`."""
-    from zishu.model.settings import CONFIG, SEGMENTER, TREECRF, Settings, read_json
+    from zishu.model.settings import CONFIG, Settings, part_names, read_json
 
     settings = Settings.from_json(read_json(folder / CONFIG))
-    parts = (SEGMENTER, TREECRF) if settings.task == "pipeline" else ()
     files = {file.name: file.stat().st_size for file in sorted(folder.iterdir()) if file.is_file()}
     card = folder / CARD
     return {
@@ -47,7 +46,7 @@ def describe(folder: Path) -> dict[str, Any]:
         **settings.to_json(),
         "vocabulary": _vocabulary(folder),
         "files": files,
-        "parts": {part: describe(folder / part) for part in parts},
+        "parts": {part: describe(folder / part) for part in part_names(folder, settings.task)},
         "card": card.read_text(encoding="utf-8", errors="replace") if card.is_file() else "",
     }
 

@@ -3,9 +3,10 @@
 In the order to read: `vocabulary` and `features` (characters to numbers; `stand_ins` for those that training never
 showed), `settings` (config.json), `windows` (sentences too long for an encoder); `outputs` (what goes into decoding and
 comes out), `scores`, `labels`, `words`, `confidence`, `k_best` and with all of them `decode` (scores to trees),
-`segments` (scores of a segmenter to words); `parsers` (all of it together), `runtime` (ONNX sessions). Nothing here
-imports torch: a user who only parses never installs it. Training shares everything but the last two, so a parser is
-evaluated in training by the code that people run.
+`segments` (scores of a segmenter to words); `networks` (characters to scores), `parsers` (all of it together), `runtime`
+(a directory to ONNX sessions), `directory` (writing one). Nothing here imports torch: a user who only parses never
+installs it. Training shares everything but the last four, so a parser is evaluated in training by the code that people
+run.
 """
 
 from __future__ import annotations

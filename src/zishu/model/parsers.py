@@ -9,36 +9,30 @@ sentence's neighbours in a batch are does not matter, up to the last bits of flo
 never changes, so several threads may use it at once. Cutting text into sentences and characters is `zishu.text`,
 reading a model directory is `zishu.model.runtime`.
 
-Cost: the encoder's, then that of `zishu.model.decode`.
+Cost: that of `zishu.model.networks`, then that of `zishu.model.decode`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from zishu.errors import InputError
 from zishu.model.confidence import Confidence
 from zishu.model.decode import decode, decode_k_best
-from zishu.model.features import batches, features, pooling
-from zishu.model.outputs import Analysis, Outputs, check_gaps, word_gaps
+from zishu.model.features import batches
+from zishu.model.outputs import Analysis, check_gaps, word_gaps
 from zishu.model.segments import decode_segments, decode_words
-from zishu.model.windows import plan_windows
 from zishu.text import characters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Sequence
 
     from zishu.model.decode import Decoding
-    from zishu.model.outputs import Floats, Gaps
+    from zishu.model.networks import Scorer, Sentences
+    from zishu.model.outputs import Gaps
     from zishu.model.segments import Segments
     from zishu.model.settings import Settings
-    from zishu.model.vocabulary import Vocabulary
-
-    Sentences = Sequence[Sequence[str]]
 
 _Result = TypeVar("_Result")
 
@@ -48,14 +42,10 @@ BATCH_CHARS: Final = 2000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """A parser of characters or of words, or a segmenter."""
+    """A parser of characters or of words, an ensemble of such, or a segmenter."""
 
     settings: Settings
-    chars: Vocabulary
-    bigrams: Vocabulary | None
-    encoder: Any  # onnxruntime.InferenceSession, three times
-    scorer: Any
-    labels: Any | None  # None for a segmenter
+    networks: Scorer
     batch_chars: int = BATCH_CHARS
 
     def parse(
@@ -75,10 +65,10 @@ class Model:
         def work(batch: list[int]) -> list[Analysis]:
             units, known = _choose(sentences, gaps, batch)
             return decode(
-                self.run(units),
+                self.networks.run(units),
                 units,
                 self.settings,
-                self.score_labels,
+                self.networks.score_labels,
                 gaps=known,
                 confidence=confidence,
                 decoding=decoding,
@@ -98,10 +88,15 @@ class Model:
             return self.parse(chars, gaps, confidence=confidence, decoding=decoding)
 
         def work(batch: list[int]) -> list[Analysis]:
-            outputs = self.run([chars[k] for k in batch], [lengths[k] for k in batch])
+            outputs = self.networks.run([chars[k] for k in batch], [lengths[k] for k in batch])
             words = [sentences[k] for k in batch]
             return decode(
-                outputs, words, self.settings, self.score_labels, confidence=confidence, decoding=decoding
+                outputs,
+                words,
+                self.settings,
+                self.networks.score_labels,
+                confidence=confidence,
+                decoding=decoding,
             )
 
         return self._in_batches(chars, None, work)
@@ -117,7 +112,9 @@ class Model:
 
         def work(batch: list[int]) -> list[list[Analysis]]:
             units, known = _choose(sentences, gaps, batch)
-            return decode_k_best(self.run(units), units, self.settings, self.score_labels, k, gaps=known)
+            return decode_k_best(
+                self.networks.run(units), units, self.settings, self.networks.score_labels, k, gaps=known
+            )
 
         return self._in_batches(sentences, gaps, work)
 
@@ -130,9 +127,9 @@ class Model:
             return self.k_best(chars, k, [word_gaps(sizes) for sizes in lengths])
 
         def work(batch: list[int]) -> list[list[Analysis]]:
-            outputs = self.run([chars[b] for b in batch], [lengths[b] for b in batch])
+            outputs = self.networks.run([chars[b] for b in batch], [lengths[b] for b in batch])
             words = [sentences[b] for b in batch]
-            return decode_k_best(outputs, words, self.settings, self.score_labels, k)
+            return decode_k_best(outputs, words, self.settings, self.networks.score_labels, k)
 
         return self._in_batches(chars, None, work)
 
@@ -144,7 +141,7 @@ class Model:
 
         def work(batch: list[int]) -> list[tuple[str, ...]]:
             units, known = _choose(sentences, gaps, batch)
-            return decode_words(self.run(units), units, self.settings, gaps=known)
+            return decode_words(self.networks.run(units), units, self.settings, gaps=known)
 
         return self._in_batches(sentences, gaps, work)
 
@@ -154,46 +151,9 @@ class Model:
 
         def work(batch: list[int]) -> list[Segments]:
             units, known = _choose(sentences, gaps, batch)
-            return decode_segments(self.run(units), units, self.settings, gaps=known)
+            return decode_segments(self.networks.run(units), units, self.settings, gaps=known)
 
         return self._in_batches(sentences, gaps, work)
-
-    def run(self, sentences: Sentences, word_lengths: Sequence[Sequence[int]] | None = None) -> Outputs:
-        """Return the network's scores for one batch; a parser of words is told the lengths of the words."""
-        return self.score(self.encode(features(sentences, self.chars, self.bigrams)), word_lengths)
-
-    def encode(self, arrays: Mapping[str, NDArray[np.int64]]) -> NDArray[np.float32]:
-        """Encode a batch of sentences in numbers (see `features`), long ones in overlapping windows."""
-        encoded: NDArray[np.float32]
-        size, lengths = self.settings.window, arrays["lengths"]
-        if not size or lengths.max() <= size:
-            [encoded] = self.encoder.run(["encoded"], dict(arrays))
-            return encoded
-        plan = plan_windows(lengths, size, self.settings.window_overlap)
-        windows = {
-            name: array[plan.sentence[:, None], plan.position]
-            for name, array in arrays.items()
-            if name != "lengths"
-        }
-        [encoded] = self.encoder.run(["encoded"], {**windows, "lengths": plan.lengths})
-        return encoded[plan.window, plan.place]
-
-    def score(
-        self, encoded: NDArray[np.float32], word_lengths: Sequence[Sequence[int]] | None = None
-    ) -> Outputs:
-        """Return the scores of what was encoded."""
-        inputs = {"encoded": encoded}
-        if word_lengths is not None:
-            inputs["pool"] = pooling(word_lengths)
-        names = [output.name for output in self.scorer.get_outputs()]
-        return Outputs.from_mapping(dict(zip(names, self.scorer.run(names, inputs), strict=True)))
-
-    def score_labels(self, dependents: Floats, heads: Floats) -> Floats:
-        """Return the log-probabilities `[m, labels]` of the labels of m arcs."""
-        assert self.labels is not None
-        scored: Floats
-        [scored] = self.labels.run(["labels"], {"dep": dependents, "head": heads})
-        return scored
 
     def _check_parses_characters(self) -> None:
         if self.settings.task != "parse":

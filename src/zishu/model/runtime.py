@@ -8,6 +8,7 @@ Cost: that of ONNX Runtime's sessions, and of one character through the networks
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +16,7 @@ import numpy as np
 import onnxruntime
 
 from zishu.errors import InputError
+from zishu.model.networks import COMMON, Ensemble, Networks, check_members
 from zishu.model.parsers import Model, Pipeline
 from zishu.model.settings import (
     BIGRAMS,
@@ -26,6 +28,7 @@ from zishu.model.settings import (
     SEGMENTER,
     TREECRF,
     Settings,
+    part_names,
     read_json,
 )
 from zishu.model.vocabulary import Vocabulary
@@ -49,8 +52,14 @@ def load_model(path: str | os.PathLike[str], *, threads: int = 0) -> Model | Pip
     if not (folder / CONFIG).is_file():
         raise InputError(f"{folder}: no {CONFIG} in it, so this is not a model")
     settings = _read(folder / CONFIG, Settings.from_json)
-    if settings.task != "pipeline":
-        return _load_single(folder, settings, threads)
+    if settings.task == "pipeline":
+        return _load_pipeline(folder, settings, threads)
+    if settings.task == "ensemble":
+        return _load_ensemble(folder, settings, threads)
+    return Model(settings, _load_networks(folder, settings, threads))
+
+
+def _load_pipeline(folder: Path, settings: Settings, threads: int) -> Pipeline:
     parts = []
     for name, task in ((SEGMENTER, "segment"), (TREECRF, "parse-words")):
         part = load_model(folder / name, threads=threads)
@@ -60,7 +69,20 @@ def load_model(path: str | os.PathLike[str], *, threads: int = 0) -> Model | Pip
     return Pipeline(settings, *parts)
 
 
-def _load_single(folder: Path, settings: Settings, threads: int) -> Model:
+def _load_ensemble(folder: Path, settings: Settings, threads: int) -> Model:
+    """Load the members; what they have in common, the ensemble has."""
+    folders = [folder / name for name in part_names(folder, settings.task)]
+    members = [_read(member / CONFIG, Settings.from_json) for member in folders]
+    try:
+        check_members(members)
+    except InputError as error:
+        raise InputError(f"{folder}: {error}") from error
+    networks = [_load_networks(*member, threads) for member in zip(folders, members, strict=True)]
+    common = {name: getattr(members[0], name) for name in COMMON}
+    return Model(replace(settings, **common), Ensemble(networks))
+
+
+def _load_networks(folder: Path, settings: Settings, threads: int) -> Networks:
     parses = settings.task != "segment"
     outputs = {"tags"}
     if parses:
@@ -69,7 +91,7 @@ def _load_single(folder: Path, settings: Settings, threads: int) -> Model:
         outputs |= {"upos"} if settings.upos else set()
     elif not settings.transitions:
         raise InputError(f"{folder / CONFIG}: the scores of a segmenter's tag pairs are missing")
-    model = Model(
+    networks = Networks(
         settings,
         chars=_read(folder / CHARS, Vocabulary.from_json),
         bigrams=_read(folder / BIGRAMS, Vocabulary.from_json) if settings.bigrams else None,
@@ -87,8 +109,8 @@ def _load_single(folder: Path, settings: Settings, threads: int) -> Model:
         ),
         labels=_session(folder / LABELS, {"dep", "head"}, {"labels"}, threads) if parses else None,
     )
-    _try(model, folder)
-    return model
+    _try(networks, folder)
+    return networks
 
 
 def _read(path: Path, make: Callable[[object], _Result]) -> _Result:
@@ -126,25 +148,25 @@ def _session(path: Path, inputs: set[str], outputs: set[str], threads: int) -> A
     return session
 
 
-def _try(model: Model, folder: Path) -> None:
-    """Run one character through a fresh model, so that files that do not belong together are found out now.
+def _try(networks: Networks, folder: Path) -> None:
+    """Run one character through fresh networks, so that files that do not belong together are found out now.
 
     It is the last one of the vocabulary, which a network that was trained with a smaller one does not know.
     """
-    settings = model.settings
+    settings = networks.settings
     inputs = {"lengths": np.array([1])}
-    for name, vocabulary in (("chars", model.chars), ("bigrams", model.bigrams)):
+    for name, vocabulary in (("chars", networks.chars), ("bigrams", networks.bigrams)):
         if vocabulary is not None:
             inputs[name] = np.array([[vocabulary.bos, len(vocabulary) - 1]])
     sizes = {"upos": len(settings.upos), "tags": 4}
     try:
-        outputs = model.score(model.encode(inputs), [[1]] if settings.task == "parse-words" else None)
+        outputs = networks.score(networks.encode(inputs), [[1]] if settings.task == "parse-words" else None)
         fitting = [
             getattr(outputs, name) is None or getattr(outputs, name).shape[2] == size
             for name, size in sizes.items()
         ]
         if outputs.label_dep is not None and outputs.label_head is not None:
-            scored = model.score_labels(outputs.label_dep[0], outputs.label_head[0])
+            scored = networks.score_labels(outputs.label_dep[0], outputs.label_head[0])
             fitting.append(scored.shape[1] == len(settings.labels))
     except Exception as error:  # as above
         raise InputError(f"{folder}: the files of this model do not fit: {_first_line(error)}") from error

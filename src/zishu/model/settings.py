@@ -10,7 +10,8 @@ A model directory holds
     labels.onnx      representations of dependents and heads -> log-probabilities of labels; not in a segmenter
 
 and nothing that runs code when it is read. A pipeline is a directory with a config.json whose task is
-"pipeline" and two model directories, `segmenter` and `treecrf`. The settings have a format number: a reader
+"pipeline" and two model directories, `segmenter` and `treecrf`; an ensemble one whose task is "ensemble", with model
+directories `member-1`, `member-2` and so on. The settings have a format number: a reader
 refuses what is newer than itself instead of misreading it, and unknown keys of its own format are ignored.
 """
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from itertools import chain
+from itertools import chain, count, takewhile
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 
-Task = Literal["parse", "parse-words", "segment", "pipeline"]
+Task = Literal["parse", "parse-words", "segment", "pipeline", "ensemble"]
 TASKS: Final[tuple[Task, ...]] = get_args(Task)
 
 CONFIG: Final = "config.json"
@@ -42,6 +43,7 @@ SCORER: Final = "scorer.onnx"
 LABELS: Final = "labels.onnx"
 SEGMENTER: Final = "segmenter"
 TREECRF: Final = "treecrf"
+MEMBER: Final = "member-"
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,14 @@ class Settings:
             if f.name in data:
                 values[f.name] = _checked(f.name, f.type, data[f.name])
         return cls(**values)
+
+
+def part_names(folder: Path, task: Task) -> list[str]:
+    """Return the names of the model directories that a pipeline or an ensemble consists of, in their order."""
+    if task == "pipeline":
+        return [SEGMENTER, TREECRF]
+    members = takewhile(lambda name: (folder / name).is_dir(), (f"{MEMBER}{number}" for number in count(1)))
+    return [*members] if task == "ensemble" else []
 
 
 def read_json(path: Path) -> object:

@@ -4,30 +4,26 @@ The encoder, the scorer and the label scorer become an ONNX graph each, with dyn
 encoder is on its own because one that reads only so many characters at once is run on windows of longer
 sentences, and their encodings are put together before anything is scored.
 
-A directory appears complete or not at all: it is written under another name beside its place, loaded by the
-runtime, compared with the network, and then renamed. It holds no pickle.
+What was written is loaded by the runtime and compared with the network before it gets its name. It holds no pickle.
 """
 
 from __future__ import annotations
 
 import copy
 import io
-import shutil
-import tempfile
 import warnings
-from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from zishu import __version__
-from zishu.errors import InputError, ZishuError
+from zishu.errors import ZishuError
+from zishu.model.directory import fresh_directory
 from zishu.model.features import pooling
-from zishu.model.runtime import Model, Pipeline, load_model
+from zishu.model.networks import Networks
+from zishu.model.runtime import Model, load_model
 from zishu.model.settings import (
     BIGRAMS,
     CHARS,
@@ -35,14 +31,13 @@ from zishu.model.settings import (
     ENCODER,
     LABELS,
     SCORER,
-    SEGMENTER,
-    TREECRF,
     Settings,
     write_json,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from torch import Tensor
 
@@ -99,20 +94,9 @@ def export_model(network: Network, directory: Path, *, training: Mapping[str, An
     compared = _example(network, _COMPARED)
     with torch.inference_mode():
         expected = _run(network, compared)
-    with _fresh_directory(directory) as folder:
+    with fresh_directory(directory) as folder:
         _write(network, settings_of(network, training), folder)
         return _check(compared, expected, folder)
-
-
-def export_pipeline(segmenter: Path, treecrf: Path, directory: Path, *, name: str = "") -> Pipeline:
-    """Put the model directories of a segmenter and of a parser of words together to one, and return it as loaded."""
-    with _fresh_directory(directory) as folder:
-        shutil.copytree(segmenter, folder / SEGMENTER)
-        shutil.copytree(treecrf, folder / TREECRF)
-        write_json(folder / CONFIG, Settings(task="pipeline", name=name, version=__version__).to_json())
-        model = load_model(folder)
-    assert isinstance(model, Pipeline)
-    return model
 
 
 def _write(network: Network, settings: Settings, folder: Path) -> None:
@@ -227,38 +211,15 @@ def _check(example: Mapping[str, Tensor], expected: Mapping[str, Tensor], folder
     """Load what was written and make sure that it gives the scores of the network."""
     model = load_model(folder)
     assert isinstance(model, Model)
-    encoded = model.encode({name: tensor.numpy() for name, tensor in example.items() if name != "pool"})
-    outputs = model.score(encoded, _COMPARED if "pool" in example else None)
+    networks = model.networks
+    assert isinstance(networks, Networks)
+    encoded = networks.encode({name: tensor.numpy() for name, tensor in example.items() if name != "pool"})
+    outputs = networks.score(encoded, _COMPARED if "pool" in example else None)
     for name, tensor in expected.items():
         if name == "labels":
-            found = model.score_labels(*_neighbours(outputs.label_dep, outputs.label_head))
+            found = networks.score_labels(*_neighbours(outputs.label_dep, outputs.label_head))
         else:
             found = getattr(outputs, name)
         if not np.allclose(found, tensor.numpy(), rtol=_TOLERANCE, atol=_TOLERANCE):
             raise ZishuError(f"the exported network differs from the trained one in its output {name!r}")
     return model
-
-
-@contextmanager
-def _fresh_directory(directory: Path) -> Iterator[Path]:
-    """Give a new directory to write to, which takes the place of the old one when all went well."""
-    is_model = (directory / CONFIG).is_file()
-    if directory.exists() and not is_model and not (directory.is_dir() and not any(directory.iterdir())):
-        raise InputError(f"{directory}: this is not a model, so it is not replaced by one")
-    try:
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        # mkdtemp makes a place that only its owner may read, which is not what a model is.
-        hidden = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
-        folder = hidden / "new"
-        try:
-            folder.mkdir()
-            yield folder
-            if directory.exists():
-                # A full directory cannot be replaced in one step; the old one stays at hand till the new is
-                # there.
-                directory.rename(hidden / "old")
-            folder.rename(directory)
-        finally:
-            shutil.rmtree(hidden, ignore_errors=True)
-    except OSError as error:
-        raise ZishuError(f"{directory}: the model cannot be written: {error.strerror or error}") from error

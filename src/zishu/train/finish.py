@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from zishu import metrics
 from zishu.metrics import evaluation_file, save_evaluation
+from zishu.model.directory import write_pipeline
 from zishu.model.runtime import load_model
 from zishu.train.checkpoint import write_atomically
 from zishu.train.compact import compact
 from zishu.train.config import config_to_dict
 from zishu.train.data import read_treebank, sentence_characters
 from zishu.train.evaluation import evaluate
-from zishu.train.export import export_model, export_pipeline
+from zishu.train.export import export_model
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,7 +77,7 @@ def finish(
 
 def finish_pipeline(config: Config, folder: Path, *, segmenter: Path, treecrf: Path) -> dict[str, float]:
     """Put two trained models into one, score it on raw dev and test text, write result.json."""
-    export_pipeline(segmenter / MODEL, treecrf / MODEL, folder / MODEL, name=config.name)
+    write_pipeline(segmenter / MODEL, treecrf / MODEL, folder / MODEL, name=config.name)
     model = load_model(folder / MODEL)
     result: dict[str, Any] = {"name": config.name, "seed": config.seed}
     for part, path in (("dev", config.data.dev), ("test", config.data.test)):

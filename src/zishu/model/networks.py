@@ -1,0 +1,153 @@
+"""Run the networks of a parser: a batch of sentences in, scores out.
+
+A parser has its `Networks`, or those of several parsers as an `Ensemble`. The trees of a model have the probabilities
+
+    P(tree) = exp(score(tree)) / Z
+
+so the mean of several models' scores is, up to 1/Z, the geometric mean of their probabilities: an ensemble is itself
+a model whose scores the chart sums and searches exactly. Its members must agree on what their scores mean, which is
+the task, the roles and the labels (`check_members`).
+
+What is taken for a member's score of a label or tag is its log-probability, so those are pooled in the same way. An
+ensemble's representation of an arc's end is those of its members, one after the other.
+
+Cost: that of the networks; an ensemble's is that of all members.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from zishu.errors import InputError
+from zishu.model.features import features, pooling
+from zishu.model.outputs import Outputs
+from zishu.model.windows import plan_windows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from zishu.model.outputs import Floats
+    from zishu.model.settings import Settings
+    from zishu.model.vocabulary import Vocabulary
+
+    Sentences = Sequence[Sequence[str]]
+
+# What the members of an ensemble must have in common: fields of `Settings`.
+COMMON = ("task", "roles", "root_as_head", "labels", "upos")
+# What the label scorer is going to read: fields of `Outputs`.
+LABEL_ENDS = ("label_dep", "label_head")
+
+
+class Scorer(Protocol):
+    """What a parser asks its networks."""
+
+    def run(self, sentences: Sentences, word_lengths: Sequence[Sequence[int]] | None = None) -> Outputs:
+        """Return the scores of one batch; a parser of words is told the lengths of the words."""
+
+    def score_labels(self, dependents: Floats, heads: Floats) -> Floats:
+        """Return the log-probabilities `[m, labels]` of the labels of m arcs."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Networks:
+    """The networks of one model, and its vocabulary."""
+
+    settings: Settings
+    chars: Vocabulary
+    bigrams: Vocabulary | None
+    encoder: Any  # onnxruntime.InferenceSession, three times
+    scorer: Any
+    labels: Any | None  # None for a segmenter
+
+    @property
+    def label_width(self) -> int:
+        """Return the size of the representation of an arc's end."""
+        assert self.labels is not None
+        width: int = self.labels.get_inputs()[0].shape[1]
+        return width
+
+    def run(self, sentences: Sentences, word_lengths: Sequence[Sequence[int]] | None = None) -> Outputs:
+        """Return the scores of one batch; a parser of words is told the lengths of the words."""
+        return self.score(self.encode(features(sentences, self.chars, self.bigrams)), word_lengths)
+
+    def encode(self, arrays: Mapping[str, NDArray[np.int64]]) -> NDArray[np.float32]:
+        """Encode a batch of sentences in numbers (see `features`), long ones in overlapping windows."""
+        encoded: NDArray[np.float32]
+        size, lengths = self.settings.window, arrays["lengths"]
+        if not size or lengths.max() <= size:
+            [encoded] = self.encoder.run(["encoded"], dict(arrays))
+            return encoded
+        plan = plan_windows(lengths, size, self.settings.window_overlap)
+        windows = {
+            name: array[plan.sentence[:, None], plan.position]
+            for name, array in arrays.items()
+            if name != "lengths"
+        }
+        [encoded] = self.encoder.run(["encoded"], {**windows, "lengths": plan.lengths})
+        return encoded[plan.window, plan.place]
+
+    def score(
+        self, encoded: NDArray[np.float32], word_lengths: Sequence[Sequence[int]] | None = None
+    ) -> Outputs:
+        """Return the scores of what was encoded."""
+        inputs = {"encoded": encoded}
+        if word_lengths is not None:
+            inputs["pool"] = pooling(word_lengths)
+        names = [output.name for output in self.scorer.get_outputs()]
+        return Outputs.from_mapping(dict(zip(names, self.scorer.run(names, inputs), strict=True)))
+
+    def score_labels(self, dependents: Floats, heads: Floats) -> Floats:
+        """Return the log-probabilities `[m, labels]` of the labels of m arcs."""
+        assert self.labels is not None
+        scored: Floats
+        [scored] = self.labels.run(["labels"], {"dep": dependents, "head": heads})
+        return scored
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ensemble:
+    """Several parsers that are one: their scores are averaged."""
+
+    members: Sequence[Networks]
+
+    def run(self, sentences: Sentences, word_lengths: Sequence[Sequence[int]] | None = None) -> Outputs:
+        """Return the mean scores of one batch."""
+        outputs = [member.run(sentences, word_lengths) for member in self.members]
+        pooled: dict[str, Floats] = {}
+        for name in (field.name for field in fields(Outputs)):
+            values = [getattr(output, name) for output in outputs]
+            if values[0] is not None:
+                pooled[name] = np.concatenate(values, axis=2) if name in LABEL_ENDS else _mean(values)
+        return Outputs(**pooled)
+
+    def score_labels(self, dependents: Floats, heads: Floats) -> Floats:
+        """Return the mean log-probabilities `[m, labels]` of the labels of m arcs."""
+        scored, start = [], 0
+        for member in self.members:
+            own = slice(start, start + member.label_width)
+            scored.append(member.score_labels(dependents[:, own], heads[:, own]))
+            start = own.stop
+        return _mean(scored)
+
+
+def check_members(members: Sequence[Settings]) -> None:
+    """Refuse models that cannot be one."""
+    if len(members) < 2:
+        raise InputError("an ensemble has two members at least")
+    first = members[0]
+    if first.task not in ("parse", "parse-words"):
+        raise InputError(f"an ensemble is one of parsers, not of models for the task {first.task!r}")
+    for number, member in enumerate(members[1:], 2):
+        for name in COMMON:
+            if getattr(member, name) != getattr(first, name):
+                raise InputError(f"members 1 and {number} of an ensemble differ in {name!r}")
+
+
+def _mean(scores: Sequence[Floats]) -> Floats:
+    mean: Floats = sum(scores[1:], start=scores[0]) / np.float32(len(scores))
+    return mean
