@@ -219,6 +219,25 @@ def test_the_k_best_analyses(tmp_path, capsys):
     assert "sentence 1, analysis 2, probability 0.0" in capsys.readouterr().out
 
 
+def test_the_k_best_trees_of_given_words(tmp_path, capsys):
+    text = "我 喜 欢北京。\n他 来"
+    assert run(text, "--words", "--kbest", "2", "--format", "json") == 0
+    from_text = capsys.readouterr().out
+    records = [json.loads(line) for line in from_text.splitlines()]
+    assert [(record["sent_id"], record["rank"]) for record in records] == [
+        ("1", 1), ("1", 2), ("2", 1), ("2", 2)
+    ]  # fmt: skip
+    for words, ranked in ((["我", "喜", "欢北京。"], records[:2]), (["他", "来"], records[2:])):
+        assert [[word["form"] for word in record["words"]] for record in ranked] == [words] * 2
+        assert [word["head"] for word in ranked[0]["words"]] != [word["head"] for word in ranked[1]["words"]]
+        assert ranked[0]["prob"] > ranked[1]["prob"]
+    # All trees over two words.
+    assert sum(record["prob"] for record in records[2:]) == pytest.approx(1, abs=1e-3)
+    path = write(tmp_path / "in.txt", text)
+    assert run("-i", path, "--words", "--kbest", "2", "--format", "json") == 0
+    assert capsys.readouterr().out == from_text
+
+
 def test_what_is_no_unicode_in_an_argument_survives(tmp_path, capsys):
     assert run("好\udcff来", "--format", "json") == 0
     assert from_json(capsys.readouterr().out).text == "好\udcff来"
@@ -404,7 +423,6 @@ def test_only_the_output_of_the_same_input_is_resumed(tmp_path, capsys, small_ch
         ([EASY, "--pin", "1-2"], "--pin 1-2: expected two offsets A:B"),
         ([EASY, "--pin", "0:2", "--pin", "1:3"], "1"),
         ([EASY, "--pin", "0:99"], "99"),
-        ([EASY, "--words", "--kbest", "2"], "--kbest does not go with --words"),
         ([EASY, "--kbest", "0"], "--kbest"),
         ([EASY, "--format", "xml"], "xml"),
         (["-i", "no-such-file"], "no-such-file: No such file or directory"),

@@ -110,23 +110,25 @@ def parse_texts(
             out.put(analyses)
 
 
+def _analyse(parser: Parser, items: Iterable[Item], options: Options) -> Iterator[list[Sentence]]:
+    return parser.analyse(
+        items,
+        words=options.words,
+        k_best=options.k_best,
+        confidence=options.confidence,
+        decoding=options.decoding,
+    )
+
+
 def _sentences(texts: Sequence[str], options: Options, known: dict[str, Any]) -> Iterator[list[Any]]:
+    from zishu.items import line_items, text_items
     from zishu.parser import load
 
     parser = load(options.model, threads=options.threads)
     number = 0
     for document_id, text in enumerate(texts, start=1):
-        analyses: list[list[Sentence]]
-        if options.k_best:
-            analyses = parser.k_best(text, options.k_best, **known)
-        elif options.words:
-            found = parser.stream(
-                [text], words=True, confidence=options.confidence, decoding=options.decoding
-            )
-            analyses = [[sentence] for sentence in found]
-        else:
-            document = parser(text, confidence=options.confidence, decoding=options.decoding, **known)
-            analyses = [[sentence] for sentence in document]
+        items = line_items([text]) if options.words else text_items(text, **known)
+        analyses = list(_analyse(parser, items, options))
         for place, ranked in enumerate(analyses):
             after = analyses[place + 1][0].start if place + 1 < len(analyses) else len(text)
             named = len(texts) > 1 or options.format == "parquet"
@@ -303,13 +305,7 @@ def prepare(options: Options) -> Callable[[Chunk], Written]:
 
 
 def _write(parser: Parser, options: Options, chunk: Chunk) -> Written:
-    analyses = parser.analyse(
-        chunk.items,
-        words=options.words,
-        k_best=options.k_best,
-        confidence=options.confidence,
-        decoding=options.decoding,
-    )
+    analyses = _analyse(parser, chunk.items, options)
     places = chunk.places or [NOWHERE] * len(chunk.items)
     numbers = range(chunk.first, chunk.last)
     shown = [

@@ -302,7 +302,7 @@ _NOT_WITH = [
     ("TEXT", ("-i", "--jobs", "--resume", "--engine ray", "--text-field", "--id-field")),
     ("--engine ray", ("--text-field", "--id-field")),
     ("--format parquet", ("--kbest", "--resume")),
-    ("--words", ("--lexicon", "--pin", "--break", "--kbest")),
+    ("--words", ("--lexicon", "--pin", "--break")),
     ("--kbest", ("--decoding", "--no-confidence", "--resume")),
 ]
 _ONLY_WITH = [
