@@ -50,6 +50,11 @@ class WordTree:
         return is_projective(self.heads)
 
     @property
+    def chars(self) -> list[str]:
+        """Return the characters of all words."""
+        return [char for form in self.forms for char in characters(form)]
+
+    @property
     def lengths(self) -> tuple[int, ...]:
         """Count the characters of every word."""
         return tuple(len(characters(form)) for form in self.forms)

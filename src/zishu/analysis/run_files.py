@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from zishu.analysis.study import Run
 from zishu.errors import InputError
 from zishu.files import replacing
-from zishu.text import characters
 from zishu.tree import WordTree
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def _inside(structures: Sequence[Sequence[int]], tree: WordTree) -> list[Heads]:
 
 def _raw(data: dict[str, Any], tree: WordTree, labels: Sequence[str]) -> WordTree:
     """Cut the gold characters into the predicted words."""
-    chars = [char for form in tree.forms for char in characters(form)]
+    chars = tree.chars
     ends = [*accumulate(data["lengths"], initial=0)]
     if ends[-1] != len(chars):
         raise ValueError("the words are those of another sentence")

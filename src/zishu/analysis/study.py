@@ -27,7 +27,6 @@ from zishu.analysis.structures import Heads, leftward_share, shares
 from zishu.errors import InputError
 from zishu.metrics import evaluate, pair, signature
 from zishu.model.decode import paper_decoding
-from zishu.text import characters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -117,7 +116,7 @@ def predict(model: Model | Pipeline, name: str, gold: Sequence[WordTree]) -> Run
     inside = [analysis.char_heads for analysis in given if analysis.char_heads is not None]
     raw = None
     if model.settings.task != "parse-words":
-        chars = [[char for form in tree.forms for char in characters(form)] for tree in gold]
+        chars = [tree.chars for tree in gold]
         decoding = paper_decoding(model.settings)
         raw = [analysis.tree for analysis in model.parse(chars, decoding=decoding)]
     trees = [analysis.tree for analysis in given]

@@ -19,6 +19,7 @@ import typer
 
 import zishu
 from zishu.cli.analyse import analyse_command
+from zishu.cli.calibrate import calibrate_command
 from zishu.cli.compare import compare_command
 from zishu.cli.convert import convert_app
 from zishu.cli.ensemble import ensemble_command
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 # Every command: its name, and the function whose signature is its options. `zishu --help` keeps this order.
 COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("analyse", analyse_command),
+    ("calibrate", calibrate_command),
     ("compare", compare_command),
     ("ensemble", ensemble_command),
     ("eval", eval_command),

@@ -131,14 +131,13 @@ def _parse(
     directory: Path, trees: list[WordTree], decoding: DecodingName, *, gold_words: bool
 ) -> list[WordTree]:
     from zishu.model import load_model
-    from zishu.text import characters
     from zishu.tree import flat_tree
 
     model = load_model(directory)
     if gold_words:
         words = [tree.forms for tree in trees]
         return [analysis.tree for analysis in model.parse_words(words, decoding=decoding.value)]
-    sentences = [[char for form in tree.forms for char in characters(form)] for tree in trees]
+    sentences = [tree.chars for tree in trees]
     if model.settings.task == "segment":
         return [flat_tree(words) for words in model.segment(sentences)]
     return [analysis.tree for analysis in model.parse(sentences, decoding=decoding.value)]

@@ -1,7 +1,7 @@
 """Tell how sure the parser is, from the chart's marginals.
 
-The chart defines a distribution over all typed trees of a sentence that agree with what is known of its words.
-Of an analysis that was drawn from it,
+The chart defines a distribution over all typed trees of a sentence that agree with what is known of its words, here
+at the model's temperature (`zishu.model.calibration`). Of an analysis that was drawn from it,
 
 - `tree` is the probability of exactly its words, its tree and the trees inside its words; labels are not counted;
 - `boundaries` gives for each word the least probable of the decisions that make it this word: a boundary at
@@ -15,7 +15,7 @@ decoding) has no distribution over words: `tree` is the probability of the chara
 `boundaries`.
 
 Cost: two runs of `zishu.chart.marginals`, one less if all words are given, and one less after decoding by minimum Bayes
-risk, which has done the second.
+risk at the temperature 1, which has done the second.
 """
 
 from __future__ import annotations

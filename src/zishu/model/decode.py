@@ -30,7 +30,7 @@ from zishu.model.k_best import Ranked, distinct_trees
 from zishu.model.labels import LabelScorer, label_probabilities, legal_labels
 from zishu.model.mbr import probable_heads
 from zishu.model.outputs import Analysis, Floats, Gaps, Outputs, check_gaps, join, lengths_of, word_gaps
-from zishu.model.scores import Scores, all_known, inner_gaps, no_gaps, typed_scores
+from zishu.model.scores import Scores, all_known, inner_gaps, no_gaps, unit_scores
 from zishu.model.segments import Segments, decode_segments, decode_words
 from zishu.model.words import Words, find_words
 from zishu.tree import CharTree, WordTree, recover
@@ -92,7 +92,7 @@ def decode(
     known = _known_gaps(outputs, lengths, settings, gaps)
     if decoding == "vanilla":
         return _decode_vanilla(outputs, units, settings, label_scorer, known, confidence=confidence)
-    scores = _scores(outputs, lengths, settings, label_scorer, known)
+    scores = unit_scores(outputs, lengths, settings, label_scorer, known)
     trees, given = scores.best_tree(), None
     if decoding == "mbr":
         trees, given = probable_heads(scores, trees)
@@ -132,7 +132,7 @@ def decode_k_best(
     if not units:
         return []
     known = _known_gaps(outputs, lengths, settings, gaps)
-    scores = _scores(outputs, lengths, settings, label_scorer, known)
+    scores = unit_scores(outputs, lengths, settings, label_scorer, known)
     ranked = distinct_trees(scores, k)
     found: list[list[Analysis]] = [[] for _ in units]
     analyses = _analyses(outputs, units, settings, label_scorer, scores, ranked, confidence=True)
@@ -155,19 +155,6 @@ def _known_gaps(
         if known is not None:
             row[1:n] = known[1:n]
     return padded
-
-
-def _scores(
-    outputs: Outputs,
-    lengths: NDArray[np.int64],
-    settings: Settings,
-    label_scorer: LabelScorer,
-    gaps: NDArray[np.int8],
-) -> Scores:
-    assert outputs.inter is not None
-    if settings.task == "parse-words":
-        return Scores(outputs.inter, lengths)
-    return typed_scores(outputs, lengths, settings, label_scorer, gaps)
 
 
 def _analyses(
@@ -195,7 +182,9 @@ def _analyses(
     if confidence:
         of_words = settings.task == "parse-words"
         how = measure_words if of_words else measure
-        measured = how(scores, ranked.sentences, ranked.score, words, given)
+        heat = settings.temperature
+        known = given if heat == 1.0 else None
+        measured = how(scores.at(heat), ranked.sentences, ranked.score / heat, words, known)
     names = [settings.labels[label] for label in best.tolist()]
     chosen = _Labels(names, np.exp(labels[np.arange(len(best)), best]))
     return _assemble(outputs, units, settings, ranked.sentences, words, chosen, measured)
@@ -273,7 +262,8 @@ def _labelled(
         deprels += found.tree.deprels
         repairs.append(found.repairs)
     words = find_words(trees.heads, intra, scores.lengths)
-    measured = measure_vanilla(scores, trees.score, words) if confidence else None
+    heat = settings.temperature
+    measured = measure_vanilla(scores.at(heat), trees.score / heat, words) if confidence else None
     # A repair may have made up a label, one that the network does not even know: nothing speaks for it.
     number = {name: k for k, name in enumerate(settings.labels)}
     columns = np.array([number.get(name, -1) for name in deprels])

@@ -18,7 +18,7 @@ Cost: with one role that of the chart's marginals, and of the labels of a few ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -77,6 +77,20 @@ class Scores:
         intra = self.inter if self.intra is None else self.intra
         return Scores(self.inter, self.lengths, intra, gaps, self.root_as_head)
 
+    def at(self, temperature: float) -> Scores:
+        """Return the scores of the distribution at a temperature: P(tree)^(1 / temperature), made to sum to 1."""
+        if temperature == 1.0:
+            return self
+        divisor = self.inter.dtype.type(temperature)
+        intra = None if self.intra is None else self.intra / divisor
+        return replace(self, inter=self.inter / divisor, intra=intra)
+
+    def log_partition(self) -> NDArray[np.float64]:
+        """Return the logarithm of the sum over all trees of each sentence."""
+        return chart.log_partition(
+            self.inter, self.lengths, self.intra, self.gaps, root_as_head=self.root_as_head
+        )
+
     def best_tree(self) -> chart.Trees:
         """Return the best tree of each sentence."""
         return chart.best_tree(
@@ -94,6 +108,20 @@ class Scores:
         return chart.k_best(
             self.inter, self.lengths, self.intra, self.gaps, k=k, root_as_head=self.root_as_head
         )
+
+
+def unit_scores(
+    outputs: Outputs,
+    lengths: NDArray[np.int64],
+    settings: Settings,
+    label_scorer: LabelScorer,
+    gaps: NDArray[np.int8],
+) -> Scores:
+    """Return the scores of a model's trees: of words, or of characters in two roles."""
+    assert outputs.inter is not None
+    if settings.task == "parse-words":
+        return Scores(outputs.inter, lengths)
+    return typed_scores(outputs, lengths, settings, label_scorer, gaps)
 
 
 def typed_scores(

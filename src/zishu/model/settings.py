@@ -61,6 +61,7 @@ class Settings:
     # share at least.
     window: int = 0
     window_overlap: int = 0
+    temperature: float = 1.0  # trees' scores are divided by it before their probabilities are told
     # Of a segmenter: the scores of tag pairs (from, to), of the first tag and of the last one, all finite, in
     # the order of zishu.chart.chain.TAGS. Empty before training.
     transitions: tuple[tuple[float, ...], ...] = ()
@@ -86,6 +87,8 @@ class Settings:
             return f"{self.roles} roles for the task {self.task!r}"
         if (INTRA in self.labels) != (self.task == "parse"):
             return f"the label {INTRA} belongs to the task 'parse' and to no other"
+        if not (isfinite(self.temperature) and self.temperature > 0):
+            return f"the temperature must be above 0, not {self.temperature}"
         for name in ("labels", "upos"):
             values: tuple[str, ...] = getattr(self, name)
             if len(set(values)) != len(values):
@@ -173,6 +176,8 @@ def _checked(name: str, kind: object, value: Any) -> Any:
             good = isinstance(value, str)
         case "tuple[str, ...]":
             good = isinstance(value, list) and all(isinstance(item, str) for item in value)
+        case "float":
+            good = _are_numbers([value])
         case "tuple[float, ...]":
             good = _are_numbers(value)
         case "tuple[tuple[float, ...], ...]":

@@ -21,7 +21,6 @@ from zishu.forest import Forest, Structures, build_forest
 from zishu.formats.conllu import read_conllu
 from zishu.model.features import number, pooling
 from zishu.model.vocabulary import Vocabulary, bigrams
-from zishu.text import characters
 from zishu.tree import INTRA, WordTree
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ def take_inventory(
     char_counts: Counter[str] = Counter()
     bigram_counts: Counter[str] = Counter()
     for tree in trees:
-        sentence = sentence_characters(tree)
+        sentence = tree.chars
         char_counts.update(sentence)
         bigram_counts.update(bigrams(sentence))
     labels = Counter(label for tree in trees for label in tree.deprels)
@@ -133,11 +132,6 @@ def take_inventory(
     )
 
 
-def sentence_characters(tree: WordTree) -> list[str]:
-    """List the characters of a sentence."""
-    return [char for form in tree.forms for char in characters(form)]
-
-
 def make_example(
     tree: WordTree,
     inventory: Inventory,
@@ -147,7 +141,7 @@ def make_example(
     task: str,
 ) -> Example:
     """Number one training sentence and build its forest (for models of words: its tree, a word being one unit)."""
-    chars = sentence_characters(tree)
+    chars = tree.chars
     lengths = tree.lengths
     upos_index = {tag: number for number, tag in enumerate(inventory.upos)}
     upos = np.array([-1, *(upos_index.get(tag, -1) for tag in tree.upos or ("_",) * len(lengths))])

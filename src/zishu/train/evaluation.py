@@ -14,7 +14,6 @@ import torch
 from zishu import metrics
 from zishu.model.decode import Outputs, decode, decode_words, paper_decoding, word_gaps
 from zishu.model.features import batches, features, pooling
-from zishu.train.data import sentence_characters
 from zishu.train.export import settings_of
 from zishu.tree import flat_tree
 
@@ -44,7 +43,7 @@ def parse(
     network: Network, inventory: Inventory, gold: Sequence[WordTree], *, given_words: bool = False
 ) -> list[WordTree]:
     """Parse the characters of gold trees, in batches of about equal length, and return trees in their order."""
-    sentences = [sentence_characters(tree) for tree in gold]
+    sentences = [tree.chars for tree in gold]
     parsed: dict[int, WordTree] = {}
     training = network.training
     network.eval()

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from zishu import metrics
 from zishu.metrics import evaluation_file, save_evaluation
+from zishu.model.calibration import calibrate, set_temperature
 from zishu.model.directory import write_pipeline
 from zishu.model.runtime import load_model
 from zishu.train.checkpoint import write_atomically
 from zishu.train.compact import compact
 from zishu.train.config import config_to_dict
-from zishu.train.data import read_treebank, sentence_characters
+from zishu.train.data import read_treebank
 from zishu.train.evaluation import evaluate
 from zishu.train.export import export_model
 
@@ -57,7 +58,7 @@ def finish(
     *,
     best_epoch: int,
 ) -> dict[str, float]:
-    """Score the best weights on dev and, once, on test, export them, write result.json."""
+    """Score the best weights on dev and, once, on test, export them, calibrate them, write result.json."""
     parts = {"dev": dev}
     if config.data.test:
         parts["test"] = read_treebank(config.data.test).trees
@@ -71,7 +72,9 @@ def finish(
         if config.task == "parse":
             found = evaluate(network, inventory, gold, given_words=True)
             result.update(_record(folder, part, found, "parse-words", given_words=True))
-    export_model(network, folder / MODEL, training={"config": config_to_dict(config), **result})
+    model = export_model(network, folder / MODEL, training={"config": config_to_dict(config), **result})
+    if config.task != "segment":
+        set_temperature(folder / MODEL, calibrate(model, dev).temperature)
     return _write_result(folder, result)
 
 
@@ -83,7 +86,7 @@ def finish_pipeline(config: Config, folder: Path, *, segmenter: Path, treecrf: P
     for part, path in (("dev", config.data.dev), ("test", config.data.test)):
         if path:
             gold = read_treebank(path).trees
-            analyses = model.parse([sentence_characters(tree) for tree in gold], decoding="viterbi")
+            analyses = model.parse([tree.chars for tree in gold], decoding="viterbi")
             pairs = zip(gold, (analysis.tree for analysis in analyses), strict=True)
             result.update(_record(folder, part, metrics.evaluate(pairs), "parse", given_words=False))
     return _write_result(folder, result)

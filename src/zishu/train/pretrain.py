@@ -36,7 +36,7 @@ from zishu.model.vocabulary import Vocabulary, bigrams
 from zishu.text import characters
 from zishu.train.checkpoint import load_checkpoint, optimiser_state, restore_optimiser, save_checkpoint
 from zishu.train.config import check_unchanged, config_from_dict, config_to_dict
-from zishu.train.data import batches_of, pad, read_treebank, sentence_characters
+from zishu.train.data import batches_of, pad, read_treebank
 from zishu.train.denormals import denormals_flushed
 from zishu.train.encoders import BiLSTM, Transformer, build_encoder
 
@@ -210,7 +210,7 @@ def read_corpus(config: Config) -> Corpus:
         sizes.append(len(chars))
     if not sizes:
         raise ConfigError(f"pretrain.text: {settings.text} holds no sentence")
-    treebank = [sentence_characters(tree) for tree in read_treebank(config.data.train).trees]
+    treebank = [tree.chars for tree in read_treebank(config.data.train).trees]
     vocabulary = _keep(counts, treebank, min_count=settings.min_count)
     pair_vocabulary = None
     if config.encoder.bigram_width:

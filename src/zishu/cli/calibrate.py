@@ -1,0 +1,56 @@
+"""`zishu calibrate`: make a model as sure as it is right. The work is `zishu.model.calibration`."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003 (Typer reads the annotations at run time)
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from zishu.cli._table import Table, print_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zishu.model.calibration import Reliability
+
+
+def calibrate_command(
+    model: Annotated[Path, typer.Argument(help="Model directory; its config.json is going to be changed.")],
+    treebank: Annotated[
+        Path, typer.Argument(help="CoNLL-U file of sentences that the model was not trained on.")
+    ],
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing, only tell how sure and how right the model is.")
+    ] = False,
+) -> None:
+    """Find the temperature at which a model is as sure as it is right, and set it.
+
+    `zishu train` has done so on its dev set. Only probabilities change: the trees that the model finds stay the same.
+    """
+    from zishu.errors import InputError
+    from zishu.formats.conllu import read_conllu
+    from zishu.model import Model, load_model
+    from zishu.model.calibration import calibrate, reliability, set_temperature
+
+    parser = load_model(model)
+    trees = [sentence.tree() for sentence in read_conllu(treebank)]
+    if check:
+        print_tables([_table(reliability(parser, trees))])
+        return
+    if not isinstance(parser, Model):
+        raise InputError(f"{model}: calibrate the parser in it, a pipeline has no temperature")
+    found = calibrate(parser, trees)
+    set_temperature(model, found.temperature)
+    typer.echo(
+        f"temperature {found.temperature}: loss {found.before:.4f} -> {found.after:.4f} a unit, "
+        f"{found.sentences} sentences"
+    )
+
+
+def _table(found: Mapping[str, Reliability]) -> Table:
+    rows = [
+        (name, f"{of.decisions:,}", *(f"{100 * share:.2f}" for share in (of.sure, of.right, of.error)))
+        for name, of in found.items()
+    ]
+    return Table(("", "decisions", "sure, %", "right, %", "calibration error"), rows)

@@ -1,0 +1,190 @@
+"""Find the temperature at which a model's probabilities are true: neither too sure nor too modest.
+
+A parser that knows its training data by heart is too sure of what it has not seen. Divided by a temperature t, its
+scores define
+
+    P_t(tree) = P(tree)^(1/t) / Z_t
+
+the same trees in the same order, with probabilities that are flatter where t > 1. They are what the parser tells about
+its trees (`zishu.model.confidence`); it chooses them by its own scores, which is no worse. The temperature is the one
+that makes the word trees of a held-out treebank, in raw text, most probable:
+
+    loss(t) = SUM over sentences of  log Z_t(all trees) - log Z_t(the trees of the gold word tree)
+
+with any tree inside its words: the loss of training as a function of one number. Its minimum is found by golden-section
+search. (Nothing forbids a second one, far off; none has been seen.) Relations have probabilities of their own, which are
+left alone.
+
+`reliability` compares what a model says of itself with a gold treebank.
+
+Cost: one run of the networks on the treebank, and the sums of some twenty charts for each sentence; `reliability` parses
+it twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import exp, log, sqrt
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from zishu.errors import InputError
+from zishu.forest import build_forest
+from zishu.model.features import batches
+from zishu.model.scores import Scores, no_gaps, unit_scores
+from zishu.model.settings import CONFIG, Settings, read_json, write_json
+from zishu.tree import INTRA, WordTree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from zishu.forest import Forest
+    from zishu.model.outputs import Analysis
+    from zishu.model.parsers import Model, Pipeline
+
+LOWEST, HIGHEST, PRECISION = 0.25, 8.0, 0.005
+_GOLDEN: Final = (sqrt(5) - 1) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What was found, and the losses per unit (character, or word if the words are given) before and after."""
+
+    temperature: float
+    before: float
+    after: float
+    sentences: int
+
+
+def calibrate(model: Model, treebank: Iterable[WordTree]) -> Calibration:
+    """Find the temperature of a model on a treebank that it was not trained on; trees that cross are left out."""
+    if model.settings.task not in ("parse", "parse-words"):
+        raise InputError(f"a model for the task {model.settings.task!r} has no temperature")
+    trees = [tree for tree in treebank if tree.is_projective]
+    if not trees:
+        raise InputError("no projective sentence to calibrate on")
+    problems = [
+        _problem(model, [trees[k] for k in batch])
+        for batch in batches([sum(tree.lengths) for tree in trees], model.batch_chars)
+    ]
+    units = sum(int(everything.lengths.sum()) for everything, _ in problems)
+
+    def loss(temperature: float) -> float:
+        return sum(
+            float((everything.at(temperature).log_partition() - gold.at(temperature).log_partition()).sum())
+            for everything, gold in problems
+        )
+
+    best = exp(_minimum(lambda x: loss(exp(x)), log(LOWEST), log(HIGHEST)))
+    found = round(best, 2)
+    before = loss(model.settings.temperature) / units
+    return Calibration(found, before, loss(found) / units, len(trees))
+
+
+@dataclass(frozen=True, slots=True)
+class Reliability:
+    """How sure a model was of its decisions, and how many were right; all but the number are shares."""
+
+    sure: float  # mean probability
+    right: float
+    error: float  # expected calibration error: the mean distance of the two, over bins of a tenth
+    decisions: int
+
+
+def reliability(model: Model | Pipeline, treebank: Iterable[WordTree]) -> dict[str, Reliability]:
+    """Tell how true probabilities are: of words from raw text, of heads given words, of relations given right heads.
+
+    A parser of words is asked about heads and relations only.
+    """
+    trees = list(treebank)
+    decisions: dict[str, list[tuple[float, bool]]] = {}
+    if model.settings.task != "parse-words":
+        raw = model.parse([tree.chars for tree in trees], confidence=True)
+        decisions["words"] = [word for pair in zip(trees, raw, strict=True) for word in _words(*pair)]
+    given = model.parse_words([tree.forms for tree in trees], confidence=True)
+    heads, relations = [], []
+    for gold, analysis in zip(trees, given, strict=True):
+        sure = analysis.confidence
+        assert sure is not None
+        for k, (head, found) in enumerate(zip(gold.heads, analysis.tree.heads, strict=True)):
+            heads.append((sure.heads[k], head == found))
+            if head == found:
+                relations.append((sure.labels[k], gold.deprels[k] == analysis.tree.deprels[k]))
+    decisions |= {"heads": heads, "relations": relations}
+    return {name: _reliability(pairs) for name, pairs in decisions.items() if pairs}
+
+
+def _words(gold: WordTree, analysis: Analysis) -> Iterator[tuple[float, bool]]:
+    assert analysis.confidence is not None
+    spans = set(gold.spans)
+    probabilities = analysis.confidence.boundaries or ()
+    yield from zip(probabilities, (span in spans for span in analysis.tree.spans), strict=True)
+
+
+def _reliability(decisions: Sequence[tuple[float, bool]]) -> Reliability:
+    sure, right = np.array(decisions, dtype=np.float64).T
+    tenth = np.minimum((10 * sure).astype(np.int64), 9)
+    distance = np.abs(np.bincount(tenth, sure - right, minlength=10)).sum() / len(sure)
+    return Reliability(float(sure.mean()), float(right.mean()), float(distance), len(sure))
+
+
+def set_temperature(folder: Path, temperature: float) -> None:
+    """Write a temperature into the settings of a model directory."""
+    settings = Settings.from_json(read_json(folder / CONFIG))
+    write_json(folder / CONFIG, replace(settings, temperature=temperature).to_json())
+
+
+def _problem(model: Model, trees: Sequence[WordTree]) -> tuple[Scores, Scores]:
+    """Return the scores of a batch twice: for all trees, and for those of the gold word trees alone."""
+    settings = model.settings
+    chars = [tree.chars for tree in trees]
+    if settings.task == "parse-words":
+        lengths = np.array([len(tree.forms) for tree in trees])
+        outputs = model.networks.run(chars, [tree.lengths for tree in trees])
+    else:
+        lengths = np.array([len(sentence) for sentence in chars])
+        outputs = model.networks.run(chars)
+    free = no_gaps(len(trees), 1 + int(lengths.max()))
+    everything = unit_scores(outputs, lengths, settings, model.networks.score_labels, free)
+    return everything, _only(everything, [_forest(tree, settings) for tree in trees])
+
+
+def _forest(tree: WordTree, settings: Settings) -> Forest:
+    """Return the character trees of a word tree; relations do not matter here."""
+    if settings.task == "parse-words":
+        # A single character stands for every word: then the forest is the word tree itself.
+        tree = WordTree(("字",) * len(tree.forms), tree.heads, tree.deprels)
+    return build_forest(tree, {INTRA: 0, **dict.fromkeys(tree.deprels, 1)})
+
+
+def _only(scores: Scores, forests: Sequence[Forest]) -> Scores:
+    """Forbid all arcs that are not in the forest of their sentence, and set its gaps."""
+    gaps = no_gaps(*scores.inter.shape[:2])
+    inter = np.full_like(scores.inter, -np.inf)
+    intra = None if scores.intra is None else np.full_like(scores.intra, -np.inf)
+    for b, forest in enumerate(forests):
+        gaps[b, : forest.length] = forest.gaps[: forest.length]
+        arcs = b, forest.inter.dependents, forest.inter.heads
+        inter[arcs] = scores.inter[arcs]
+        if intra is not None and scores.intra is not None:
+            arcs = b, forest.intra.dependents, forest.intra.heads
+            intra[arcs] = scores.intra[arcs]
+    return replace(scores, inter=inter, intra=intra, gaps=None if intra is None else gaps)
+
+
+def _minimum(function: Callable[[float], float], low: float, high: float) -> float:
+    """Return where a function has its minimum, if it has one, by golden-section search."""
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_left, at_right = function(left), function(right)
+    while high - low > PRECISION:
+        if at_left < at_right:
+            high, right, at_right = right, left, at_left
+            left = high - _GOLDEN * (high - low)
+            at_left = function(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + _GOLDEN * (high - low)
+            at_right = function(right)
+    return (low + high) / 2

@@ -1,0 +1,213 @@
+"""A model's temperature: found where it is known, against enumeration, and told but never used to choose trees."""
+
+import json
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+import oracle
+import tiny
+from zishu import chart, cli
+from zishu.errors import InputError
+from zishu.model.calibration import Calibration, calibrate, reliability, set_temperature
+from zishu.model.outputs import Outputs
+from zishu.model.parsers import Model
+from zishu.model.settings import CONFIG, Settings
+from zishu.parser import BUNDLED
+from zishu.tree import INTRA, CharTree, WordTree, recover
+
+LABELS = (INTRA, "root", "obj")
+
+
+@dataclass(frozen=True)
+class MadeUp:
+    """Networks with random scores that depend on the sentence alone."""
+
+    roles: int
+    labels: int
+    scale: float = 1.0
+
+    def run(self, sentences, word_lengths=None):
+        sizes = [len(units) for units in (sentences if word_lengths is None else word_lengths)]
+        shape = (self.roles, max(sizes) + 1, max(sizes) + 1)
+        scores = np.zeros((len(sentences), *shape), dtype=np.float32)
+        for b, (sentence, n) in enumerate(zip(sentences, sizes, strict=True)):
+            random = np.random.default_rng([ord(char) for char in sentence])
+            made = random.normal(scale=2 * self.scale, size=(self.roles, n + 1, n + 1))
+            scores[b, :, : n + 1, : n + 1] = made
+        ends = np.zeros((*scores.shape[::2], 1), dtype=np.float32)
+        intra = scores[:, 1] if self.roles == 2 else None
+        return Outputs(inter=scores[:, 0], intra=intra, label_dep=ends, label_head=ends)
+
+    def score_labels(self, dependents, heads):
+        return np.full((len(dependents), self.labels), -np.log(self.labels))
+
+
+def made_up(task="parse", roles=2, scale=1.0) -> Model:
+    labels = LABELS if task == "parse" else LABELS[1:]
+    return Model(Settings(task=task, roles=roles, labels=labels), MadeUp(roles, len(labels), scale))
+
+
+def sentences(count: int) -> list[list[str]]:
+    random = np.random.default_rng(0)
+    return [[chr(0x4E00 + k) for k in random.integers(2000, size=7)] for _ in range(count)]
+
+
+def draw(model: Model, temperature: float, count: int) -> list[WordTree]:
+    """Draw a treebank from the model's own distribution at a temperature."""
+    trees = []
+    for number, sentence in enumerate(sentences(count)):
+        outputs = model.networks.run([sentence])
+        intra = None if outputs.intra is None else outputs.intra / np.float32(temperature)
+        drawn = chart.sample(outputs.inter / np.float32(temperature), [7], intra, k=1, seed=number)
+        heads, inside = drawn.heads[0, 0, 1:].tolist(), drawn.intra[0, 0, 1:].tolist()
+        labels = [INTRA if i else "obj" if h else "root" for h, i in zip(heads, inside, strict=True)]
+        trees.append(recover(CharTree(tuple(sentence), tuple(heads), tuple(labels))).tree)
+    return trees
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_the_temperature_of_its_own_trees_is_found(temperature):
+    model = made_up()
+    found = calibrate(model, draw(model, temperature, 400))
+    assert found.temperature == pytest.approx(temperature, rel=0.1)
+    assert found.after <= found.before
+    assert found.sentences == 400
+
+
+def test_scores_that_are_twice_as_large_are_twice_as_hot():
+    treebank = draw(made_up(), 1.0, 100)
+    once, twice = (calibrate(made_up(scale=scale), treebank) for scale in (1.0, 2.0))
+    assert twice.temperature == pytest.approx(2 * once.temperature, rel=0.02)
+    assert twice.after == pytest.approx(once.after, rel=1e-3)
+
+
+def test_words_are_units_of_a_parser_of_words():
+    model = made_up("parse-words", 1)
+    treebank = []
+    for number, sentence in enumerate(sentences(300)):
+        words = ["".join(sentence[:3]), *sentence[3:]]
+        outputs = model.networks.run([sentence], [[3, 1, 1, 1, 1]])
+        drawn = chart.sample(outputs.inter, [5], k=1, seed=number)
+        treebank.append(WordTree(tuple(words), tuple(drawn.heads[0, 0, 1:].tolist()), ("obj",) * 5))
+    assert calibrate(model, treebank).temperature == pytest.approx(1.0, rel=0.15)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 1.7])
+def test_the_loss_is_that_of_enumerated_trees(temperature):
+    model = made_up()
+    model = replace(model, settings=replace(model.settings, temperature=temperature))
+    gold = WordTree(("上海", "好", "吗"), (2, 0, 2), ("obj", "root", "obj"))
+    outputs = model.networks.run([gold.chars])
+    inter, intra = (scores[0] / temperature for scores in (outputs.inter, outputs.intra))
+
+    def total(trees):
+        return oracle.log_sum_exp([oracle.score(tree, inter, intra) for tree in trees])
+
+    expected = total(oracle.typed_trees(4, [0] * 4)) - total(oracle.forest_trees(gold))
+    assert calibrate(model, [gold]).before == pytest.approx(expected / 4, rel=1e-5)
+
+
+def test_probabilities_are_told_at_the_temperature_and_trees_stay():
+    model = made_up()
+    hot = replace(model, settings=replace(model.settings, temperature=2.5))
+    texts = [sentence[:5] for sentence in sentences(20)]
+    for decoding in ("mbr", "viterbi"):
+        found = [m.parse(texts, confidence=True, decoding=decoding) for m in (model, hot)]
+        assert [a.tree for a in found[0]] == [a.tree for a in found[1]]
+        assert [a.confidence.tree for a in found[0]] != [a.confidence.tree for a in found[1]]
+    words = [["上", "海", "好"]]
+    cold, warm = (
+        {a.tree.heads: a.confidence.tree for a in m.k_best_words(words, 100)[0]} for m in (model, hot)
+    )
+    total = sum(p ** (1 / 2.5) for p in cold.values())
+    assert len(warm) == 7
+    for heads, probability in warm.items():
+        assert probability == pytest.approx(cold[heads] ** (1 / 2.5) / total, rel=1e-4)
+
+
+def test_a_model_with_one_role(tmp_path):
+    found = calibrate(made_up(roles=1), [WordTree(("上海", "好"), (2, 0), ("obj", "root"))])
+    assert math.isfinite(found.before)
+    vanilla = made_up(roles=1)
+    hot = replace(vanilla, settings=replace(vanilla.settings, temperature=3.0))
+    [cold], [warm] = (
+        m.parse([list("上海好吗")], confidence=True, decoding="vanilla") for m in (vanilla, hot)
+    )
+    assert cold.tree == warm.tree
+    assert cold.confidence.tree > warm.confidence.tree
+
+
+def test_trees_that_cross_are_left_out():
+    crossing = WordTree(tuple("上海好吗"), (3, 4, 0, 3), ("obj", "obj", "root", "obj"))
+    plain = WordTree(tuple("上海"), (2, 0), ("obj", "root"))
+    assert calibrate(made_up(), [crossing, plain]) == calibrate(made_up(), [plain])
+    assert isinstance(calibrate(made_up(), [plain]), Calibration)
+    with pytest.raises(InputError, match="no projective sentence"):
+        calibrate(made_up(), [crossing])
+    with pytest.raises(InputError, match="no temperature"):
+        calibrate(made_up("segment", 1), [plain])
+
+
+def test_reliability_by_hand():
+    """Sentences of one word of one character: the word and its head are certain, and right."""
+    gold = [WordTree((char,), (0,), ("root",)) for char in "上海"]
+    found = reliability(made_up(), gold)
+    for name in ("words", "heads", "relations"):
+        assert (found[name].sure, found[name].right, found[name].decisions) == (pytest.approx(1), 1.0, 2)
+        assert found[name].error == pytest.approx(0, abs=1e-6)
+    wrong = [WordTree((char,), (0,), ("obj",)) for char in "上海"]
+    assert reliability(made_up(), wrong)["relations"].error == pytest.approx(1, abs=1e-6)
+    assert set(reliability(made_up("parse-words", 1), gold)) == {"heads", "relations"}
+
+
+def test_reliability_of_true_probabilities():
+    """Trees drawn from the model itself: it is as sure as it is right."""
+    model = made_up()
+    treebank = draw(model, 1.0, 600)
+    found = reliability(model, treebank)
+    assert abs(found["heads"].sure - found["heads"].right) < 0.03
+    # What is told of a word is its least certain edge or joint, which its own probability does not exceed.
+    assert 0 < found["words"].sure - found["words"].right < 0.1
+    sure = replace(model, networks=MadeUp(2, len(LABELS), scale=3.0))
+    assert reliability(sure, treebank)["heads"].error > 3 * found["heads"].error
+
+
+@pytest.fixture
+def copied(tmp_path):
+    """The files of the bundled model, but its large ones linked."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for path in BUNDLED.iterdir():
+        if path.name == CONFIG:
+            (folder / CONFIG).write_bytes(path.read_bytes())
+        else:
+            (folder / path.name).symlink_to(path)
+    return folder
+
+
+def test_the_command(copied, tmp_path, capsys):
+    treebank = tiny.write(tmp_path / "dev.conllu")
+    set_temperature(copied, 1.0)
+    assert cli.run(["calibrate", str(copied), treebank]) == 0
+    out = capsys.readouterr().out
+    settings = json.loads((copied / CONFIG).read_text(encoding="utf-8"))
+    assert out.startswith(f"temperature {settings['temperature']}: loss ")
+    assert cli.run(["calibrate", str(copied), treebank, "--check"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == [
+        "words", "heads", "relations"
+    ]  # fmt: skip
+    assert cli.run(["info", str(copied)]) == 0
+    assert "temperature" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("value", [0, -1.0, "hot", True])
+def test_temperatures_that_are_none(value):
+    data = Settings(task="parse", labels=LABELS).to_json()
+    assert Settings.from_json(data).temperature == 1.0
+    del data["temperature"]  # as in the models of earlier versions
+    assert Settings.from_json(data).temperature == 1.0
+    with pytest.raises(InputError, match="temperature"):
+        Settings.from_json({**data, "temperature": value})
