@@ -177,7 +177,12 @@ def test_a_reader_that_goes_away_is_no_news(good):
 @pytest.mark.skipif(os.name != "posix", reason="pipes and signals as on POSIX")
 def test_interruption_is_quiet_and_code_130():
     with subprocess.Popen(
-        [*COMMAND, "stats", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*COMMAND, "stats", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # What a shell starts in the background ignores the signal, and hands that down.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         assert process.stdin is not None
         # More than a pipe holds: once it is written, the command has started to read, and it waits for more.
