@@ -16,7 +16,7 @@ from strategies import gap_vectors
 from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE
 from zishu.model.decode import Outputs, decode, decode_k_best, decode_segments, decode_words, word_gaps
-from zishu.model.scores import no_gaps, typed_scores
+from zishu.model.scores import no_gaps, unit_scores
 from zishu.model.settings import Settings
 from zishu.tree import INTRA
 
@@ -52,7 +52,7 @@ class Case:
         known = no_gaps(len(self.lengths), self.width)
         for row, given_gaps, n in zip(known, gaps, self.lengths, strict=True):
             row[1:n] = given_gaps[1:n]
-        return typed_scores(self.outputs, self.lengths, model, self.label_scorer, known)
+        return unit_scores(self.outputs, self.lengths, model, self.label_scorer, known)
 
 
 def word_tree(tree: oracle.TypedTree) -> tuple[tuple[int, ...], tuple[int, ...]]:

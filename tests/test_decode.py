@@ -10,7 +10,7 @@ from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE, JOIN
 from zishu.model.decode import DECODINGS, Outputs, decode, decode_words, legal_labels, word_gaps
 from zishu.model.features import batches, features, pooling
-from zishu.model.scores import REACH, no_gaps, typed_scores
+from zishu.model.scores import REACH, no_gaps, unit_scores
 from zishu.model.settings import Settings
 from zishu.model.vocabulary import Vocabulary
 from zishu.tree import INTRA, is_projective
@@ -196,7 +196,7 @@ def test_the_roles_of_one_role_are_arcs_and_labels_together(data):
 
     raw = Outputs(inter, None, numbers, numbers)
     gaps = no_gaps(1, n + 1)
-    found = typed_scores(raw, np.array([n]), settings(roles=1), scorer, gaps)
+    found = unit_scores(raw, np.array([n]), settings(roles=1), scorer, gaps)
     for d in range(1, n + 1):
         assert found.inter[0, d, 0] == inter[0, d, 0]
         for h in set(range(1, n + 1)) - {d}:

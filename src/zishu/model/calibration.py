@@ -133,7 +133,10 @@ def _reliability(decisions: Sequence[tuple[float, bool]]) -> Reliability:
 def set_temperature(folder: Path, temperature: float) -> None:
     """Write a temperature into the settings of a model directory."""
     settings = Settings.from_json(read_json(folder / CONFIG))
-    write_json(folder / CONFIG, replace(settings, temperature=temperature).to_json())
+    # Under another name first: a model whose settings are cut off is none.
+    fresh = folder / f".{CONFIG}"
+    write_json(fresh, replace(settings, temperature=temperature).to_json())
+    fresh.replace(folder / CONFIG)
 
 
 def _problem(model: Model, trees: Sequence[WordTree]) -> tuple[Scores, Scores]:

@@ -117,22 +117,10 @@ def unit_scores(
     label_scorer: LabelScorer,
     gaps: NDArray[np.int8],
 ) -> Scores:
-    """Return the scores of a model's trees: of words, or of characters in two roles."""
+    """Return the scores of arcs between words, or between characters in two roles, whichever number the network has."""
     assert outputs.inter is not None
     if settings.task == "parse-words":
         return Scores(outputs.inter, lengths)
-    return typed_scores(outputs, lengths, settings, label_scorer, gaps)
-
-
-def typed_scores(
-    outputs: Outputs,
-    lengths: NDArray[np.int64],
-    settings: Settings,
-    label_scorer: LabelScorer,
-    gaps: NDArray[np.int8],
-) -> Scores:
-    """Return the scores of arcs in two roles, whichever number the network has."""
-    assert outputs.inter is not None
     if settings.roles == 2:
         return Scores(outputs.inter, lengths, outputs.intra, gaps, settings.root_as_head)
     inter = np.array(outputs.inter, dtype=np.float64)
