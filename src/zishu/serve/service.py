@@ -63,7 +63,7 @@ class Service:
         watched: set[asyncio.Future[Any]] = {answer}
         gone = None
         if receive is not None:
-            gone = asyncio.ensure_future(_left(receive))
+            gone = asyncio.ensure_future(client_left(receive))
             watched.add(gone)
         try:
             await asyncio.wait(
@@ -158,7 +158,7 @@ def describe(parser: Parser, limits: Limits) -> dict[str, Any]:
     }
 
 
-async def _left(receive: Receive) -> None:
+async def client_left(receive: Receive) -> None:
     """Return when the client has closed the connection."""
     while (await receive())["type"] != "http.disconnect":
         pass

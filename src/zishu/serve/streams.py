@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from starlette.responses import Response
 
 from zishu.serve import problems
-from zishu.serve.problems import Problem
-from zishu.serve.service import Service, as_problem
+from zishu.serve.problems import ClientGone, Problem
+from zishu.serve.service import Service, as_problem, client_left
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -71,11 +71,10 @@ class StreamAnswer(Response):
                 await lines.put(
                     asyncio.create_task(_error(line) if isinstance(line, Problem) else answer(line))
                 )
-        except _Gone:
+        except ClientGone:
             return
         await lines.put(None)
-        while (await receive())["type"] != "http.disconnect":
-            pass
+        await client_left(receive)
 
     async def _write(self, send: Send, lines: asyncio.Queue[_Line | None]) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
@@ -89,10 +88,6 @@ class StreamAnswer(Response):
                 line.cancel()  # if this task is cancelled while it waits for that one
             await send({"type": "http.response.body", "body": answer + b"\n", "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-class _Gone(Exception):
-    """The client has left."""
 
 
 async def _error(problem: Problem) -> bytes:
@@ -146,7 +141,7 @@ async def _parts(receive: Receive, service: Service) -> AsyncIterator[bytes | Pr
         finally:
             waiting.cancel()
         if message["type"] == "http.disconnect":
-            raise _Gone
+            raise ClientGone
         yield message.get("body", b"")
         more = message.get("more_body", False)
         if more and service.stopping():
