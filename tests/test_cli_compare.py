@@ -57,6 +57,24 @@ def test_forms(runs: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert r"\toprule" in capsys.readouterr().out
 
 
+def test_seeds_are_drawn_if_wanted(
+    tmp_path: Path, runs: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path / "latent" / "seed-0", "latent", 0, [3, 3])
+    write_run(tmp_path / "latent" / "seed-1", "latent", 1, [1, 1])
+    pair = [runs[0], str(tmp_path / "latent"), "--metrics", "uf"]
+    # By hand: each system is one of its two seeds, 33.3 or 66.7 against 33.3 or 100.
+    assert run(["compare", *pair, "--draw-seeds", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["draw_seeds"] is True
+    difference = data["systems"][1]["differences"]["uf"]
+    assert difference["difference"] == pytest.approx(50 / 3)
+    assert (difference["low"], difference["high"]) == (pytest.approx(-100 / 3), pytest.approx(200 / 3))
+    assert difference["p_value"] == 1.0  # no draw is nearer to the mean than zero is
+    assert run(["compare", *pair, "--draw-seeds"]) == 0
+    assert "by paired bootstrap over sentences and seeds, 10,000 samples." in capsys.readouterr().out
+
+
 def test_terminal_gets_a_rich_table(runs: list[str]) -> None:
     screen = io.StringIO()
     print_comparison(table(*runs), console=Console(file=screen, force_terminal=True, width=140))
@@ -85,6 +103,7 @@ def test_warnings_go_to_standard_error(tmp_path: Path, capsys: pytest.CaptureFix
         (["RUNS", "--baseline", "x"], "--baseline x: no such system"),
         (["RUNS", "--samples", "0"], "--samples"),
         (["RUNS", "--set", "train"], "--set"),
+        (["RUNS", "--draw-seeds"], "--draw-seeds: how seeds differ is unknown, with one run, of 潜在"),
     ],
 )
 def test_failures_are_one_line_and_exit_code_2(

@@ -386,6 +386,7 @@ def test_plain_values(three_systems: list[Path]) -> None:
         "metrics": {"seg": "F1seg", "uf": "UF", "lf": "LF"},
         "baseline": "left_ward",
         "samples": 99,
+        "draw_seeds": False,
         "unchecked": [],
     }
     _, latent, one = data["systems"]

@@ -559,6 +559,57 @@ def test_bootstrap_over_seeds_is_that_of_the_naive_twin(metric: str) -> None:
     assert (result.low, result.high) == (pytest.approx(cuts[0]), pytest.approx(cuts[-1]))
 
 
+def seeds_that_differ_alike_everywhere() -> tuple[list[Evaluation], list[Evaluation]]:
+    """Evaluate a system with three seeds and one with two, each alike in all sentences: only seeds can vary."""
+    gold = tree("他 走 了", "2 0 2", "nsubj root aux")
+    right = {
+        0: tree("他 走 了", "0 1 1", "root nsubj aux"),
+        1: tree("他 走 了", "2 3 0", "nsubj aux root"),
+        2: tree("他 走 了", "2 0 1", "nsubj root aux"),
+        3: gold,
+    }
+    runs = [evaluate([(gold, right[k])] * 4) for k in (0, 2, 1, 3, 1)]
+    return runs[:3], runs[3:]
+
+
+def test_drawn_seeds_agree_with_the_enumeration_of_all_draws() -> None:
+    a, b = seeds_that_differ_alike_everywhere()
+    values_a, values_b = ([run.value("uf") for run in side] for side in (a, b))
+    observed = statistics.fmean(values_b) - statistics.fmean(values_a)
+    draws = [
+        statistics.fmean(drawn_b) - statistics.fmean(drawn_a)
+        for drawn_a in itertools.product(values_a, repeat=2)  # one fewer than there are
+        for drawn_b in itertools.product(values_b, repeat=1)
+    ]
+    # They vary as a difference of two means over so many seeds does.
+    variance = statistics.variance(values_a) / 3 + statistics.variance(values_b) / 2
+    assert statistics.pvariance(draws) == pytest.approx(variance)
+    exact = statistics.fmean(abs(draw - observed) >= abs(observed) - 1e-9 for draw in draws)
+
+    result = bootstrap(a, b, "uf", samples=4000, draw_seeds=True)
+    assert result.difference == pytest.approx(observed)
+    assert 0.0 < exact < 1.0
+    assert result.p_value == pytest.approx(exact, abs=0.03)  # about four standard deviations
+    assert (result.low, result.high) == (pytest.approx(min(draws)), pytest.approx(max(draws)))
+    assert result == bootstrap(a, b, "uf", samples=4000, draw_seeds=True)
+    # The same models on other sentences of the kind: no doubt at all.
+    assert bootstrap(a, b, "uf", samples=99).p_value == pytest.approx(0.01)
+
+
+def test_drawn_seeds_that_are_alike_change_nothing() -> None:
+    (first, *_), (other, *_) = seeds_of_systems()
+    drawn = bootstrap([first] * 3, [other] * 2, "lf", samples=200, draw_seeds=True)
+    plain = bootstrap(first, other, "lf", samples=200)
+    assert (drawn.low, drawn.high) == (pytest.approx(plain.low), pytest.approx(plain.high))
+    assert drawn.p_value == plain.p_value
+
+
+def test_one_seed_cannot_be_drawn() -> None:
+    a, b = seeds_of_systems()
+    with pytest.raises(InputError, match="at least two"):
+        bootstrap(a[0], b, "lf", draw_seeds=True)
+
+
 def test_samples_in_several_matrices_are_those_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = seeds_of_systems()
     whole = bootstrap(a, b, "lf", samples=100)
@@ -573,6 +624,9 @@ def test_comparisons_made_together_are_those_made_alone() -> None:
     asked = [(a, b, "seg"), (b, a, "lf"), (a[0], b, "lf"), (a, a, "uf")]
     assert bootstrap_all(asked, samples=50) == [bootstrap(*one, samples=50) for one in asked]
     assert bootstrap_all([]) == []
+    asked = [(a, b, "seg"), (b, a, "lf"), (a, a, "uf")]
+    together = bootstrap_all(asked, samples=50, draw_seeds=True)
+    assert together == [bootstrap(*one, samples=50, draw_seeds=True) for one in asked]
 
 
 # ---- files

@@ -2,8 +2,8 @@
 
 A system is a name; its runs are its seeds. For every metric a system gets the mean and the standard deviation (of the
 sample, n - 1) of its seeds' scores, and the difference of its mean from the baseline's, with an interval and a p-value
-by paired bootstrap over sentences (`zishu.metrics`). All runs must have been scored on the same gold sentences with
-the same choices; what cannot be compared is refused. `compare_tables` draws the result.
+by paired bootstrap over sentences, and over seeds if wanted (`zishu.metrics`). All runs must have been scored on the
+same gold sentences with the same choices; what cannot be compared is refused. `compare_tables` draws the result.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ class Comparison:
     systems: tuple[System, ...]
     baseline: str | None  # None if nothing was tested
     samples: int
+    draw_seeds: bool
     sentences: int | None  # None, as the signature, if no run has kept its evaluation
     signature: str | None
     unchecked: tuple[str, ...]  # systems of which some run has not kept its evaluation
@@ -99,6 +100,7 @@ def compare(
     metrics: Sequence[str] | None = None,
     baseline: str | None = None,
     samples: int = 10_000,
+    draw_seeds: bool = False,
     seed: int = 0,
     warn: Callable[[str], None],
 ) -> Comparison:
@@ -107,6 +109,9 @@ def compare(
     groups = _group(runs)
     if baseline is not None and baseline not in groups:
         raise InputError(f"--baseline {baseline}: no such system: choose from {', '.join(groups)}")
+    single = [name for name, group in groups.items() if len(group) == 1]
+    if draw_seeds and single:
+        raise InputError(f"--draw-seeds: how seeds differ is unknown, with one run, of {', '.join(single)}")
     _check([run for run in runs if run.evaluation is not None])
     kept = [run.evaluation for run in runs if run.evaluation is not None]
     without = [run for run in runs if run.evaluation is None]
@@ -115,7 +120,7 @@ def compare(
         warn(f"no evaluation file, so no test of significance: {places}")
 
     reference = baseline if baseline is not None else next(iter(groups))
-    differences = _test(groups, reference, chosen, samples=samples, seed=seed)
+    differences = _test(groups, reference, chosen, samples=samples, draw_seeds=draw_seeds, seed=seed)
     systems = tuple(
         System(name, group, _scores(group, chosen), differences.get(name, {}))
         for name, group in groups.items()
@@ -127,6 +132,7 @@ def compare(
         systems=systems,
         baseline=reference if any(differences.values()) else None,
         samples=samples,
+        draw_seeds=draw_seeds,
         sentences=len(kept[0].counts) if kept else None,
         signature=_signature(kept, warn) if kept else None,
         unchecked=tuple(dict.fromkeys(run.system for run in without)),
@@ -181,7 +187,13 @@ def _scores(group: Sequence[Run], metrics: Sequence[str]) -> dict[str, Score]:
 
 
 def _test(
-    groups: Mapping[str, Sequence[Run]], baseline: str, metrics: Sequence[str], *, samples: int, seed: int
+    groups: Mapping[str, Sequence[Run]],
+    baseline: str,
+    metrics: Sequence[str],
+    *,
+    samples: int,
+    draw_seeds: bool,
+    seed: int,
 ) -> dict[str, dict[str, Bootstrap]]:
     """Test every system against the baseline in every metric that both have, where all evaluations were kept."""
     kept = {
@@ -199,7 +211,10 @@ def _test(
         if name != baseline and metric in shown[name] and metric in shown[baseline]
     ]
     results = bootstrap_all(
-        [(kept[baseline], kept[name], metric) for name, metric in tests], samples=samples, seed=seed
+        [(kept[baseline], kept[name], metric) for name, metric in tests],
+        samples=samples,
+        draw_seeds=draw_seeds,
+        seed=seed,
     )
     differences: dict[str, dict[str, Bootstrap]] = {}
     for (name, metric), result in zip(tests, results, strict=True):

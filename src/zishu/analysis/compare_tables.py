@@ -88,6 +88,7 @@ def as_dict(comparison: Comparison) -> dict[str, Any]:
         "metrics": comparison.titles,
         "baseline": comparison.baseline,
         "samples": comparison.samples if comparison.baseline is not None else None,
+        "draw_seeds": comparison.draw_seeds,
         "unchecked": list(comparison.unchecked),
         "systems": [
             {
@@ -137,8 +138,9 @@ def notes(comparison: Comparison, *, best: str) -> list[str]:
     if any(comparison.best(metric) for metric in comparison.metrics):
         lines.append(f"Best mean: {best}.")
     if comparison.baseline is not None:
+        drawn = "sentences and seeds" if comparison.draw_seeds else "sentences"
         lines.append(
-            "Differences: 95% interval in brackets; two-sided p by paired bootstrap over sentences, "
+            f"Differences: 95% interval in brackets; two-sided p by paired bootstrap over {drawn}, "
             f"{comparison.samples:,} samples."
         )
     if comparison.signature is None:

@@ -45,6 +45,10 @@ def compare_command(
         typer.Option(metavar="SYSTEM", help="Test the others against this one (default: the first)."),
     ] = None,
     samples: Annotated[int, typer.Option(min=1, help="Samples of the bootstrap.")] = 10_000,
+    draw_seeds: Annotated[
+        bool,
+        typer.Option("--draw-seeds", help="Test for other seeds, too, not only for other sentences."),
+    ] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX (booktabs).")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, unrounded.")] = False,
@@ -69,6 +73,7 @@ def compare_command(
         metrics=names,
         baseline=baseline,
         samples=samples,
+        draw_seeds=draw_seeds,
         warn=_warn,
     )
     if as_json:

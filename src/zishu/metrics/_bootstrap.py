@@ -1,9 +1,14 @@
-"""Compare systems by resampling sentences: the paired bootstrap.
+"""Compare systems by resampling sentences, and seeds if wanted: the paired bootstrap.
 
 A system is one evaluation, or one for each of its seeds; its score is then the mean of its seeds' scores. A sample
 draws as many sentences as there are, with replacement, and all seeds of all systems are scored on the same draw. So the
 test speaks about other sentences of the same kind, parsed by the same trained models. It says nothing about other
 seeds: how far those differ is what a standard deviation over seeds shows.
+
+With `draw_seeds` it speaks about models trained with other seeds, too. A sample then also draws, for each system on its
+own, one seed fewer than the system has, with replacement. One fewer, because the mean of k values drawn from n varies as
+their sample variance times (n - 1) / (n k): with k = n - 1 this is the variance of a mean over n seeds, where k = n would
+make few seeds look surer than they are, two seeds by half.
 
 Two-sided p-value of the null hypothesis "no difference", under which the observed difference d would vary as the
 resampled differences D vary around d:
@@ -11,7 +16,8 @@ resampled differences D vary around d:
     p = (1 + #{|D - d| >= |d|}) / (1 + samples)
 
 Systems without any difference have p = 1; the smallest p is 1 / (1 + samples). Swapping the systems changes the sign
-of the difference, never p. Cost: samples * sentences, for all comparisons of one call together.
+of the difference, and p only where seeds are drawn, by chance. Cost: samples * sentences, for all
+comparisons of one call together.
 """
 
 from __future__ import annotations
@@ -58,9 +64,12 @@ def bootstrap(
     samples: int = 1000,
     seed: int = 0,
     confidence: float = 0.95,
+    draw_seeds: bool = False,
 ) -> Bootstrap:
     """Compare two systems on the same gold sentences; the interval takes percentiles of the resampled differences."""
-    (result,) = bootstrap_all([(a, b, metric)], samples=samples, seed=seed, confidence=confidence)
+    (result,) = bootstrap_all(
+        [(a, b, metric)], samples=samples, seed=seed, confidence=confidence, draw_seeds=draw_seeds
+    )
     return result
 
 
@@ -70,6 +79,7 @@ def bootstrap_all(
     samples: int = 1000,
     seed: int = 0,
     confidence: float = 0.95,
+    draw_seeds: bool = False,
 ) -> list[Bootstrap]:
     """Carry out several comparisons (a, b, metric) on the same draws of the same gold sentences.
 
@@ -79,6 +89,8 @@ def bootstrap_all(
         raise InputError("bootstrap needs at least one sample and a confidence between 0 and 1")
     pairs = [(_seeds(a), _seeds(b), metric) for a, b, metric in comparisons]
     check_comparable([evaluation for a, b, _ in pairs for evaluation in (*a, *b)])
+    if draw_seeds and any(len(side) == 1 for a, b, _ in pairs for side in (a, b)):
+        raise InputError("seeds can be drawn only where every system has at least two")
 
     # One evaluation may stand in many comparisons: its counts are resampled once for each metric.
     needed: dict[tuple[int, str], NDArray[np.int64]] = {}
@@ -93,8 +105,10 @@ def bootstrap_all(
     results = []
     for a, b, metric in pairs:
         value_a, value_b = (float(np.mean([observed[id(run), metric] for run in side])) for side in (a, b))
+        rng = np.random.default_rng([seed, 1])  # sentences are drawn with `seed` alone
         resampled_a, resampled_b = (
-            np.mean([scores[id(run), metric] for run in side], axis=0) for side in (a, b)
+            _mean_over_seeds(np.stack([scores[id(run), metric] for run in side]), rng if draw_seeds else None)
+            for side in (a, b)
         )
         differences, difference = resampled_b - resampled_a, value_b - value_a
         # The margin is for rounding: a difference that equals the observed one in exact arithmetic must count.
@@ -147,6 +161,15 @@ def _resample(tables: NDArray[np.int64], samples: int, seed: int) -> NDArray[np.
     # In floating point, where matrix products are fast; sums of counts are exact there.
     flat = tables.reshape(n, keys * 3).astype(np.float64)
     return np.concatenate([f1((drawn @ flat).reshape(-1, keys, 3)) for drawn in _draw(n, samples, seed)])
+
+
+def _mean_over_seeds(scores: NDArray[np.float64], rng: np.random.Generator | None) -> NDArray[np.float64]:
+    """Return the mean of scores [seed, samples] for each sample: over all seeds, or over those that `rng` draws."""
+    if rng is not None:
+        n, samples = scores.shape
+        scores = np.take_along_axis(scores, rng.integers(n, size=(n - 1, samples)), axis=0)
+    means: NDArray[np.float64] = scores.mean(axis=0)
+    return means
 
 
 def _draw(n: int, samples: int, seed: int) -> Iterator[NDArray[np.float64]]:
