@@ -21,6 +21,7 @@ from zishu.train.config import EncoderConfig
 from zishu.train.encoders import (
     _FAR,
     BiLSTM,
+    Dropout,
     Embeddings,
     Encoder,
     SharedDropout,
@@ -256,6 +257,29 @@ def test_dropped_embeddings_are_made_up_for() -> None:
     assert ((left == 0).float().mean() - 0.3).abs() < 0.03
     dropped = drop_embeddings(parts, 0.3)[1][0]
     assert torch.equal(dropped[:, 0], dropped[:, 2]), "an embedding is dropped as a whole"
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
+def test_dropout_keeps_features_one_by_one_and_their_mean(rate: float) -> None:
+    layer = Dropout(rate)
+    x = torch.full((31, 7, 1001), 3.0, requires_grad=True)  # a number of features that four does not divide
+    torch.manual_seed(1)
+    dropped = layer(x)
+    kept = dropped != 0
+    assert torch.allclose(dropped[kept], torch.tensor(3 / (1 - rate)))
+    # Each of the four that share a random number has its chance, within five standard deviations.
+    for k in range(4):
+        share = kept.flatten()[k::4].float()
+        assert abs(float(share.mean()) - (1 - rate)) < 5 * (rate * (1 - rate) / len(share)) ** 0.5
+    # Neighbours, which come from one random number, do not depend on each other.
+    pairs = (kept[..., :-1] & kept[..., 1:]).float().mean()
+    assert float(pairs) == pytest.approx((1 - rate) ** 2, abs=0.01)
+    dropped.sum().backward()
+    assert x.grad is not None
+    assert torch.equal(x.grad != 0, kept)
+    torch.manual_seed(1)
+    assert torch.equal(layer(x), dropped)
+    assert layer.eval()(x) is x
 
 
 def test_shared_dropout_is_the_same_at_every_position() -> None:

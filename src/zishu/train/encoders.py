@@ -155,6 +155,29 @@ def drop_embeddings(parts: list[Tensor], rate: float) -> list[Tensor]:
     return [part * scale[..., i, None] for i, part in enumerate(parts)]
 
 
+class Dropout(nn.Module):
+    """Drop features, each on its own, as `nn.Dropout` does.
+
+    On a CPU that one draws a random number for every feature, which takes a tenth of the time of training a small
+    transformer. Here one number of 64 bits decides for four features, and the rate is true to 1 / 65,536.
+    """
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return `x` with some of its numbers zeroed, and the others scaled up."""
+        if not self.training or not self.rate:
+            return x
+        if x.device.type != "cpu":
+            return F.dropout(x, self.rate)
+        numbers = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
+        pieces = numbers.view(torch.int16)[: x.numel()].view(x.shape)  # each from -32,768 to 32,767
+        keep = pieces >= round(self.rate * 65_536) - 32_768
+        return x * keep.to(x.dtype).mul_(1 / (1 - self.rate))
+
+
 class SharedDropout(nn.Module):
     """Drop the same features at all positions of a sentence (variational dropout)."""
 
@@ -269,7 +292,7 @@ class Transformer(Encoder):
         self.width = config.hidden
         self.project = nn.Linear(embeddings.width, config.hidden)
         self.neighbours = Neighbours(config.hidden) if config.neighbours else None
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.hidden)
 
@@ -321,10 +344,10 @@ class Block(nn.Module):
         self.feed = nn.Sequential(
             nn.Linear(config.hidden, config.feed_forward),
             nn.GELU(),
-            nn.Dropout(config.dropout),
+            Dropout(config.dropout),
             nn.Linear(config.feed_forward, config.hidden),
         )
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         nn.init.zeros_(self.distances.weight)
 
     def forward(self, x: Tensor, buckets: Tensor, padding: Tensor) -> Tensor:
