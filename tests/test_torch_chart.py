@@ -339,3 +339,18 @@ def test_same_results_as_numba(kind, root_as_head, dtype):
     np.testing.assert_allclose(tree.score, expected_tree.score, **tolerance)
     np.testing.assert_array_equal(tree.heads, expected_tree.heads)
     np.testing.assert_array_equal(tree.intra, expected_tree.intra)
+
+
+@pytest.mark.parametrize("scale", [1.0, 3.0, 8.0])
+@pytest.mark.parametrize("gaps", ["free", "partial", "full"])
+def test_long_sentences_as_with_numba(gaps, scale):
+    """Numba sums weights as long as nothing is lost by it, and logarithms otherwise; torch always logarithms."""
+    problem = make_problem(gaps, [160], 5, scale=scale)
+    assert problem.intra is not None
+    for unlikely in (0.0, 6.0, 20.0):  # long words, which then weigh next to nothing
+        fields = {"inter": problem.inter, "lengths": problem.lengths, "gaps": problem.gaps}
+        fields["intra"] = problem.intra - unlikely
+        found = torch_chart.marginals(**fields)
+        expected = chart.marginals(**{name: x if x is None else x.numpy() for name, x in fields.items()})
+        for name in ("logz", "inter", "intra", "boundary"):
+            np.testing.assert_allclose(getattr(expected, name), getattr(found, name), rtol=1e-9, atol=1e-9)

@@ -19,8 +19,9 @@ Departures from the textbook:
    where the gap beyond their far end is not JOIN (they could never be used otherwise); what is left is the single
    adjacent pair, checked by itself.
 3. Sums of exponentials are taken without logarithms, in the semiring PLAIN, of weights that `_weigh` scales. If numbers
-   have left the range where that is exact, which `_trusted` tells, the sentence is done again in the semiring LOG; it
-   takes many times as long and is always exact.
+   have left the range where that is exact, which `_trusted` tells, the sentence is done again with weights scaled anew,
+   so that the sum over all trees is about 1. If that is not enough, it is done in the semiring LOG, which takes many
+   times as long and is always exact.
 4. Where few arcs are allowed (the forest of a gold tree) a complete span sums over a list of its head's dependents,
    and spans that cannot hold anything are not looked at.
 
@@ -70,9 +71,13 @@ A, C, T, INTRA_LINK, INTER_LINK, A_T, C_T, T_T = np.arange(8)
 PLANES = OUTSIDE = np.int64(8)
 
 # Limits of plain sums, see `_trusted` and `_weigh`.
-TINY, HUGE, MARGIN = 1e-290, 1e150, 57.0
+TINY, SAFE, HUGE, MARGIN = 1e-290, 1e-150, 1e150, 57.0
 LOWEST = -700.0  # scores below it weigh nothing
 BRANCHING = 8.0  # trees over n characters are about 8^n
+
+# What plain sums have met: the largest value; the width of the narrowest span with a value below SAFE; and of the worst
+# loss the logarithm of what its factor in the total is smaller by than the product of all sums of weights.
+LARGEST, NARROWEST, LOST = np.arange(3)
 
 # Terms that far below the largest one do not change a float64 sum.
 NEGLIGIBLE = 50.0
@@ -125,16 +130,19 @@ def _clear(planes, first, last, n, value):
 
 
 @njit(**_JIT)
-def _weigh(sparse, scores, lists, n, weights, extremes):
-    """Turn scores into weights for plain sums; return the logarithms of what trees were divided by, and of a bound.
+def _weigh(sparse, scores, lists, n, weights, open_to, met):
+    """Turn scores into weights for plain sums; return the logarithm of what trees were divided by.
 
     A dependent's weights are scaled to sum to 1, or to more where its head is wide open: the trees are few among all
-    choices of heads, and the sum over them should not vanish. The bound is the product over all dependents.
+    choices of heads, and the sum over them should not vanish. `open_to[d]` becomes the logarithm of the product of these
+    sums for the dependents up to d.
     """
-    divided = bound = 0.0
+    divided = 0.0
+    met[LARGEST], met[NARROWEST], met[LOST] = 0.0, np.inf, NEG_INF
+    open_to[0] = 0.0
     _clear(weights, INTER, weights.shape[0], n, 0.0)
     for d in range(1, n + 1):
-        total = mean = 0.0
+        total = mean = lowest = 0.0
         heads = lists[HEADS, d, LENGTH] if sparse else n + 1
         for role in range(scores.shape[0]):
             for m in range(heads):
@@ -145,42 +153,71 @@ def _weigh(sparse, scores, lists, n, weights, extremes):
                     weights[role, d, h] = weight
                     total += weight
                     mean += weight * score
+                    lowest = min(lowest, score)
                 elif score > NEG_INF:
-                    extremes[0] = 0.0
+                    met[LOST] = 0.0
+        open_to[d] = open_to[d - 1]
         if total > 0.0:
             entropy = log(total) - mean / total
             spread = max(0.0, entropy - log(BRANCHING))
             factor = exp(spread) / total
+            if exp(lowest) * factor < SAFE:
+                met[NARROWEST] = 0.0
             for role in range(scores.shape[0]):
                 for m in range(heads):
                     weights[role, d, lists[HEADS, d, m] if sparse else m] *= factor
             divided += log(total) - spread
-            bound += spread
-    return divided, bound
+            open_to[d] += spread
+    return divided
 
 
 @njit(**_JIT)
-def _keep(semiring, x, extremes):
-    """Return a value as it is kept: in plain sums, nothing below TINY, and the extremes are remembered."""
-    if semiring == PLAIN and not TINY <= x <= HUGE:
-        extremes[0] = min(extremes[0], x)
-        extremes[1] = max(extremes[1], x)
-        return x if x > HUGE else 0.0
-    return x
+def _scale(weights, n, log_factor, open_to):
+    """Make every weight so many times as large."""
+    factor = exp(log_factor)
+    for role in range(weights.shape[0]):
+        for d in range(1, n + 1):
+            for h in range(n + 1):
+                weights[role, d, h] *= factor
+    for d in range(1, n + 1):
+        open_to[d] += d * log_factor
 
 
 @njit(**_JIT)
-def _trusted(total, bound, extremes):
+def _keep(semiring, x, h, e, open_to, met):
+    """Return the value of the span from h to e as it is kept: in plain sums nothing below TINY; `_trusted` says why."""
+    if semiring != PLAIN or SAFE <= x <= HUGE:
+        return x
+    if x > HUGE:
+        met[LARGEST] = max(met[LARGEST], x)
+        return x
+    if x > 0.0:
+        met[NARROWEST] = min(met[NARROWEST], abs(h - e))
+    if x >= TINY:
+        return x
+    if abs(h - e) >= met[NARROWEST]:
+        met[LOST] = max(met[LOST], open_to[min(h, e)] - open_to[max(h, e) - 1])
+    return 0.0
+
+
+@njit(**_JIT)
+def _trusted(total, n, open_to, met):
     """Tell whether plain sums have lost nothing that counts.
 
-    Every value is a sum over choices of heads for some dependents, and its factor in the total one over choices for the
-    others, so neither exceeds the bound (given as a logarithm). A value below TINY, which becomes 0, thus takes at most
-    TINY times the bound away from the total, and there are few of them against MARGIN. Products of two values up to
-    HUGE do not overflow. What the outside pass loses, times an inside value up to HUGE, is next to nothing.
+    A value below TINY becomes 0. It is a sum over choices of heads for the dependents in its span; its factor in the
+    total is one over choices for the others, so that is at most the product of their sums of weights, and so much times
+    TINY is the loss. The bound counts the head of the span and its far end among the others. There are few losses
+    against MARGIN.
+
+    A value that is 0 may have lost all of its terms, or have none, which is no loss. Products of two values from SAFE on do
+    not vanish, and factors belong to spans within the span. So it has none if it is narrower than all with smaller values.
+
+    Products of two values up to HUGE do not overflow. What the outside pass loses, times an inside value up to HUGE, is
+    next to nothing; and what it has for a span is at most 1 over the span's value, unless that is 0, when it is not used.
     """
-    if not 0.0 < total < np.inf or extremes[1] > HUGE:
+    if not TINY <= total < np.inf or met[LARGEST] > HUGE:
         return False
-    return extremes[0] >= TINY or log(total) > bound + log(TINY) + MARGIN
+    return log(total) > open_to[n] + met[LOST] + log(TINY) + MARGIN
 
 
 # --- semirings
@@ -297,9 +334,9 @@ def _at(m, p, r, k):
 
 
 @njit(**_JIT)
-def _put_link(semiring, sparse, chart, lists, links, h, d, score, parts, extremes):
+def _put_link(semiring, sparse, chart, lists, links, h, d, score, parts, open_to, met):
     if score > _zero(semiring):
-        chart[links, h, d] = _keep(semiring, _times(semiring, score, parts), extremes)
+        chart[links, h, d] = _keep(semiring, _times(semiring, score, parts), h, d, open_to, met)
         if sparse:
             _append(lists, _dependents(links, h, d), h, d)
 
@@ -321,7 +358,7 @@ def _complete(semiring, sparse, chart, flat, lists, links, spans, h, e, lo, coun
 
 
 @njit(**_JIT)
-def _inside(semiring, sparse, chart, flat, lists, live, values, gaps, reach, n, root_as_head, extremes):
+def _inside(semiring, sparse, chart, flat, lists, live, values, gaps, reach, n, root_as_head, open_to, met):
     """Fill the chart and return the sum over all trees. `reach[i]` is the last character before the next BREAK."""
     zero, one, m = _zero(semiring), 1.0 if semiring == PLAIN else 0.0, chart.shape[1]
     # a(i,i) = t(i,i) = 1, c(i,i) = 0
@@ -340,19 +377,19 @@ def _inside(semiring, sparse, chart, flat, lists, live, values, gaps, reach, n, 
             if joined and max(values[INTRA, j, i], values[INTRA, i, j]) > zero:
                 parts = _sum(semiring, flat, _at(m, A, i, i), _at(m, A, j, i + 1), j - i)
                 _put_link(
-                    semiring, sparse, chart, lists, INTRA_LINK, i, j, values[INTRA, j, i], parts, extremes
+                    semiring, sparse, chart, lists, INTRA_LINK, i, j, values[INTRA, j, i], parts, open_to, met
                 )
                 _put_link(
-                    semiring, sparse, chart, lists, INTRA_LINK, j, i, values[INTRA, i, j], parts, extremes
+                    semiring, sparse, chart, lists, INTRA_LINK, j, i, values[INTRA, i, j], parts, open_to, met
                 )
             # I(i->j) = s_inter(i,j) (x) SUM_k t(i->k) (x) t(k+1<-j), and its mirror image
             if max(values[INTER, j, i], values[INTER, i, j]) > zero and not (j == i + 1 and gaps[i] == JOIN):
                 parts = _sum(semiring, flat, _at(m, T, i, i), _at(m, T, j, i + 1), j - i)
                 _put_link(
-                    semiring, sparse, chart, lists, INTER_LINK, i, j, values[INTER, j, i], parts, extremes
+                    semiring, sparse, chart, lists, INTER_LINK, i, j, values[INTER, j, i], parts, open_to, met
                 )
                 _put_link(
-                    semiring, sparse, chart, lists, INTER_LINK, j, i, values[INTER, i, j], parts, extremes
+                    semiring, sparse, chart, lists, INTER_LINK, j, i, values[INTER, i, j], parts, open_to, met
                 )
             for side in range(2):
                 if side == 1:
@@ -363,7 +400,7 @@ def _inside(semiring, sparse, chart, flat, lists, live, values, gaps, reach, n, 
                 a = zero
                 if joined:
                     a = _complete(semiring, sparse, chart, flat, lists, INTRA_LINK, A, h, e, lo, j - i)
-                    a = _keep(semiring, a, extremes)
+                    a = _keep(semiring, a, h, e, open_to, met)
                     _put_complete(sparse, chart, A, h, e, a)
                 # c(h->e) = SUM_k I(h->k) (x) t(k->e)  [ (+) SUM_k Ihat(h->k) (x) c(k->e) ]
                 if beyond != JOIN:
@@ -373,7 +410,7 @@ def _inside(semiring, sparse, chart, flat, lists, live, values, gaps, reach, n, 
                             semiring, sparse, chart, flat, lists, INTRA_LINK, C, h, e, lo, j - i
                         )
                         c = _add(semiring, c, below)
-                    c = _keep(semiring, c, extremes)
+                    c = _keep(semiring, c, h, e, open_to, met)
                     _put_complete(sparse or root_as_head, chart, C, h, e, c)  # then no sum needs it
                     _put_complete(sparse, chart, T, h, e, _add(semiring, a, c))
             if sparse:
@@ -645,7 +682,7 @@ def run(
     live = np.empty((m, m), dtype=np.bool_)
     closed, reach = np.empty(m, dtype=np.int8), np.empty(m, dtype=np.int64)
     stack, terms = np.empty((3 * m, 3), dtype=np.int64), np.empty(2 * m)
-    extremes = np.empty(2)
+    open_to, met = np.empty(m), np.empty(3)
     for b in order:
         n = lengths[b]
         _close_gaps(gaps[b], n, closed, reach)
@@ -653,18 +690,36 @@ def run(
         values = scores[b]
         if sparse:
             _list_arcs(values, n, lists, live)
-        semiring, divided, bound = MAX, 0.0, 0.0
+        semiring, divided, may_scale = MAX, 0.0, False
         if task not in (BEST, CHART):
             semiring, values = PLAIN, weights
-            extremes[0], extremes[1] = np.inf, 0.0
-            divided, bound = _weigh(sparse, scores[b], lists, n, weights, extremes)
+            divided = _weigh(sparse, scores[b], lists, n, weights, open_to, met)
+            may_scale = met[LOST] == NEG_INF
         while True:
             total = _inside(
-                semiring, sparse, chart, flat, lists, live, values, closed, reach, n, root_as_head, extremes
+                semiring,
+                sparse,
+                chart,
+                flat,
+                lists,
+                live,
+                values,
+                closed,
+                reach,
+                n,
+                root_as_head,
+                open_to,
+                met,
             )
-            if semiring != PLAIN or _trusted(total, bound, extremes):
+            if semiring != PLAIN or _trusted(total, n, open_to, met):
                 break
-            semiring, values = LOG, scores[b]
+            if may_scale and 0.0 < total < 1.0:
+                _scale(weights, n, -log(total) / n, open_to)
+                divided += log(total)
+                met[LARGEST], met[LOST] = 0.0, NEG_INF
+                may_scale = False
+            else:
+                semiring, values = LOG, scores[b]
         value[b] = log(total) + divided if semiring == PLAIN else total
         if value[b] > NEG_INF and task == MARGINALS:
             _outside(
