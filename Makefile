@@ -28,7 +28,7 @@ help:
 	@echo "make bench     measure the speed of the chart and of training"
 	@echo "make results   make the tables of docs/results.md again from the records of the runs"
 	@echo "make encoder   pre-train the encoder of the shipped model again, from GSD=folder and TEXT=folder (an hour)"
-	@echo "make model     train the shipped model again, from GSD=folder, TEXT=folder and the encoder (three hours)"
+	@echo "make model     train one like the shipped model, from GSD=folder, TEXT=folder and the encoder (hours)"
 	@echo "make clean     remove .venv and all that tools have left behind"
 
 # Stamps, written when a step has ended well: what was interrupted is done again.
@@ -83,6 +83,7 @@ build/text.txt: tools/tag_text.py | $(DEV)
 
 # Both go on where they were interrupted. The cards stay as they are: their scores are written by hand.
 encoder: build/text.txt
+	test -e encoders/small/last.safetensors || rm -f encoders/small/weights.safetensors
 	$(BIN)/zishu pretrain configs/default.toml $(TREEBANK) --resume
 
 # Four teachers, their trees of open text, and the model that learns from them and the treebank.

@@ -103,6 +103,13 @@ def test_marginals_sum_over_all_segmentations(data):
         )
 
 
+@pytest.mark.filterwarnings("error")
+def test_padding_is_never_exponentiated():
+    zeros = np.zeros((4, 4))
+    found = marginals(np.full((2, 400, 4), 3.0), [1, 400], zeros, zeros[0], zeros[0])
+    assert found.boundary[0, :3].tolist() == [1.0, 1.0, 0.0]
+
+
 def test_transitions_are_read_from_row_to_column():
     # Without emissions, 4 characters are SSSS, and a high B -> E makes them BEBE.
     transitions = np.zeros((4, 4))

@@ -618,7 +618,17 @@ def _group(folder: Path) -> int | None:
 def test_info_of_the_bundled_model(capsys):
     assert cli.run(["info"]) == 0
     out = capsys.readouterr().out
-    for part in ("task", "labels", "nsubj", "parts of speech", "NOUN", "vocabulary", " MB", "scores on dev"):
+    for part in (
+        "task",
+        "labels",
+        "nsubj",
+        "parts of speech",
+        "NOUN",
+        "vocabulary",
+        " MB",
+        "scores on dev",
+        "scores are by",
+    ):
         assert part in out
     assert cli.run(["info", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

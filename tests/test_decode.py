@@ -1,5 +1,7 @@
 """Scores to trees, on sentences worked by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -204,6 +206,18 @@ def test_the_roles_of_one_role_are_arcs_and_labels_together(data):
             inside = legal[0] / legal.sum()
             assert found.intra[0, d, h] == pytest.approx(inter[0, d, h] + np.log(inside))
             assert found.inter[0, d, h] == pytest.approx(inter[0, d, h] + np.log(1 - inside))
+
+
+def test_arcs_that_matter_at_the_temperature_of_the_probabilities_have_roles():
+    inter = np.zeros((1, 4, 4))
+    inter[0, 3, 1] = -14.5  # less than one in a million, and more than one in a thousand at the temperature 2
+    scorer, _ = label_table({})
+    raw = outputs(inter[0].astype(np.float32))
+    for temperature, has_role in ((1.0, False), (2.0, True)):
+        model = replace(settings(roles=1), temperature=temperature)
+        found = unit_scores(raw, np.array([3]), model, scorer, no_gaps(1, 4))
+        assert found.intra is not None
+        assert np.isfinite(found.intra[0, 3, 1]) == has_role
 
 
 def test_vanilla_decoding_is_for_one_role():

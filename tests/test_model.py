@@ -507,6 +507,19 @@ def test_a_failed_export_leaves_the_old_model(tmp_path, monkeypatch):
     assert (tmp_path / "model" / "scorer.onnx").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
+    def no_way_in(path, target):
+        if path.name == "new":
+            full()
+        return rename(path, target)
+
+    rename = Path.rename
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", no_way_in)
+        with pytest.raises(ZishuError, match="No space left on device"):
+            export_model(make_network(roles=1), tmp_path / "model")
+    assert (tmp_path / "model" / "scorer.onnx").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
 
 def test_an_export_that_differs_is_refused(tmp_path, monkeypatch):
     exported = export._export

@@ -126,6 +126,22 @@ def test_resume_equals_an_unbroken_run(tmp_path: Path) -> None:
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
 
 
+def test_what_is_finished_is_neither_done_again_nor_overwritten(tmp_path: Path) -> None:
+    config = _config(tmp_path, _TEXT * 2)
+    folder = pretrain(config)
+    before = (folder / "weights.safetensors").read_bytes()
+    assert pretrain(replace(config, seed=1), resume=True) == folder
+    with pytest.raises(ConfigError, match="has been pre-trained"):
+        pretrain(replace(config, seed=1))
+    assert (folder / "weights.safetensors").read_bytes() == before
+
+
+def test_a_device_that_it_cannot_use_is_refused(tmp_path: Path) -> None:
+    config = _config(tmp_path)
+    with pytest.raises(ConfigError, match=r"run\.device: cuda:7"):
+        pretrain(replace(config, run=replace(config.run, device="cuda:7")))
+
+
 def test_small_numbers_are_numbers_again_afterwards(tmp_path: Path) -> None:
     pretrain(_config(tmp_path, _TEXT * 2))
     assert float(torch.tensor(1e-40) * 0.5) > 0

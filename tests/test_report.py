@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from zishu.errors import FormatError, MissingExtra, ZishuError
+from zishu.train import report
 from zishu.train.config import Config, DataConfig, EncoderConfig, OptimiserConfig
 from zishu.train.report import Average, MetricsLog, Progress, average_seeds, plot_curve, read_metrics
 
@@ -176,6 +177,14 @@ def test_the_curve_is_a_picture(tmp_path: Path, dev: dict[str, float], epochs: i
         log.append(_line(epoch) | {"dev": dev})
     plot_curve(metrics, picture)
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_of_equal_epochs_the_last_is_kept() -> None:
+    from matplotlib.figure import Figure
+
+    axes = Figure().subplots()
+    report._plot_scores(axes, [1, 2, 3, 4], [{"lf": lf} for lf in (1.0, 2.0, 2.0, 1.0)])
+    assert axes.get_title() == "dev scores (epoch 3 is kept)"
 
 
 def test_no_epochs_no_curve(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from safetensors.torch import load_file
 import tiny
 from zishu.errors import InputError
 from zishu.model import load_model
+from zishu.train import loop
 from zishu.train.checkpoint import Interrupted, load_checkpoint
 from zishu.train.config import EncoderConfig, config_from_dict, config_to_dict
 from zishu.train.loop import train
@@ -198,6 +200,30 @@ def test_a_run_goes_on_only_with_its_own_configuration(treebank, tmp_path):
     (tmp_path / "run" / "result.json").unlink()
     with pytest.raises(InputError, match="configuration differs"):
         train(replace(config, seed=1), resume=True)
+
+
+def test_the_learning_rate_falls_to_zero_with_the_last_step(treebank, tmp_path, monkeypatch):
+    rates, batches = [], []
+
+    def record(run, total_steps):
+        set_rates(run, total_steps)
+        rates.append(run.optimiser.param_groups[0]["lr"])
+
+    def deal(lengths, batch_chars, *, seed, epoch):
+        # Epochs of very different numbers of batches, as they are by chance, only more so.
+        dealt = batches_of(lengths, batch_chars if epoch % 2 else 10, seed=seed, epoch=epoch)
+        batches.append(len(dealt))
+        return dealt
+
+    set_rates, batches_of = loop._set_learning_rates, loop.batches_of
+    monkeypatch.setattr(loop, "_set_learning_rates", record)
+    monkeypatch.setattr(loop, "batches_of", deal)
+    train(make_config(treebank, tmp_path / "run", optimiser={"epochs": 4, "warmup": 0.25}))
+    assert len(set(batches)) > 1
+    peak = rates.index(max(rates))
+    falls = [before - after for before, after in pairwise(rates[peak + 1 :])]
+    assert falls == pytest.approx([rates[-1]] * len(falls))  # the same with every step, and one more to 0
+    assert rates[-1] > 0
 
 
 @pytest.mark.parametrize("encoder", ["bilstm", "transformer"])

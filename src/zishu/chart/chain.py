@@ -114,9 +114,10 @@ def marginals(
 
     sentences = np.arange(batch)
     logz = _log_sum(forward[sentences, sizes - 1] + last, axis=1)
-    tags = np.exp(forward + backward - logz[:, None, None])
     inside = np.arange(width) < sizes[:, None]
-    boundary[:, 1:] = np.where(inside, tags[:, :, _E] + tags[:, :, _S], 0.0)
+    logs = np.where(inside[:, :, None], forward + backward - logz[:, None, None], -np.inf)
+    tags = np.exp(logs)
+    boundary[:, 1:] = tags[:, :, _E] + tags[:, :, _S]
     boundary[:, 0] = 1.0
     boundary[sentences, sizes] = 1.0
     return ChainMarginals(logz, boundary)

@@ -90,12 +90,16 @@ def _rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for part in ("train", "dev", "test"):
         if data.get(part):
             yield f"{part} data", str(data[part])
-    for name, scores in training.items():
-        if name != "config" and isinstance(scores, dict):
-            yield (
-                f"scores on {name.replace('_', ' ')}",
-                "  ".join(f"{key} {value}" for key, value in scores.items()),
-            )
+    scored = {
+        name: scores for name, scores in training.items() if name != "config" and isinstance(scores, dict)
+    }
+    for name, scores in scored.items():
+        yield (
+            f"scores on {name.replace('_', ' ')}",
+            "  ".join(f"{key} {value}" for key, value in scores.items()),
+        )
+    if scored:
+        yield "scores are by", "the paper's decoding; `zishu eval --model` tells those of the default one"
     for name in ("seed", "best_epoch"):
         if name in training:
             yield name.replace("_", " "), str(training[name])

@@ -21,7 +21,7 @@ The keys of a word:
     deprel               its relation to its head
     char_heads           the head of each of its characters, numbered from 1 in the word, 0 for the root; or null
     root                 the place of its root character in the word, counted in characters from 0; or null
-    prob                 how sure all of this is, the product of the following three; or null
+    prob                 how sure its boundaries, head and relation are, the product of the following three; or null
     boundary_prob, head_prob, label_prob   of its boundaries, of its head, of its relation; or null
 
 More keys may stand before these (`sent_id`, `rank`); a reader passes over keys that it does not know. `end`,

@@ -71,7 +71,12 @@ def fresh_directory(directory: Path) -> Iterator[Path]:
                 # A full directory cannot be replaced in one step; the old one stays at hand till the new is
                 # there.
                 directory.rename(hidden / "old")
-            folder.rename(directory)
+            try:
+                folder.rename(directory)
+            except BaseException:
+                if (hidden / "old").exists():
+                    (hidden / "old").rename(directory)
+                raise
         finally:
             shutil.rmtree(hidden, ignore_errors=True)
     except OSError as error:

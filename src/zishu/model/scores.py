@@ -127,7 +127,9 @@ def unit_scores(
     intra = inter.copy()
     open_words = ~all_known(gaps, lengths)
     intra[open_words] = -np.inf
-    sentences, dependents, heads = _arcs_that_matter(outputs.inter, lengths, gaps, open_words)
+    sentences, dependents, heads = _arcs_that_matter(
+        outputs.inter / max(1.0, settings.temperature), lengths, gaps, open_words
+    )
     inside = settings.labels.index(INTRA)
     for start in range(0, len(sentences), BLOCK):
         block = slice(start, start + BLOCK)

@@ -1,8 +1,9 @@
 """Differentiate the log partition: `zishu.chart` for scores in main memory, `zishu.train.torch_chart` for a GPU.
 
 The derivative of log Z by the score of an arc is the arc's probability, so the backward pass is a product with the
-marginals that the forward pass already computed. Sums are float64 whatever the scores are: a loss is the difference
-of two log partitions that are both large.
+marginals that the forward pass already computed. In main memory sums are float64 whatever the scores are: a loss is
+the difference of two log partitions that are both large. On a GPU, where float64 is slow, they have the precision of the
+scores.
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ class ExportConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """Say where and how the program runs: `[run]`. Nothing here changes the result, except `patience`."""
+    """Say where and how the program runs: `[run]`. Only `patience` changes what is computed; `threads`, `device` round."""
 
     directory: str = ""
     """Folder of the run; empty for `runs/NAME/seed-SEED`."""
@@ -224,7 +224,7 @@ class RunConfig:
     checkpoint_seconds: Count = 120
     """Seconds between checkpoints inside an epoch; 0 for one after every batch."""
     patience: Count = 0
-    """Epochs without a better dev LF after which training stops; 0 for never."""
+    """Epochs with a worse dev LF than the best before after which training stops; 0 for never."""
 
 
 @dataclass(frozen=True, kw_only=True)

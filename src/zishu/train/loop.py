@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from zishu.train.config import Task
@@ -128,8 +130,9 @@ def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict
         _interruptible() as interrupted,
         Progress(config, len(examples), treebank.left_out, console=console) as progress,
     ):
+        total_steps = sum(len(_batches(config, examples, epoch)) for epoch in range(config.optimiser.epochs))
         while run.position.epoch < config.optimiser.epochs and not _out_of_patience(run):
-            _train_epoch(run, examples, progress, interrupted)
+            _train_epoch(run, examples, total_steps, progress, interrupted)
             _end_epoch(run, dev, log, progress)
     scores = {}
     if group.is_writer:
@@ -139,14 +142,19 @@ def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict
     return scores
 
 
+def _batches(config: Config, examples: list[Example], epoch: int) -> list[NDArray[np.int64]]:
+    """Return the batches of an epoch; there are not quite as many in each."""
+    lengths = [example.length for example in examples]
+    return batches_of(lengths, config.optimiser.batch_chars, seed=config.seed, epoch=epoch)
+
+
 def _train_epoch(
-    run: _Run, examples: list[Example], progress: Progress, interrupted: threading.Event
+    run: _Run, examples: list[Example], total_steps: int, progress: Progress, interrupted: threading.Event
 ) -> None:
     """Go through the rest of an epoch, with a checkpoint every now and then."""
     config, position, network, group = run.config, run.position, run.network, run.group
     lengths = [example.length for example in examples]
-    batches = batches_of(lengths, config.optimiser.batch_chars, seed=config.seed, epoch=position.epoch)
-    total_steps = config.optimiser.epochs * len(batches)
+    batches = _batches(config, examples, position.epoch)
     progress.start_epoch(position.epoch, len(batches), position.batch)
     network.train()
     group.spread(network.parameters())

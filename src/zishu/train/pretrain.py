@@ -10,7 +10,8 @@ character in its word (B M E S), and the tag of its word. The last two show it w
 The folder gets the weights of the encoder and the vocabularies of characters and of pairs of characters, which
 hold those of the training treebank, too. Section 4 of the paper takes a BERT; this is our small stand-in for it.
 
-A sentence longer than a window is read in pieces. Cost: the encoder's, on each character once.
+A sentence longer than a window is read in pieces. Cost: the encoder's, on each character once, on a processor: there
+is no way to a GPU.
 """
 
 from __future__ import annotations
@@ -66,13 +67,24 @@ class Losses:
 def pretrain(
     config: Config, *, resume: bool = False, report: Callable[[int, int, float, Losses], None] | None = None
 ) -> Path:
-    """Pre-train the configured encoder and return its folder; `report` hears step, steps, seconds and losses."""
+    """Pre-train the configured encoder and return its folder; `report` hears step, steps, seconds and losses.
+
+    A folder with weights is finished: nothing is left to go on with, and without `resume` it is not overwritten.
+    """
     settings = config.pretrain
     folder = Path(config.encoder.pretrained)
     if config.encoder.kind == "bert" or not settings.text or not config.encoder.pretrained:
         raise ConfigError(
             "pre-training needs pretrain.text, encoder.pretrained (the folder to write) and an encoder that is "
             "no BERT"
+        )
+    if config.run.device not in ("", "cpu"):
+        raise ConfigError(f"run.device: {config.run.device}: pre-training runs on the processor only")
+    if (folder / WEIGHTS).exists() and not (folder / LAST).exists():
+        if resume:
+            return folder
+        raise ConfigError(
+            f"encoder.pretrained: {folder} has been pre-trained: remove it, or name another one"
         )
     folder.mkdir(parents=True, exist_ok=True)
     if config.run.threads:

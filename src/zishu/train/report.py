@@ -221,9 +221,9 @@ def _plot_scores(axes: Axes, epochs: Sequence[int], scores: Sequence[Mapping[str
     curves = {name: [at[name] for at in scores] for name in shown}
     if not curves:
         return
-    # The first of the best epochs by LF or, for a segmenter, by the only score there is.
+    # The last of the best epochs by LF or, for a segmenter, by the only score there is.
     by = curves.get("lf", curves[shown[0]])
-    kept = by.index(max(by))
+    kept = max(range(len(by)), key=lambda k: (by[k], k))
     for number, values in enumerate(curves.values()):
         axes.plot(epochs, values, color=f"C{number}", marker="o", markersize=3)
         axes.plot(epochs[kept], values[kept], f"oC{number}", markersize=8, fillstyle="none", clip_on=False)
