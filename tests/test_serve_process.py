@@ -124,6 +124,9 @@ def test_tokens_come_from_a_file(tmp_path: Path) -> None:
         path.write_text(text, encoding="utf-8")
         with pytest.raises(InputError, match="token"):
             read_tokens(path)
+    path.write_bytes(b"one-token\ntwo-\xff\n")
+    with pytest.raises(InputError, match="tokens:2: not valid UTF-8"):
+        read_tokens(path)
 
 
 def test_wrong_usage_is_told_in_a_line(tmp_path: Path) -> None:
@@ -162,9 +165,10 @@ def test_loopback() -> None:
     assert not any(map(is_loopback, ["0.0.0.0", "::", "192.168.1.1", "example.org", ""]))
 
 
-def test_a_missing_package_names_the_extra() -> None:
-    code = "import sys; sys.modules['uvicorn'] = None; from zishu import serve; serve.serve"
+@pytest.mark.parametrize("package", ["fastapi", "prometheus_client", "uvicorn"])
+def test_a_missing_package_names_the_extra_before_anything_is_loaded(package: str) -> None:
+    code = f"import sys; sys.modules['{package}'] = None; from zishu import serve; serve.serve"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert re.search(
-        rf"{MissingExtra.__name__}: uvicorn is not installed: pip install 'zishu\[serve\]'", done.stderr
+        rf"{MissingExtra.__name__}: {package} is not installed: pip install 'zishu\[serve\]'", done.stderr
     )

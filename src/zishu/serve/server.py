@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any, Final
 import uvicorn
 
 from zishu.errors import InputError, ZishuError
+from zishu.formats._lines import read_lines
+from zishu.serve.app import create_app
 from zishu.serve.limits import Limits
 
 if TYPE_CHECKING:
@@ -74,7 +76,7 @@ def serve(settings: Settings) -> None:
 
 def read_tokens(path: Path) -> tuple[str, ...]:
     """Read tokens from a file, one a line."""
-    tokens = tuple(line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
+    tokens = tuple(line.strip() for line in read_lines(path, str(path)) if line.strip())
     if not tokens:
         raise InputError(f"{path}: there is no token in it")
     for number, token in enumerate(tokens, start=1):
@@ -129,8 +131,6 @@ def load_parser(model: Path | None, *, threads: int) -> Parser:
 
 def _run(parser: Parser, settings: Settings, listener: socket.socket, started: Any) -> None:
     """Serve in this process until a signal comes."""
-    from zishu.serve.app import create_app
-
     app = create_app(parser, settings.limits, tokens=settings.tokens, stopping=lambda: server.should_exit)
     config = uvicorn.Config(
         app,
