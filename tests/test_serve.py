@@ -13,9 +13,11 @@ pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 
 import zishu
-from serving import NDJSON, PATIENCE, Client, eventually, held_parser, serving
+from serving import NDJSON, PATIENCE, Client, eventually, held_parser, serving, serving_app
+from starlette.applications import Starlette
+from starlette.routing import Mount
 from zishu.formats.jsonl import from_json
-from zishu.serve import Limits
+from zishu.serve import Limits, create_app
 from zishu.serve.schema import ErrorAnswer, HealthAnswer, ModelAnswer, ParseAnswer
 
 if TYPE_CHECKING:
@@ -437,6 +439,27 @@ def test_a_token_is_needed_where_there_is_one(parser: zishu.Parser) -> None:
         operations = client.get("/openapi.json").json()["paths"]
         assert operations["/v1/parse"]["post"]["security"] == [{"token": []}]
         assert "security" not in operations["/v1/health"]["get"]
+
+
+@pytest.mark.parametrize("prefix", ["/zishu", "/static/zishu", "/v1"])
+def test_a_token_is_needed_below_a_prefix_too(parser: zishu.Parser, prefix: str) -> None:
+    app = create_app(parser, tokens=["first-token"])
+    with serving_app(Starlette(routes=[Mount(prefix, app)])) as client:
+        for path in ("/", "/static/app.js", "/docs", "/v1/health"):
+            assert client.get(prefix + path).status == 200, path
+        for path in ("/v1/model", "/metrics", "/v1/parse", "/static", "/nowhere"):
+            assert client.get(prefix + path).code == "unauthorized"
+        client.headers["Authorization"] = "Bearer first-token"
+        answer = client("POST", f"{prefix}/v1/parse", '{"text": "我"}')
+        assert answer.status == 200
+    app.state.service.batcher.close(PATIENCE)
+
+
+def test_an_app_can_be_started_again(parser: zishu.Parser) -> None:
+    app = create_app(parser)
+    for _ in range(2):
+        with serving_app(app) as client:
+            assert client.parse(text="我").status == 200
 
 
 def test_the_log_has_nothing_that_a_client_wrote(client: Client, caplog: pytest.LogCaptureFixture) -> None:

@@ -10,6 +10,7 @@ import json
 import logging
 import time
 import traceback
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from zishu import __version__
@@ -45,8 +46,15 @@ class Service:
         self.stopping = stopping
         self.model = describe(parser, limits)
         name = json.dumps({key: self.model[key] for key in ("name", "version")}, ensure_ascii=False)
-        self.batcher = Batcher(parser, limits, self.metrics, model=name)
+        self._make_batcher = partial(Batcher, parser, limits, self.metrics, model=name)
+        # Not first in `open`: an app that is mounted in another one is never told that it starts.
+        self.batcher = self._make_batcher()
         self._streams = 0
+
+    def open(self) -> None:
+        """Take requests, also if the app was stopped before and is started once more."""
+        if self.batcher.closed:
+            self.batcher = self._make_batcher()
 
     @property
     def ready(self) -> bool:
