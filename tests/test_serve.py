@@ -12,13 +12,16 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 
-import zishu
-from serving import NDJSON, PATIENCE, Client, eventually, held_parser, serving, serving_app
+from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.routing import Mount
+
+import zishu
+from serving import NDJSON, PATIENCE, Client, eventually, held_parser, serving, serving_app
 from zishu.formats.jsonl import from_json
 from zishu.serve import Limits, create_app
-from zishu.serve.schema import ErrorAnswer, HealthAnswer, ModelAnswer, ParseAnswer
+from zishu.serve.problems import Problem
+from zishu.serve.schema import _ADAPTER, ErrorAnswer, HealthAnswer, ModelAnswer, ParseAnswer, read_request
 
 if TYPE_CHECKING:
     import socket
@@ -152,6 +155,34 @@ def test_wrong_requests_are_told(client: Client, body: str | bytes, status: int,
     answer = client("POST", "/v1/parse", body)
     assert (answer.status, answer.code) == (status, code)
     ErrorAnswer.model_validate_json(answer.body)
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        ('{"texts": [%s]}', "texts.0"),
+        ('{"words": [%s]}', "words.0"),
+        ('{"words": [[%s]]}', "words.0.0"),
+        ('{"text": "a", "lexicon": [%s]}', "lexicon.0"),
+        ('{"text": "a", "pins": [%s]}', "pins.0"),
+        ('{"text": "a", "breaks": [%s]}', "breaks.0"),
+    ],
+)
+def test_only_the_first_of_many_errors_is_looked_for(body: str, place: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        _ADAPTER.validate_json(body % ",".join(["null"] * 1000))
+    assert caught.value.error_count() == 1
+    with pytest.raises(Problem, match=rf"^{place}: "):
+        read_request((body % "null,null").encode(), Limits())
+
+
+def test_keys_are_not_told_without_end(client: Client) -> None:
+    keys = {f"key{number}": 1 for number in range(1000)}
+    for request in ({"text": "a", **keys}, keys, {"text": "a", "x" * 10_000: 1}):
+        answer = client.parse(**request)
+        assert (answer.status, answer.code) == (422, "invalid_request")
+        assert len(answer.body) < 300
+    assert "at most 7 keys, not 1001" in client.parse(text="a", **keys).body.decode()
 
 
 @pytest.mark.parametrize(

@@ -181,7 +181,7 @@ def _set_up_log() -> None:
     logging.getLogger("asyncio").setLevel(logging.WARNING)
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
+def _leave(*_: object) -> None:
     """End while there is nothing to answer yet; not by an exception, which the code it meets might swallow."""
     os._exit(0)
 
