@@ -191,6 +191,8 @@ def test_keys_are_not_told_without_end(client: Client) -> None:
         ({"text": "我" * 101}, "too_long"),
         ({"texts": ["我" * 60, "我" * 60]}, "too_long"),
         ({"words": [["我" * 60, "我" * 60]]}, "too_long"),
+        ({"text": "我" * 80, "lexicon": ["我" * 21]}, "too_long"),
+        ({"texts": ["我"], "lexicon": ["我" * 33]}, "too_long"),
         ({"texts": ["我"] * 4}, "too_many"),
         ({"words": [["我"]] * 4}, "too_many"),
         ({"text": "我们", "breaks": [1, 1, 1]}, "too_many"),
@@ -206,7 +208,7 @@ def test_limits_of_a_request(small: Client, request_: dict[str, Any], code: str)
 
 def test_the_limits_themselves_are_allowed(small: Client) -> None:
     assert small.parse(text="我" * 100).status == 200
-    assert small.parse(texts=["我"] * 3, lexicon=["a", "b"], kbest=3).status == 200
+    assert small.parse(texts=["我"] * 3, lexicon=["a" * 32, "b"], kbest=3).status == 200
 
 
 def test_a_large_body_is_refused_before_it_is_read(small: Client) -> None:
@@ -565,6 +567,7 @@ def test_the_description_names_the_limits_and_every_shape(small: Client) -> None
     references = set(re.findall('"#/components/schemas/([^"]*)"', json.dumps(found)))
     assert references <= set(schemas)
     assert schemas["TextRequest"]["properties"]["text"]["maxLength"] == SMALL.chars
+    assert schemas["TextRequest"]["properties"]["lexicon"]["items"]["maxLength"] == SMALL.lexicon_word
     assert schemas["TextRequest"]["properties"]["kbest"]["maximum"] == SMALL.kbest
     assert schemas["TextRequest"]["additionalProperties"] is False
     assert set(found["paths"]["/v1/parse"]["post"]["responses"]) == {

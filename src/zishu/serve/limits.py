@@ -15,9 +15,10 @@ class Limits:
 
     # One request, or one line of a stream:
     body: int = 4_000_000  # bytes
-    chars: int = 100_000  # code points of all its texts or words together
+    chars: int = 100_000  # code points of all its texts or words and of its lexicon together
     texts: int = 1_000  # texts, or sentences of given words
     lexicon: int = 10_000  # words
+    lexicon_word: int = 32  # code points of one of them: all its lengths are tried at every character
     constraints: int = 10_000  # pins, and breaks
     kbest: int = 10
     seconds: float = 60.0  # from its first byte to its answer

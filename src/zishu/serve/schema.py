@@ -134,11 +134,17 @@ def _problem(error: ValidationError) -> Problem:
 
 def _check(request: Request, limits: Limits) -> None:
     """Hold a request against the limits."""
-    if (size := size_of(request)) > limits.chars:
+    lexicon = [] if isinstance(request, WordsRequest) else request.lexicon
+    if (size := size_of(request) + sum(map(len, lexicon))) > limits.chars:
         raise Problem(
             "too_long", f"{size} characters are more than the {limits.chars} that one request may have"
         )
-    counts: list[tuple[str, int, int]] = []
+    if (longest := max(map(len, lexicon), default=0)) > limits.lexicon_word:
+        raise Problem(
+            "too_long",
+            f"a lexicon word of {longest} characters is longer than the {limits.lexicon_word} allowed",
+        )
+    counts = [("lexicon words", len(lexicon), limits.lexicon)]
     match request:
         case TextRequest():
             constraints = limits.constraints
@@ -148,7 +154,6 @@ def _check(request: Request, limits: Limits) -> None:
         case WordsRequest():
             counts.append(("sentences", len(request.words), limits.texts))
     if not isinstance(request, WordsRequest):
-        counts.append(("lexicon words", len(request.lexicon), limits.lexicon))
         counts.append(("analyses", request.kbest, limits.kbest))
     for name, count, most in counts:
         if count > most:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("zishu.serve")
 
 # The limits that a client may want to know.
-_TOLD = ("body", "chars", "texts", "lexicon", "constraints", "kbest", "seconds")
+_TOLD = ("body", "chars", "texts", "lexicon", "lexicon_word", "constraints", "kbest", "seconds")
 
 
 class Service:
