@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +24,7 @@ from zishu.formats.jsonl import from_json
 from zishu.serve import Limits, create_app
 from zishu.serve.problems import Problem
 from zishu.serve.schema import _ADAPTER, ErrorAnswer, HealthAnswer, ModelAnswer, ParseAnswer, read_request
+from zishu.serve.service import Service
 
 if TYPE_CHECKING:
     import socket
@@ -379,10 +382,38 @@ def test_a_stream_has_a_bounded_number_of_lines_in_work(parser: zishu.Parser) ->
         body = "".join(f'{{"text": "{number}"}}\n' for number in range(20))
         future = client.pool.submit(lambda: client("POST", "/v1/parse", body, kind=NDJSON))
         assert model.entered.acquire(timeout=PATIENCE)
-        # Three wait in line, one is being written, one is about to be put.
-        assert client.figure("zishu_waiting_requests") <= 5
+        client.until_waiting(3)
+        time.sleep(0.2)
+        assert client.figure("zishu_waiting_requests") == 3
         model.release()
         assert len(future.result(PATIENCE).body.splitlines()) == 20
+
+
+def test_a_stream_has_a_bounded_number_of_characters_in_work(parser: zishu.Parser) -> None:
+    held, model = held_parser(parser)
+    with serving(held, Limits(batch_chars=10)) as client:
+        texts = ["我" * 6] * 5 + ["我" * 30, "我"]
+        future = client.pool.submit(lambda: lines(client, *({"text": text} for text in texts)))
+        client.until_waiting(2)  # with one of them there is room, with both there is not
+        time.sleep(0.2)
+        assert client.figure("zishu_waiting_characters") == 12
+        model.release()
+        assert [line["documents"][0]["text"] for line in future.result(PATIENCE)] == texts
+
+
+def test_the_time_of_a_line_begins_when_it_is_accepted(parser: zishu.Parser) -> None:
+    held, model = held_parser(parser)
+    service = Service(held, Limits(queue=1, seconds=3))
+    service.batcher.submit(service.read(b'{"text": "a"}'))
+
+    async def answer() -> bytes:
+        line = asyncio.create_task(service.answer_line(service.read(b'{"text": "b"}')))
+        await asyncio.sleep(4)
+        model.release()
+        return await line
+
+    assert b'"text": "b"' in asyncio.run(answer())
+    service.batcher.close(PATIENCE)
 
 
 def test_streams_wait_where_requests_are_turned_away(parser: zishu.Parser) -> None:
@@ -402,6 +433,19 @@ def test_a_stream_whose_client_leaves_is_given_up(parser: zishu.Parser) -> None:
         client.until_waiting(0)
         eventually(lambda: client.figure("zishu_streams") == 0)
         model.release()
+
+
+def test_a_client_that_leaves_is_noticed_while_its_lines_wait(parser: zishu.Parser) -> None:
+    held, model = held_parser(parser)
+    with serving(held, Limits(stream_lines=3)) as client:
+        with client.connect(STREAM) as connection:
+            connection.sendall(chunk('{"text": "我"}\n' * 20))
+            client.until_waiting(3)
+        client.until_waiting(0)
+        assert client.figure("zishu_streams") == 0
+        model.release()
+        eventually(lambda: client.figure("zishu_batch_seconds_total") > 0)
+        assert client.figure("zishu_sentences_total") <= 3
 
 
 def test_a_silent_stream_and_a_stopping_service_end_streams(parser: zishu.Parser) -> None:
