@@ -149,8 +149,14 @@ def eventually(test: Callable[[], bool]) -> None:
 
 @contextmanager
 def serving(parser: zishu.Parser, limits: Limits | None = None, **options: Any) -> Iterator[Client]:
-    """Serve from a thread."""
-    app = create_app(parser, limits, **options)
+    """Serve a parser from a thread."""
+    with serving_app(create_app(parser, limits, **options)) as client:
+        yield client
+
+
+@contextmanager
+def serving_app(app: Any) -> Iterator[Client]:
+    """Serve an app from a thread."""
     config = uvicorn.Config(
         app, port=0, log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=20
     )
@@ -173,32 +179,41 @@ class Command:
     """A running `zishu serve`."""
 
     process: subprocess.Popen[str]
-    client: Client
-    log: list[str]
+    log: list[str] = field(default_factory=list)
+    client: Client = field(default_factory=lambda: Client(0))
 
 
 @contextmanager
-def served(*arguments: str) -> Iterator[Command]:
-    """Run the command on a free port."""
+def starting(*arguments: str) -> Iterator[Command]:
+    """Run the command on a free port, and do not wait until it serves."""
     process = subprocess.Popen(
         [sys.executable, "-c", "from zishu.cli import main; main()", "serve", "--port", "0", *arguments],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
-    log: list[str] = []
+    command = Command(process)
     assert process.stderr is not None
     stderr = process.stderr
-    reader = threading.Thread(target=lambda: log.extend(iter(stderr.readline, "")), daemon=True)
+    reader = threading.Thread(target=lambda: command.log.extend(iter(stderr.readline, "")), daemon=True)
     reader.start()
     try:
-        eventually(lambda: any("serving on" in line for line in log) or process.poll() is not None)
-        found = re.search(r"http://127\.0\.0\.1:(\d+)", "".join(log))
-        assert found, "".join(log)
-        yield Command(process, Client(int(found[1])), log)
+        yield command
     finally:
         if process.poll() is None:
             process.terminate()
         process.wait(PATIENCE)
         reader.join(PATIENCE)
         stderr.close()
+
+
+@contextmanager
+def served(*arguments: str) -> Iterator[Command]:
+    """Run the command on a free port, and wait until it serves."""
+    with starting(*arguments) as command:
+        log = command.log
+        eventually(lambda: any("serving on" in line for line in log) or command.process.poll() is not None)
+        found = re.search(r"http://127\.0\.0\.1:(\d+)", "".join(log))
+        assert found, "".join(log)
+        command.client = Client(int(found[1]))
+        yield command

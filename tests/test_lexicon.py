@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from zishu.errors import FormatError, InputError
 from zishu.gaps import BREAK, FREE, JOIN
 from zishu.lexicon import Lexicon
-from zishu.text import characters
+from zishu.text import LIMIT, characters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,6 +57,14 @@ def test_characters_of_several_code_points_are_not_cut() -> None:
     assert found(["👨"], family) == []
     assert found([f"{family}好"], f"大{family}好") == [f"{family}好"]
     assert found(["e"], "e\u0301") == []
+
+
+def test_words_that_are_longer_than_any_sentence_are_not_looked_for() -> None:
+    longest, too_long = "大" * LIMIT, "大" * (LIMIT + 1)
+    assert found([longest], longest) == [longest]
+    assert found([too_long, longest, "大"], too_long) == [longest, "大"]
+    assert not Lexicon([too_long]).straddles(too_long[:9], too_long[9:])
+    assert too_long in Lexicon([too_long])
 
 
 def test_a_lexicon_is_a_set() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,11 +14,17 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 
+from pydantic import ValidationError
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
 import zishu
-from serving import NDJSON, PATIENCE, Client, eventually, held_parser, serving
+from serving import NDJSON, PATIENCE, Client, eventually, held_parser, serving, serving_app
 from zishu.formats.jsonl import from_json
-from zishu.serve import Limits
-from zishu.serve.schema import ErrorAnswer, HealthAnswer, ModelAnswer, ParseAnswer
+from zishu.serve import Limits, create_app
+from zishu.serve.problems import Problem
+from zishu.serve.schema import _ADAPTER, ErrorAnswer, HealthAnswer, ModelAnswer, ParseAnswer, read_request
+from zishu.serve.service import Service
 
 if TYPE_CHECKING:
     import socket
@@ -153,11 +161,41 @@ def test_wrong_requests_are_told(client: Client, body: str | bytes, status: int,
 
 
 @pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        ('{"texts": [%s]}', "texts.0"),
+        ('{"words": [%s]}', "words.0"),
+        ('{"words": [[%s]]}', "words.0.0"),
+        ('{"text": "a", "lexicon": [%s]}', "lexicon.0"),
+        ('{"text": "a", "pins": [%s]}', "pins.0"),
+        ('{"text": "a", "breaks": [%s]}', "breaks.0"),
+    ],
+)
+def test_only_the_first_of_many_errors_is_looked_for(body: str, place: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        _ADAPTER.validate_json(body % ",".join(["null"] * 1000))
+    assert caught.value.error_count() == 1
+    with pytest.raises(Problem, match=rf"^{place}: "):
+        read_request((body % "null,null").encode(), Limits())
+
+
+def test_keys_are_not_told_without_end(client: Client) -> None:
+    keys = {f"key{number}": 1 for number in range(1000)}
+    for request in ({"text": "a", **keys}, keys, {"text": "a", "x" * 10_000: 1}):
+        answer = client.parse(**request)
+        assert (answer.status, answer.code) == (422, "invalid_request")
+        assert len(answer.body) < 300
+    assert "at most 7 keys, not 1001" in client.parse(text="a", **keys).body.decode()
+
+
+@pytest.mark.parametrize(
     ("request_", "code"),
     [
         ({"text": "我" * 101}, "too_long"),
         ({"texts": ["我" * 60, "我" * 60]}, "too_long"),
         ({"words": [["我" * 60, "我" * 60]]}, "too_long"),
+        ({"text": "我" * 80, "lexicon": ["我" * 21]}, "too_long"),
+        ({"texts": ["我"], "lexicon": ["我" * 33]}, "too_long"),
         ({"texts": ["我"] * 4}, "too_many"),
         ({"words": [["我"]] * 4}, "too_many"),
         ({"text": "我们", "breaks": [1, 1, 1]}, "too_many"),
@@ -173,7 +211,7 @@ def test_limits_of_a_request(small: Client, request_: dict[str, Any], code: str)
 
 def test_the_limits_themselves_are_allowed(small: Client) -> None:
     assert small.parse(text="我" * 100).status == 200
-    assert small.parse(texts=["我"] * 3, lexicon=["a", "b"], kbest=3).status == 200
+    assert small.parse(texts=["我"] * 3, lexicon=["a" * 32, "b"], kbest=3).status == 200
 
 
 def test_a_large_body_is_refused_before_it_is_read(small: Client) -> None:
@@ -344,10 +382,38 @@ def test_a_stream_has_a_bounded_number_of_lines_in_work(parser: zishu.Parser) ->
         body = "".join(f'{{"text": "{number}"}}\n' for number in range(20))
         future = client.pool.submit(lambda: client("POST", "/v1/parse", body, kind=NDJSON))
         assert model.entered.acquire(timeout=PATIENCE)
-        # Three wait in line, one is being written, one is about to be put.
-        assert client.figure("zishu_waiting_requests") <= 5
+        client.until_waiting(3)
+        time.sleep(0.2)
+        assert client.figure("zishu_waiting_requests") == 3
         model.release()
         assert len(future.result(PATIENCE).body.splitlines()) == 20
+
+
+def test_a_stream_has_a_bounded_number_of_characters_in_work(parser: zishu.Parser) -> None:
+    held, model = held_parser(parser)
+    with serving(held, Limits(batch_chars=10)) as client:
+        texts = ["我" * 6] * 5 + ["我" * 30, "我"]
+        future = client.pool.submit(lambda: lines(client, *({"text": text} for text in texts)))
+        client.until_waiting(2)  # with one of them there is room, with both there is not
+        time.sleep(0.2)
+        assert client.figure("zishu_waiting_characters") == 12
+        model.release()
+        assert [line["documents"][0]["text"] for line in future.result(PATIENCE)] == texts
+
+
+def test_the_time_of_a_line_begins_when_it_is_accepted(parser: zishu.Parser) -> None:
+    held, model = held_parser(parser)
+    service = Service(held, Limits(queue=1, seconds=3))
+    service.batcher.submit(service.read(b'{"text": "a"}'))
+
+    async def answer() -> bytes:
+        line = asyncio.create_task(service.answer_line(service.read(b'{"text": "b"}')))
+        await asyncio.sleep(4)
+        model.release()
+        return await line
+
+    assert b'"text": "b"' in asyncio.run(answer())
+    service.batcher.close(PATIENCE)
 
 
 def test_streams_wait_where_requests_are_turned_away(parser: zishu.Parser) -> None:
@@ -367,6 +433,19 @@ def test_a_stream_whose_client_leaves_is_given_up(parser: zishu.Parser) -> None:
         client.until_waiting(0)
         eventually(lambda: client.figure("zishu_streams") == 0)
         model.release()
+
+
+def test_a_client_that_leaves_is_noticed_while_its_lines_wait(parser: zishu.Parser) -> None:
+    held, model = held_parser(parser)
+    with serving(held, Limits(stream_lines=3)) as client:
+        with client.connect(STREAM) as connection:
+            connection.sendall(chunk('{"text": "我"}\n' * 20))
+            client.until_waiting(3)
+        client.until_waiting(0)
+        assert client.figure("zishu_streams") == 0
+        model.release()
+        eventually(lambda: client.figure("zishu_batch_seconds_total") > 0)
+        assert client.figure("zishu_sentences_total") <= 3
 
 
 def test_a_silent_stream_and_a_stopping_service_end_streams(parser: zishu.Parser) -> None:
@@ -437,6 +516,27 @@ def test_a_token_is_needed_where_there_is_one(parser: zishu.Parser) -> None:
         operations = client.get("/openapi.json").json()["paths"]
         assert operations["/v1/parse"]["post"]["security"] == [{"token": []}]
         assert "security" not in operations["/v1/health"]["get"]
+
+
+@pytest.mark.parametrize("prefix", ["/zishu", "/static/zishu", "/v1"])
+def test_a_token_is_needed_below_a_prefix_too(parser: zishu.Parser, prefix: str) -> None:
+    app = create_app(parser, tokens=["first-token"])
+    with serving_app(Starlette(routes=[Mount(prefix, app)])) as client:
+        for path in ("/", "/static/app.js", "/docs", "/v1/health"):
+            assert client.get(prefix + path).status == 200, path
+        for path in ("/v1/model", "/metrics", "/v1/parse", "/static", "/nowhere"):
+            assert client.get(prefix + path).code == "unauthorized"
+        client.headers["Authorization"] = "Bearer first-token"
+        answer = client("POST", f"{prefix}/v1/parse", '{"text": "我"}')
+        assert answer.status == 200
+    app.state.service.batcher.close(PATIENCE)
+
+
+def test_an_app_can_be_started_again(parser: zishu.Parser) -> None:
+    app = create_app(parser)
+    for _ in range(2):
+        with serving_app(app) as client:
+            assert client.parse(text="我").status == 200
 
 
 def test_the_log_has_nothing_that_a_client_wrote(client: Client, caplog: pytest.LogCaptureFixture) -> None:
@@ -511,6 +611,7 @@ def test_the_description_names_the_limits_and_every_shape(small: Client) -> None
     references = set(re.findall('"#/components/schemas/([^"]*)"', json.dumps(found)))
     assert references <= set(schemas)
     assert schemas["TextRequest"]["properties"]["text"]["maxLength"] == SMALL.chars
+    assert schemas["TextRequest"]["properties"]["lexicon"]["items"]["maxLength"] == SMALL.lexicon_word
     assert schemas["TextRequest"]["properties"]["kbest"]["maximum"] == SMALL.kbest
     assert schemas["TextRequest"]["additionalProperties"] is False
     assert set(found["paths"]["/v1/parse"]["post"]["responses"]) == {

@@ -17,9 +17,9 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 
-from serving import PATIENCE, Answer, Client, Command, eventually, served
+from serving import PATIENCE, Answer, Client, Command, eventually, served, starting
 from zishu.errors import InputError, MissingExtra, ZishuError
-from zishu.serve import read_tokens
+from zishu.serve import Limits, read_tokens
 from zishu.serve.server import bind, is_loopback
 
 if TYPE_CHECKING:
@@ -40,28 +40,6 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
-def test_sigterm_answers_what_was_accepted() -> None:
-    with served() as command:
-        futures = load(command.client)
-        command.process.send_signal(signal.SIGTERM)
-        answers = [future.result(PATIENCE) for future in futures]
-        assert [answer.status for answer in answers] == [200] * len(futures)
-        assert len({answer.body for answer in answers}) == 1
-        assert command.process.wait(PATIENCE) == 0
-        with pytest.raises(ConnectionRefusedError):
-            command.client.get("/v1/health")
-    assert "图书馆" not in "".join(command.log)
-
-
-def test_sigkill_ends_connections_with_an_error() -> None:
-    with served() as command:
-        futures = load(command.client)
-        command.process.kill()
-        for future in futures:
-            with pytest.raises((http.client.HTTPException, ConnectionError)):
-                future.result(PATIENCE)
-
-
 PROC = Path("/proc")
 
 needs_proc = pytest.mark.skipif(not (PROC / "self" / "task").exists(), reason="finds processes in /proc")
@@ -78,6 +56,64 @@ def is_alive(pid: int) -> bool:
         return (PROC / f"{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def test_sigterm_answers_what_was_accepted() -> None:
+    with served() as command:
+        futures = load(command.client)
+        command.process.send_signal(signal.SIGTERM)
+        answers = [future.result(PATIENCE) for future in futures]
+        assert [answer.status for answer in answers] == [200] * len(futures)
+        assert len({answer.body for answer in answers}) == 1
+        assert command.process.wait(PATIENCE) == 0
+        with pytest.raises(ConnectionRefusedError):
+            command.client.get("/v1/health")
+    assert "图书馆" not in "".join(command.log)
+
+
+STOPPED_IN = """
+import os, signal
+from zishu.serve import server
+
+function = server.{name}
+def stopped(*arguments, **options):
+    os.kill(os.getpid(), signal.SIGTERM)
+    return function(*arguments, **options)
+
+server.{name} = stopped
+server.serve(server.Settings(port=0))
+"""
+
+
+@pytest.mark.parametrize("name", ["load_parser", "create_app"])
+def test_sigterm_ends_a_service_that_is_starting(name: str) -> None:
+    code = STOPPED_IN.format(name=name)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@needs_proc
+def test_sigterm_ends_workers_that_are_starting() -> None:
+    with starting("--workers", "2") as command:
+        eventually(lambda: len(worker_pids(command)) == 2)
+        pids = worker_pids(command)
+        # They mind their own signals once they have threads: now they load the model.
+        eventually(lambda: all(len(list((PROC / f"{pid}/task").iterdir())) > 1 for pid in pids))
+        sent = time.monotonic()
+        command.process.send_signal(signal.SIGTERM)
+        assert command.process.wait(PATIENCE) == 0
+        assert time.monotonic() - sent < Limits().seconds / 2
+        assert not any(map(is_alive, pids))
+    assert not any("serving on" in line for line in command.log)
+
+
+def test_sigkill_ends_connections_with_an_error() -> None:
+    with served() as command:
+        futures = load(command.client)
+        command.process.kill()
+        for future in futures:
+            with pytest.raises((http.client.HTTPException, ConnectionError)):
+                future.result(PATIENCE)
 
 
 @needs_proc
@@ -124,6 +160,9 @@ def test_tokens_come_from_a_file(tmp_path: Path) -> None:
         path.write_text(text, encoding="utf-8")
         with pytest.raises(InputError, match="token"):
             read_tokens(path)
+    path.write_bytes(b"one-token\ntwo-\xff\n")
+    with pytest.raises(InputError, match="tokens:2: not valid UTF-8"):
+        read_tokens(path)
 
 
 def test_wrong_usage_is_told_in_a_line(tmp_path: Path) -> None:
@@ -162,9 +201,10 @@ def test_loopback() -> None:
     assert not any(map(is_loopback, ["0.0.0.0", "::", "192.168.1.1", "example.org", ""]))
 
 
-def test_a_missing_package_names_the_extra() -> None:
-    code = "import sys; sys.modules['uvicorn'] = None; from zishu import serve; serve.serve"
+@pytest.mark.parametrize("package", ["fastapi", "prometheus_client", "uvicorn"])
+def test_a_missing_package_names_the_extra_before_anything_is_loaded(package: str) -> None:
+    code = f"import sys; sys.modules['{package}'] = None; from zishu import serve; serve.serve"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert re.search(
-        rf"{MissingExtra.__name__}: uvicorn is not installed: pip install 'zishu\[serve\]'", done.stderr
+        rf"{MissingExtra.__name__}: {package} is not installed: pip install 'zishu\[serve\]'", done.stderr
     )

@@ -9,6 +9,7 @@ those that begin at the same character the longest wins, whatever a model would 
   over, and the next shorter one tried.
 - An occurrence does not begin or end inside a run of ASCII letters and digits: AI is not found in MAIN.
 - A word with white space in it is refused, because white space always separates words.
+- A word that is longer than a sentence can be (`zishu.text.LIMIT`) belongs to the set, but is found nowhere.
 
 In a file every line is a word; white space around it, blank lines and lines that begin with # are ignored, so
 a word that itself begins with # can only be given in a list. It does not weigh words and knows no models.
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING
 from zishu.errors import FormatError, InputError
 from zishu.formats._lines import Source, read_lines, source_name
 from zishu.gaps import BREAK, JOIN
-from zishu.text import characters
+from zishu.text import LIMIT, characters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -46,7 +47,8 @@ class Lexicon:
                 raise InputError(fault)
             found_words.add(word)
             chars = characters(word)
-            sizes[chars[0]].add(len(chars))
+            if len(chars) <= LIMIT:
+                sizes[chars[0]].add(len(chars))
         self._words = frozenset(found_words)
         # The lengths of the words that begin with a character, long ones first.
         self._sizes = {first: tuple(sorted(found, reverse=True)) for first, found in sizes.items()}

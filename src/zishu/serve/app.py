@@ -54,6 +54,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        service.open()
         yield
         # The server calls this when all connections are done; closing waits for the thread.
         await asyncio.to_thread(service.batcher.close, limits.seconds)

@@ -58,6 +58,11 @@ class Batcher:
         self._thread.start()
 
     @property
+    def closed(self) -> bool:
+        """Tell whether it takes no more requests, for good."""
+        return self._closing
+
+    @property
     def full(self) -> bool:
         """Tell whether the next request would be refused."""
         return self._closing or self._jobs >= self._limits.queue or self._chars >= self._limits.queue_chars

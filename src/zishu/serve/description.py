@@ -108,7 +108,10 @@ def _add_limits(schemas: dict[str, Any], limits: Limits) -> None:
     texts["texts"]["maxItems"] = words["words"]["maxItems"] = limits.texts
     for raw in (text, texts):
         raw["lexicon"]["maxItems"] = limits.lexicon
+        raw["lexicon"]["items"]["maxLength"] = limits.lexicon_word
         raw["kbest"]["maximum"] = limits.kbest
-    # Of a list the characters count together, which a schema cannot say.
+    # Of lists the characters count together, which a schema cannot say.
     for item in (texts["texts"], words["words"]):
         item["description"] += f" At most {limits.chars} characters together."
+    for raw in (text, texts):
+        raw["lexicon"]["description"] += f" They count towards the {limits.chars} characters of a request."

@@ -99,7 +99,7 @@ class Guard:
             log.info("%s %s %d %.0f ms", _method(scope), path, status, 1000 * seconds)
 
     def _check_token(self, scope: Scope) -> None:
-        path = scope["path"]
+        path = _path_in_app(scope)
         if not self._tokens or path in _OPEN or path.startswith(_OPEN_FOLDER):
             return
         kind, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
@@ -108,6 +108,13 @@ class Guard:
         known = [hmac.compare_digest(given, token) for token in self._tokens]
         if kind.lower() != "bearer" or not any(known):
             raise Problem("unauthorized", "a valid token is needed: Authorization: Bearer TOKEN")
+
+
+def _path_in_app(scope: Scope) -> str:
+    """Return the path as the routes see it: without the prefix below which the app is mounted in another one."""
+    path: str = scope["path"]
+    prefix: str = scope.get("root_path", "")
+    return path.removeprefix(prefix) if path.startswith(f"{prefix}/") else path
 
 
 def _digest(token: bytes) -> bytes:

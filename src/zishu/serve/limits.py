@@ -1,7 +1,9 @@
 """The limits of the service: how much one request may ask, how much may wait, how long it may take.
 
 They are one frozen value that is passed in, so a test can make them tiny. The defaults suit a machine with a few
-cores: the texts that may wait together are parsed within the time limit of a request.
+cores: one that parses 2,000 characters a second does the longest request alone within its time, and a stream that is
+alone, too. Whatever waits shares that speed: to do a full queue in time takes 17,000 characters a second, and where it
+takes longer, what is not done in time is given up.
 """
 
 from __future__ import annotations
@@ -15,18 +17,21 @@ class Limits:
 
     # One request, or one line of a stream:
     body: int = 4_000_000  # bytes
-    chars: int = 100_000  # code points of all its texts or words together
+    chars: int = 100_000  # code points of all its texts or words and of its lexicon together
     texts: int = 1_000  # texts, or sentences of given words
     lexicon: int = 10_000  # words
+    lexicon_word: int = 32  # code points of one of them: all its lengths are tried at every character
     constraints: int = 10_000  # pins, and breaks
     kbest: int = 10
-    seconds: float = 60.0  # from its first byte to its answer
+    seconds: float = (
+        60.0  # from its first byte to its answer; for a line of a stream, from its place in the queue
+    )
 
     # All requests together:
     queue: int = 256  # requests that were accepted and are not answered yet
     queue_chars: int = 1_000_000  # their code points
     streams: int = 64
-    stream_lines: int = 32  # of one stream, on their way at once
+    stream_lines: int = 32  # of one stream, on their way at once; past `batch_chars` there are fewer
 
     # Batches:
     wait: float = 0.005  # seconds that the first request of a batch waits for others

@@ -24,7 +24,7 @@ CODES: Final[dict[str, tuple[int, str]]] = {
     "unsupported_media_type": (415, "The Content-Type is neither application/json nor application/x-ndjson."),
     "invalid_request": (422, "The JSON is not a request: a key is missing, unknown or of the wrong type."),
     "invalid_input": (422, "The request contradicts itself, for instance by pins that overlap."),
-    "too_long": (422, "The texts have too many characters."),
+    "too_long": (422, "The texts and the lexicon have too many characters, or a word of the lexicon has."),
     "too_many": (
         422,
         "There are too many texts, pins, breaks or lexicon words, or too many analyses wanted.",

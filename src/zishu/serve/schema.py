@@ -1,15 +1,16 @@
 """The shapes of requests and answers: what is validated, and what the OpenAPI description is made of.
 
 A request has exactly one of `text`, `texts` and `words`; the key that it has decides which other keys may stand
-beside it. JSON is read strictly: no number for a string, no unknown key. The shapes of answers are here for the
+beside it. JSON is read strictly: no number for a string, no unknown key. It is read up to the first thing that is wrong,
+since a body has room for millions of them. The shapes of answers are here for the
 description only (answers are put together from strings, see `zishu.serve.jobs`); tests hold the two together.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Discriminator, FailFast, Field, Tag, TypeAdapter, ValidationError
 
 from zishu.serve.problems import Problem
 
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
 
 INPUTS = ("text", "texts", "words")
 
+Item = TypeVar("Item")
+List = Annotated[list[Item], FailFast()]
 Offset = Annotated[int, Field(ge=0)]
+
+_SHOWN = 100  # characters of a place in a request that an error names: a key may be as long as the body
 
 
 class _Shape(BaseModel):
@@ -34,7 +39,7 @@ class _Request(_Shape):
 
 
 class _RawText(_Request):
-    lexicon: list[str] = Field([], description="Words that are kept whole wherever they occur.")
+    lexicon: List[str] = Field([], description="Words that are kept whole wherever they occur.")
     kbest: Annotated[int, Field(ge=1)] = Field(
         1, description="How many analyses of each sentence to return at most."
     )
@@ -44,12 +49,12 @@ class TextRequest(_RawText):
     """Parse one text."""
 
     text: str = Field(description="Raw text.", examples=["上海计划发展金融业。"])
-    pins: list[tuple[Offset, Offset]] = Field(
+    pins: List[tuple[Offset, Offset]] = Field(
         [],
         description="Half-open spans of the text, in code points, that are one word each.",
         examples=[[[0, 2]]],
     )
-    breaks: list[Offset] = Field(
+    breaks: List[Offset] = Field(
         [], description="Offsets into the text that no word goes over.", examples=[[4]]
     )
 
@@ -57,21 +62,26 @@ class TextRequest(_RawText):
 class TextsRequest(_RawText):
     """Parse several texts, each by itself."""
 
-    texts: list[str] = Field(description="Raw texts.", examples=[["上海计划发展金融业。", "我喜欢北京。"]])
+    texts: List[str] = Field(description="Raw texts.", examples=[["上海计划发展金融业。", "我喜欢北京。"]])
 
 
 class WordsRequest(_Request):
     """Parse sentences whose words are known."""
 
-    words: list[list[str]] = Field(
+    words: List[List[str]] = Field(
         description="Sentences, each a list of words.", examples=[[["上海", "计划", "发展", "金融业"]]]
     )
 
 
 Request = TextRequest | TextsRequest | WordsRequest
 
+_MOST_KEYS = len(TextRequest.model_fields)
+
 
 def _input_of(value: Any) -> str | None:
+    """Name the key that decides what a request is. Too many keys are told here, before each becomes an error."""
+    if isinstance(value, dict) and len(value) > _MOST_KEYS:
+        raise Problem("invalid_request", f"a request has at most {_MOST_KEYS} keys, not {len(value)}")
     given = [key for key in INPUTS if key in value] if isinstance(value, dict) else []
     return given[0] if len(given) == 1 else None
 
@@ -118,17 +128,23 @@ def _problem(error: ValidationError) -> Problem:
                 "invalid_request", f"a request is an object with one of the keys {', '.join(INPUTS)}"
             )
     # The first place is the tag of the union, which the client never wrote.
-    place = ".".join(map(str, first["loc"][1:]))
+    place = ".".join(map(str, first["loc"][1:]))[:_SHOWN]
     return Problem("invalid_request", f"{place}: {message}" if place else message)
 
 
 def _check(request: Request, limits: Limits) -> None:
     """Hold a request against the limits."""
-    if (size := size_of(request)) > limits.chars:
+    lexicon = [] if isinstance(request, WordsRequest) else request.lexicon
+    if (size := size_of(request) + sum(map(len, lexicon))) > limits.chars:
         raise Problem(
             "too_long", f"{size} characters are more than the {limits.chars} that one request may have"
         )
-    counts: list[tuple[str, int, int]] = []
+    if (longest := max(map(len, lexicon), default=0)) > limits.lexicon_word:
+        raise Problem(
+            "too_long",
+            f"a lexicon word of {longest} characters is longer than the {limits.lexicon_word} allowed",
+        )
+    counts = [("lexicon words", len(lexicon), limits.lexicon)]
     match request:
         case TextRequest():
             constraints = limits.constraints
@@ -138,7 +154,6 @@ def _check(request: Request, limits: Limits) -> None:
         case WordsRequest():
             counts.append(("sentences", len(request.words), limits.texts))
     if not isinstance(request, WordsRequest):
-        counts.append(("lexicon words", len(request.lexicon), limits.lexicon))
         counts.append(("analyses", request.kbest, limits.kbest))
     for name, count, most in counts:
         if count > most:

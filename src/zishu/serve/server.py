@@ -3,7 +3,7 @@
 With one worker this process serves. With several, each is a process with a parser of its own and an equal share of the
 cores; they inherit one socket, and this process only watches: one that dies is replaced, one that cannot even start ends
 the service. On SIGTERM or SIGINT no connection is accepted any more, what was accepted is answered, and the process
-ends. A worker whose parent has vanished stops in the same way.
+ends; while it starts it ends at once. A worker whose parent has vanished stops in the same way.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any, Final
 import uvicorn
 
 from zishu.errors import InputError, ZishuError
+from zishu.formats._lines import read_lines
+from zishu.serve.app import create_app
 from zishu.serve.limits import Limits
 
 if TYPE_CHECKING:
@@ -60,12 +62,12 @@ def serve(settings: Settings) -> None:
     if settings.workers < 1:
         raise InputError(f"the number of workers must be at least 1, not {settings.workers}")
     _set_up_log()
+    signal.signal(signal.SIGTERM, _leave)
     with bind(settings.host, settings.port) as listener:
         if not settings.tokens and not is_loopback(settings.host):
             log.warning("anyone who can reach %s can use this service: consider --token-file", settings.host)
         if settings.workers == 1:
             parser = load_parser(settings.model, threads=0)
-            signal.signal(signal.SIGTERM, _ignore)
             _run(parser, settings, listener, lambda: _announce(listener, settings))
         else:
             _supervise(settings, listener)
@@ -74,7 +76,7 @@ def serve(settings: Settings) -> None:
 
 def read_tokens(path: Path) -> tuple[str, ...]:
     """Read tokens from a file, one a line."""
-    tokens = tuple(line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
+    tokens = tuple(line.strip() for line in read_lines(path, str(path)) if line.strip())
     if not tokens:
         raise InputError(f"{path}: there is no token in it")
     for number, token in enumerate(tokens, start=1):
@@ -129,8 +131,6 @@ def load_parser(model: Path | None, *, threads: int) -> Parser:
 
 def _run(parser: Parser, settings: Settings, listener: socket.socket, started: Any) -> None:
     """Serve in this process until a signal comes."""
-    from zishu.serve.app import create_app
-
     app = create_app(parser, settings.limits, tokens=settings.tokens, stopping=lambda: server.should_exit)
     config = uvicorn.Config(
         app,
@@ -150,7 +150,7 @@ def _run(parser: Parser, settings: Settings, listener: socket.socket, started: A
 
 
 class _Server(uvicorn.Server):
-    """A server that tells when it listens."""
+    """A server that tells when it listens, and to which SIGTERM is no failure."""
 
     def __init__(self, config: uvicorn.Config, started: Any) -> None:
         super().__init__(config)
@@ -161,6 +161,13 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             self._told()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop in order; any other signal is raised once more behind that, so that the shell learns of Ctrl-C."""
+        if sig == signal.SIGTERM:
+            self.should_exit = True
+        else:
+            super().handle_exit(sig, frame)
 
 
 def _announce(listener: socket.socket, settings: Settings) -> None:
@@ -174,8 +181,9 @@ def _set_up_log() -> None:
     logging.getLogger("asyncio").setLevel(logging.WARNING)
 
 
-def _ignore(number: int, frame: FrameType | None) -> None:
-    """Take a signal that the server has obeyed already, and raises once more when it has stopped."""
+def _leave(*_: object) -> None:
+    """End while there is nothing to answer yet; not by an exception, which the code it meets might swallow."""
+    os._exit(0)
 
 
 # ---- several workers
@@ -201,7 +209,10 @@ def _supervise(settings: Settings, listener: socket.socket) -> None:
         try:
             announced = False
             while not stop.is_set():
-                _watch(workers, settings, listener)
+                connection.wait([worker.process.sentinel for worker in workers], timeout=0.2)
+                if stop.is_set():
+                    break  # and those that have ended may have been told to stop, too
+                _replace_dead(workers, settings, listener)
                 if not announced and all(worker.ready for worker in workers):
                     _announce(listener, settings)
                     announced = True
@@ -218,9 +229,8 @@ def _start(settings: Settings, listener: socket.socket) -> _Worker:
     return _Worker(process, ours)
 
 
-def _watch(workers: list[_Worker], settings: Settings, listener: socket.socket) -> None:
-    """Wait a moment for news of the workers; replace those that have died."""
-    connection.wait([worker.process.sentinel for worker in workers], timeout=0.2)
+def _replace_dead(workers: list[_Worker], settings: Settings, listener: socket.socket) -> None:
+    """Start a worker for each that has died; one that died before it was ready is a `ZishuError`."""
     for place, worker in enumerate(workers):
         if not worker.ready:
             worker.ready = _is_ready(worker)
@@ -268,7 +278,6 @@ def _work(settings: Settings, listener: socket.socket, pipe: Connection) -> None
     _set_up_log()
     # The parent tells when to stop: Ctrl-C reaches the workers, too, but they leave it to the parent.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, _ignore)
     threading.Thread(target=_mind_parent, args=(pipe,), daemon=True).start()
     try:
         parser = load_parser(settings.model, threads=max(1, _cores() // settings.workers))

@@ -10,6 +10,7 @@ import json
 import logging
 import time
 import traceback
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from zishu import __version__
@@ -26,12 +27,15 @@ if TYPE_CHECKING:
     from starlette.types import Receive
 
     from zishu.parser import Parser
+    from zishu.serve.batching import Answer
     from zishu.serve.limits import Limits
 
 log: Final = logging.getLogger("zishu.serve")
 
+_RETRY: Final = 0.05  # seconds until a line of a stream asks again for a place in the queue
+
 # The limits that a client may want to know.
-_TOLD = ("body", "chars", "texts", "lexicon", "constraints", "kbest", "seconds")
+_TOLD = ("body", "chars", "texts", "lexicon", "lexicon_word", "constraints", "kbest", "seconds")
 
 
 class Service:
@@ -45,21 +49,49 @@ class Service:
         self.stopping = stopping
         self.model = describe(parser, limits)
         name = json.dumps({key: self.model[key] for key in ("name", "version")}, ensure_ascii=False)
-        self.batcher = Batcher(parser, limits, self.metrics, model=name)
+        self._make_batcher = partial(Batcher, parser, limits, self.metrics, model=name)
+        # Not first in `open`: an app that is mounted in another one is never told that it starts.
+        self.batcher = self._make_batcher()
         self._streams = 0
+
+    def open(self) -> None:
+        """Take requests, also if the app was stopped before and is started once more."""
+        if self.batcher.closed:
+            self.batcher = self._make_batcher()
 
     @property
     def ready(self) -> bool:
         """Tell whether the next request would be accepted."""
         return not self.stopping() and not self.batcher.full
 
-    async def answer(self, data: bytes, receive: Receive | None, *, deadline: float) -> bytes:
-        """Return the answer to a request; with `receive`, give up when the client leaves.
+    def read(self, data: bytes) -> Job:
+        """Read a request; whatever is wrong with it is a `Problem`."""
+        return Job(read_request(data, self.limits))
+
+    async def answer(self, data: bytes, receive: Receive, *, deadline: float) -> bytes:
+        """Return the answer to a request, and give up when the client leaves.
 
         Everything that can go wrong is a `Problem`, or `ClientGone`.
         """
-        job = Job(read_request(data, self.limits))
-        answer = asyncio.wrap_future(self.batcher.submit(job))
+        return await self._wait(self.batcher.submit(self.read(data)), receive, deadline=deadline)
+
+    async def answer_line(self, job: Job) -> bytes:
+        """Return the answer to a line of a stream, which waits where a single request would be turned away.
+
+        Its time begins when it is accepted: how long it waits before is up to others, not to its client.
+        """
+        while True:
+            try:
+                accepted = self.batcher.submit(job)
+                break
+            except Problem as problem:
+                if problem.code != "busy":
+                    raise
+            await asyncio.sleep(_RETRY)
+        return await self._wait(accepted, None, deadline=time.monotonic() + self.limits.seconds)
+
+    async def _wait(self, accepted: Answer, receive: Receive | None, *, deadline: float) -> bytes:
+        answer = asyncio.wrap_future(accepted)
         watched: set[asyncio.Future[Any]] = {answer}
         gone = None
         if receive is not None:
@@ -80,17 +112,6 @@ class Service:
         if gone is not None and gone.done():
             raise ClientGone
         raise Problem("timeout", f"the request was not done after {self.limits.seconds:g} s")
-
-    async def answer_line(self, data: bytes) -> bytes:
-        """Return the answer to a line of a stream, which waits where a single request would be turned away."""
-        deadline = time.monotonic() + self.limits.seconds
-        while True:
-            try:
-                return await self.answer(data, None, deadline=deadline)
-            except Problem as problem:
-                if problem.code != "busy" or time.monotonic() >= deadline:
-                    raise
-            await asyncio.sleep(0.05)
 
     def open_stream(self) -> None:
         """Count a stream in; too many are a `Problem`."""
