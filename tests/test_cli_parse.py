@@ -396,6 +396,7 @@ def test_only_the_output_of_the_same_input_is_resumed(tmp_path, capsys, small_ch
         (other, "conllu", "its sentence 5 is not that of this input"),
         (shorter, "conllu", f"has more sentences than {shorter}"),
         (path, "json", "is there, but not as json"),
+        (path, "chars", "its sentence 5 is not that of this input: another input, or other options?"),
     ):
         out.write_bytes(data)
         assert run("-i", source, "-o", out, "--resume", "--format", kind) == 2

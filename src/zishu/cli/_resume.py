@@ -79,11 +79,13 @@ def check_same(done: Done, again: str, path: Path, shape: str) -> None:
 
 
 def _identity(block: str, shape: str) -> list[str]:
-    """Return number and text of a sentence; its analysis may differ, by rounding if by nothing else."""
+    """Return number and text of a sentence, and what its rows are; its analysis may differ, if only by rounding."""
     if shape == "json":
         try:
             record = json.loads(block)
         except ValueError:
             return [block]
         return [str(record.get(key)) for key in ("sent_id", "start", "text")]
-    return [line for line in block.splitlines() if line.startswith(("# sent_id = ", "# text = "))]
+    misc = block.rpartition("\t")[2]
+    rows = "characters" if "Place=" in misc else "words"
+    return [rows, *(line for line in block.splitlines() if line.startswith(("# sent_id = ", "# text = ")))]
