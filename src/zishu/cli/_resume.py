@@ -72,7 +72,9 @@ def cut(path: Path, done: Done) -> None:
 
 def check_same(done: Done, again: str, path: Path, shape: str) -> None:
     """Refuse to go on if the output's last sentence is not the one that this run has at its place."""
-    if _identity(done.last, shape) != _identity(again, shape):
+    # A lone surrogate, which UTF-8 cannot hold, is spelled out in a file.
+    as_written = again.encode("utf-8", "backslashreplace").decode()
+    if _identity(done.last, shape) != _identity(as_written, shape):
         raise InputError(
             f"{path}: its sentence {done.sentences} is not that of this input: another input, or other options?"
         )
