@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from zishu import chart
 from zishu.constraints import Constraints, Pin
 from zishu.document import Document, Sentence, Word
 from zishu.errors import InputError
@@ -55,12 +56,16 @@ LOOK_AHEAD: Final = 30_000
 def load(model: str | os.PathLike[str] | None = None, *, threads: int = 0) -> Parser:
     """Load a parser: the bundled model, or the one in a directory.
 
-    The networks run on `threads` threads; 0 means one for each core.
+    Networks and chart run on `threads` threads; 0 means one for each core. The chart has one setting for the whole
+    process (`zishu.chart.set_threads`), so the last parser that is loaded with a number decides for all of them.
     """
     if threads < 0:
         raise InputError(f"the number of threads must be at least 0, not {threads}")
     path = BUNDLED if model is None else Path(model)
-    return Parser(load_model(path, threads=threads), path=path)
+    parser = Parser(load_model(path, threads=threads), path=path)
+    if threads:
+        chart.set_threads(threads)
+    return parser
 
 
 class Parser:
