@@ -103,10 +103,10 @@ class Parser:
     ) -> Document:
         """Parse a text.
 
-        Without `confidence` probabilities are None, and it goes faster. `decoding` is "mbr", the most probable head
-        of every word; "viterbi", the most probable character tree; or "vanilla", which decodes a model with one role as the
-        paper does, where trees may need repairs. Sentences of whose words something is known, be it a space, are then
-        decoded by "viterbi", since that algorithm has no place for it.
+        Without `confidence` probabilities are None, and it goes faster. `decoding` is "mbr", the tree with
+        the most heads expected to be right; "viterbi", the most probable character tree; or "vanilla", which decodes a
+        model with one role as the paper does, where trees may need repairs. Sentences of whose words something is
+        known, be it a space, are then decoded by "viterbi", since that algorithm has no place for it.
         """
         items = text_items(text, pins=pins, breaks=breaks, lexicon=_lexicon(lexicon))
         return Document(text, tuple(self._parse(items, confidence=confidence, decoding=decoding)))
