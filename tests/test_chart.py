@@ -765,3 +765,20 @@ def test_a_second_process_compiles_nothing(tmp_path):
         )
         outputs.append(done.stdout.split())
     assert outputs == [["0", "1", "0", "1"], ["1", "0", "1", "0"]]
+
+
+NO_PLACE = """
+from numba.core.caching import CacheImpl
+CacheImpl._locator_classes = []  # as where neither the installation nor a home can be written to
+import numpy as np
+from zishu import chart
+print(*chart._prepare(np.zeros((1, 4, 4)), [3], None, None).allowed)
+"""
+
+
+def test_without_a_place_for_a_cache_kernels_are_compiled_in_memory():
+    environment = {**os.environ, "NUMBA_CACHE_LOCATOR_CLASSES": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", NO_PLACE], env=environment, check=True, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["9"]

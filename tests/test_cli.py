@@ -112,6 +112,20 @@ def test_help_lists_every_command():
         assert f" {name} " in done.stdout
 
 
+def test_help_is_plain(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def shown(*arguments: str) -> str:
+        assert cli.run([*arguments, "--help"]) == 0
+        return capsys.readouterr().out
+
+    assert "with a section [pretrain]." in shown("pretrain")
+    assert "..." not in shown().replace("[ARGS]...", "")  # every command has its whole sentence
+    for name, _ in cli.COMMANDS:
+        assert "<bool>" not in shown(name)
+    assert "<bool>" not in shown("convert", "ctb")
+
+
 @pytest.mark.parametrize("place", ["README.md", "Makefile", "CHANGELOG.md", "docs/*.md", "configs/*.toml"])
 def test_every_command_that_is_documented_is_there(place):
     known = {*(name for name, _ in cli.COMMANDS), "convert"}

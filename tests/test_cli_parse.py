@@ -345,6 +345,18 @@ def test_chunks_hold_the_whole_text(pieces, size, words):
     assert all(text.startswith(item.text, item.start) for item, _ in found)
 
 
+def test_a_sentence_costs_the_same_in_a_long_text():
+    """A row of a table is one block, whatever its length: nothing that long may be copied at every sentence."""
+
+    def seconds(text: str) -> float:
+        found = _parsing.chunks([text], _parsing.Options(words=True), size=1000)
+        began = time.process_time()
+        assert next(found).last == 1000
+        return time.process_time() - began
+
+    assert seconds("我\n" * 5_000_000) < 20 * seconds("我\n" * 5_000)
+
+
 def test_chunks_come_before_the_text_ends():
     endless = _parsing.chunks(itertools.repeat(EASY), _parsing.Options())
     for k in range(3):
@@ -396,6 +408,7 @@ def test_only_the_output_of_the_same_input_is_resumed(tmp_path, capsys, small_ch
         (other, "conllu", "its sentence 5 is not that of this input"),
         (shorter, "conllu", f"has more sentences than {shorter}"),
         (path, "json", "is there, but not as json"),
+        (path, "chars", "its sentence 5 is not that of this input: another input, or other options?"),
     ):
         out.write_bytes(data)
         assert run("-i", source, "-o", out, "--resume", "--format", kind) == 2

@@ -13,6 +13,7 @@ import pytest
 
 import zishu
 from parses import check
+from zishu import chart
 from zishu.constraints import Constraints
 from zishu.document import Document, Sentence
 from zishu.errors import InputError
@@ -293,6 +294,17 @@ def test_arguments_that_make_no_sense(parser: Parser) -> None:
         parser(EASY, decoding="vanilla")  # the bundled model has two roles
     with pytest.raises(InputError, match="not a single string"):
         parser(EASY, lexicon="北京")
+
+
+def test_threads_are_those_of_the_chart_too() -> None:
+    before = chart.get_threads()
+    try:
+        zishu.load(threads=before + 1)
+        assert chart.get_threads() == before + 1
+        zishu.load()
+        assert chart.get_threads() == before + 1
+    finally:
+        chart.set_threads(before)
 
 
 def test_a_parser_tells_what_it_is(parser: Parser, tmp_path: Path) -> None:

@@ -89,6 +89,16 @@ def test_patterns_folders_and_names_find_the_same_files(base: str) -> None:
     assert [shard for _, shard in found("in/a.txt", "in/d.md", "in/a.txt")] == ["d.md.conllu", "a.txt.conllu"]
 
 
+def test_the_output_may_lie_among_the_inputs(base: str) -> None:
+    put(base, "a.txt", "x")
+    output = join(base, "out")
+    shard = put(base, "out/a.txt.conllu", "X")
+    for pattern in (base, join(base, "*"), join(base, "**/a.txt*")):
+        assert [source.shard for source in find_sources([pattern], output, ".conllu")] == ["a.txt.conllu"]
+    with pytest.raises(InputError, match=r"a\.txt\.conllu: lies in the output folder"):
+        find_sources([base, shard], output, ".conllu")
+
+
 def test_a_name_with_wildcards_that_is_there_is_a_name(tmp_path: Path) -> None:
     put(str(tmp_path), "a[1].txt", "x")
     [source] = find_sources([str(tmp_path / "a[1].txt")], str(tmp_path / "out"), ".conllu")

@@ -407,6 +407,7 @@ def test_a_stored_pipeline_takes_its_model_along_if_asked(tmp_path: Path) -> Non
     (tmp_path / "nlp").rename(tmp_path / "moved")
     again = spacy.load(tmp_path / "moved")
     assert zishu_of(again).path == tmp_path / "moved" / "zishu" / "model"
+    again.to_disk(tmp_path / "moved")  # over itself
     assert words_of(again("我喜欢北京。")) == ["我", "喜欢", "北京", "。"]
 
 

@@ -458,6 +458,19 @@ def test_documents_are_resumed(corpus: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert out.read_bytes() == whole
 
 
+@pytest.mark.parametrize("kind", ["conllu", "chars", "json"])
+def test_a_run_is_resumed_behind_a_lone_surrogate(tmp_path: Path, kind: str) -> None:
+    source, out = tmp_path / "in.jsonl", tmp_path / "out"
+    source.write_text(r'{"text": "我\ud800来。他走。"}', encoding="utf-8")
+    arguments = ["-i", source, "-o", out, "--format", kind]
+    assert run(*arguments) == 0
+    whole = out.read_bytes()
+    second = whole.index(b'"sent_id": "2"' if kind == "json" else b"# sent_id = 2")
+    out.write_bytes(whole[: second + 5])
+    assert run(*arguments, "--resume") == 0
+    assert out.read_bytes() == whole
+
+
 @pytest.mark.slow
 def test_several_processes_write_the_same_table(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_parsing, "CHUNK", 500)

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from zishu import chart
 from zishu.constraints import Constraints, Pin
 from zishu.document import Document, Sentence, Word
 from zishu.errors import InputError
@@ -55,12 +56,16 @@ LOOK_AHEAD: Final = 30_000
 def load(model: str | os.PathLike[str] | None = None, *, threads: int = 0) -> Parser:
     """Load a parser: the bundled model, or the one in a directory.
 
-    The networks run on `threads` threads; 0 means one for each core.
+    Networks and chart run on `threads` threads; 0 means one for each core. The chart has one setting for the whole
+    process (`zishu.chart.set_threads`), so the last parser that is loaded with a number decides for all of them.
     """
     if threads < 0:
         raise InputError(f"the number of threads must be at least 0, not {threads}")
     path = BUNDLED if model is None else Path(model)
-    return Parser(load_model(path, threads=threads), path=path)
+    parser = Parser(load_model(path, threads=threads), path=path)
+    if threads:
+        chart.set_threads(threads)
+    return parser
 
 
 class Parser:
@@ -98,10 +103,10 @@ class Parser:
     ) -> Document:
         """Parse a text.
 
-        Without `confidence` probabilities are None, and it goes faster. `decoding` is "mbr", the most probable head
-        of every word; "viterbi", the most probable character tree; or "vanilla", which decodes a model with one role as the
-        paper does, where trees may need repairs. Sentences of whose words something is known, be it a space, are then
-        decoded by "viterbi", since that algorithm has no place for it.
+        Without `confidence` probabilities are None, and it goes faster. `decoding` is "mbr", the tree with
+        the most heads expected to be right; "viterbi", the most probable character tree; or "vanilla", which decodes a
+        model with one role as the paper does, where trees may need repairs. Sentences of whose words something is
+        known, be it a space, are then decoded by "viterbi", since that algorithm has no place for it.
         """
         items = text_items(text, pins=pins, breaks=breaks, lexicon=_lexicon(lexicon))
         return Document(text, tuple(self._parse(items, confidence=confidence, decoding=decoding)))

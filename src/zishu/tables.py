@@ -135,7 +135,7 @@ def to_batches(documents: Iterable[tuple[str, Iterable[Sentence]]]) -> Iterator[
 
 
 def to_table(documents: Iterable[tuple[str, Iterable[Sentence]]]) -> pa.Table:
-    """Return the words of documents as one table in memory; `.to_pandas()` makes a data frame of it."""
+    """Return the words of documents as one table in memory; `.to_pandas()` makes a data frame of it, with pandas."""
     return _arrow().Table.from_batches(to_batches(documents), schema=schema())
 
 

@@ -88,10 +88,19 @@ LEFT_ENDS, HEADS, LISTS = np.arange(4, 7)
 LENGTH = -1
 
 
+def _entry(function):
+    """Compile what is called from Python, and keep it on disk if there is a place: a container may have none."""
+    options: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy"}
+    try:
+        return njit(function, cache=True, **options)
+    except RuntimeError:  # neither the installation nor a home can be written to
+        return njit(function, **options)
+
+
 # --- scores and weights
 
 
-@njit(cache=True, nogil=True, fastmath=FASTMATH)
+@_entry
 def prepare(scores, bits, lengths, offset, allowed):
     """Shift scores so that each dependent's best arc scores 0; count the allowed arcs of each sentence.
 
@@ -653,7 +662,7 @@ def _close_gaps(gaps, n, closed, reach):
         reach[i] = last
 
 
-@njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")
+@_entry
 def run(
     task,
     order,

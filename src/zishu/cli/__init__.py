@@ -55,7 +55,8 @@ SUCCESS, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 # Errors of the operating system that a wrong file name explains.
 _BAD_PATH = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
 
-app = typer.Typer(name="zishu", add_completion=False, pretty_exceptions_enable=False)
+# Plain help: with Rich, flags would seem to take a value (`--json <bool>`), and `[pretrain]` would be markup.
+app = typer.Typer(name="zishu", rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
 for _name, _function in COMMANDS:
     app.command(_name)(_function)
 app.add_typer(convert_app, name="convert")

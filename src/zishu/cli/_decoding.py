@@ -19,8 +19,8 @@ class DecodingName(StrEnum):
 DecodingOption = Annotated[
     DecodingName | None,
     typer.Option(
-        help="mbr: the most probable head of every word; viterbi: the most probable tree; vanilla: as the paper does with "
-        "models of one role.",
+        help="mbr: the tree with the most heads expected to be right; viterbi: the most probable tree; vanilla: as the "
+        "paper does with models of one role.",
         show_default="mbr",
     ),
 ]

@@ -225,13 +225,15 @@ def chunks(
     from zishu.items import line_items, stream_items
 
     fault: InputError | None = None
-    recent, start = "", 0  # the text from the end of the last sentence on, and where that is
+    recent, start = "", 0  # the latest text, and where it begins
+    end = 0  # of the last sentence
 
     def good() -> Iterator[str]:
-        nonlocal recent, fault
+        nonlocal recent, start, fault
         try:
             for block in blocks:
-                recent += block
+                # Here and not at every sentence: a block may be a text of millions of characters.
+                recent, start = recent[end - start :] + block, end
                 yield block
         except InputError as error:
             fault = error  # told when all that came before it is done
@@ -244,8 +246,7 @@ def chunks(
         if fault is not None and after is None:
             break  # the end of this sentence is not known
         end = item.start + len(item.text)
-        recent, start = recent[end - start :], end
-        space = recent[: after.start - end] if after else recent if look_ahead else ""
+        space = recent[end - start : after.start - start if after else None] if look_ahead else ""
         chunk.items.append(item)
         chunk.spaces.append(space)
         chunk.size += len(item.text)

@@ -72,18 +72,22 @@ def cut(path: Path, done: Done) -> None:
 
 def check_same(done: Done, again: str, path: Path, shape: str) -> None:
     """Refuse to go on if the output's last sentence is not the one that this run has at its place."""
-    if _identity(done.last, shape) != _identity(again, shape):
+    # A lone surrogate, which UTF-8 cannot hold, is spelled out in a file.
+    as_written = again.encode("utf-8", "backslashreplace").decode()
+    if _identity(done.last, shape) != _identity(as_written, shape):
         raise InputError(
             f"{path}: its sentence {done.sentences} is not that of this input: another input, or other options?"
         )
 
 
 def _identity(block: str, shape: str) -> list[str]:
-    """Return number and text of a sentence; its analysis may differ, by rounding if by nothing else."""
+    """Return number and text of a sentence, and what its rows are; its analysis may differ, if only by rounding."""
     if shape == "json":
         try:
             record = json.loads(block)
         except ValueError:
             return [block]
         return [str(record.get(key)) for key in ("sent_id", "start", "text")]
-    return [line for line in block.splitlines() if line.startswith(("# sent_id = ", "# text = "))]
+    misc = block.rpartition("\t")[2]
+    rows = "characters" if "Place=" in misc else "words"
+    return [rows, *(line for line in block.splitlines() if line.startswith(("# sent_id = ", "# text = ")))]

@@ -84,10 +84,11 @@ def analyse_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object with all numbers.")] = False,
     punct: Annotated[bool, typer.Option("--punct", help="Count the arcs of punctuation too.")] = False,
 ) -> None:
-    """Study the structures that models see inside words, and how well they parse words of each length.
+    """Study the structures that models see inside words.
 
-    A model is a model directory, the folder of a training run, a folder of seed-* folders, or what --keep wrote. The
-    sentences of GOLD are parsed twice with each: with their words given, and from their characters alone.
+    And how well they parse words of each length. A model is a model directory, the folder of a training run, a folder
+    of seed-* folders, or what --keep wrote. The sentences of GOLD are parsed twice with each: with their words given,
+    and from their characters alone.
     """
     *models, gold = paths
     if figure_format is not None and output is None:

@@ -24,7 +24,7 @@ def calibrate_command(
         bool, typer.Option("--check", help="Change nothing, only tell how sure and how right the model is.")
     ] = False,
 ) -> None:
-    """Find the temperature at which a model is as sure as it is right, and set it.
+    """Set the temperature at which a model is as sure as it is right.
 
     `zishu train` has done so on its dev set. Only probabilities change: the trees that the model finds stay the same.
     """

@@ -53,10 +53,10 @@ def compare_command(
     latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX (booktabs).")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, unrounded.")] = False,
 ) -> None:
-    """Compare trained systems: mean and standard deviation over seeds, and tests of their differences.
+    """Compare trained systems, and test their differences.
 
-    Runs of the same name are seeds of one system. Systems are rows, in the order given.
-    All runs must have been scored on the same sentences.
+    Scores are mean and standard deviation over seeds. Runs of the same name are seeds of one system. Systems are rows,
+    in the order given. All runs must have been scored on the same sentences.
     """
     from zishu.analysis.compare import choose_metrics, compare
     from zishu.analysis.compare_tables import as_dict, to_latex, to_markdown

@@ -46,7 +46,7 @@ EncodingOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Report as one JSON object.")]
 
-convert_app = typer.Typer(help="Turn treebanks in brackets into CoNLL-U.")
+convert_app = typer.Typer(rich_markup_mode=None, help="Turn treebanks in brackets into CoNLL-U.")
 
 
 @convert_app.command("ctb")
@@ -59,9 +59,9 @@ def ctb_command(
     encoding: EncodingOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Convert the Penn Chinese Treebank by its published splits, and compare the counts with the paper's.
+    """Convert the Penn Chinese Treebank by its published splits.
 
-    Sentences that cannot be read are listed and left out.
+    Their counts are compared with the paper's. Sentences that cannot be read are listed and left out.
     """
     from zishu.treebank.convert import convert_ctb
 

@@ -20,7 +20,10 @@ def info_command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Print what a model is: its task, labels and sizes, its training data and scores, and its model card."""
+    """Print what a model is.
+
+    Its task, labels and sizes, its training data and scores, and its model card.
+    """
     if model is None:
         from zishu.parser import BUNDLED
 

@@ -55,7 +55,7 @@ class EngineName(StrEnum):
 
 def parse_command(
     texts: Annotated[
-        list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts to parse, each one by itself.")
+        list[str] | None, typer.Argument(metavar="TEXT", help="Texts to parse, each one by itself.")
     ] = None,
     input_file: Annotated[
         str | None,
@@ -150,12 +150,11 @@ def parse_command(
         ),
     ] = None,
 ) -> None:
-    """Parse Chinese text: words, their tree, and the tree inside every word.
+    """Parse Chinese text: words, their tree, and trees inside words.
 
     Without TEXT and -i, standard input is parsed. Files may have any size: sentences are written as they are
     parsed, and a run that was interrupted goes on with --resume. A Parquet file has a row a word, and is there when it
-    is complete. Figures (svg) of several sentences go into files of
-    their own, OUT-1.svg, OUT-2.svg and so on.
+    is complete. Figures (svg) of several sentences go into files of their own, OUT-1.svg, OUT-2.svg and so on.
     """
     chosen: Format = format_name.value if format_name else _default_format(texts, output)
     pins = [_span(text) for text in pin or ()]

@@ -19,9 +19,10 @@ def pretrain_command(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
 ) -> None:
-    """Pre-train the encoder of a configuration, for `zishu train` with the same configuration.
+    """Pre-train the encoder of a configuration.
 
-    A run can be killed at any moment: the same command with --resume goes on.
+    It is for `zishu train` with the same configuration. A run can be killed at any moment: the same command with
+    --resume goes on.
     """
     # The package itself says what to install if torch is missing.
     from zishu.train.config import load_config

@@ -83,16 +83,18 @@ Setup = Callable[[], Work]
 def find_sources(inputs: Sequence[str], output: str, ending: str) -> list[Source]:
     """Return the files that names, folders and patterns mean, with their shards; the largest first.
 
-    The largest first, because a large file that is begun last would keep everybody waiting.
+    The largest first, because a large file that is begun last would keep everybody waiting. The output may lie in a
+    folder of inputs; what is in it is no input.
     """
     sources: dict[str, Source] = {}
     for pattern in inputs:
         found = storage(pattern).find(pattern)
         if not found:
             raise InputError(f"{pattern}: no such file")
-        for file in found:
-            if inside(file.path, output):
-                raise InputError(f"{file.path}: lies in the output folder {output}")
+        outside = [file for file in found if not inside(file.path, output)]
+        if not outside:
+            raise InputError(f"{found[0].path}: lies in the output folder {output}")
+        for file in outside:
             shard = shard_name(file.name, ending)
             other = sources.setdefault(shard, Source(file.path, file.size, file.stamp, shard))
             if other.input != file.path:

@@ -164,8 +164,10 @@ class Engine:
 
     def to_disk(self, folder: Path) -> None:
         """Copy the model, if that is wanted; the settings are in the configuration of the pipeline."""
-        if self.copy_model:
-            shutil.copytree(self.model or BUNDLED, folder / "model", dirs_exist_ok=True)
+        model, copy = Path(self.model or BUNDLED), folder / "model"
+        # A pipeline that was loaded from this folder has its model there.
+        if self.copy_model and model.resolve() != copy.resolve():
+            shutil.copytree(model, copy, dirs_exist_ok=True)
 
     def from_disk(self, folder: Path) -> None:
         """Use the copy of the model, if there is one."""

@@ -116,11 +116,8 @@ def bind(host: str, port: int) -> socket.socket:
 
 def load_parser(model: Path | None, *, threads: int) -> Parser:
     """Load a parser and use it once, so that the first request finds everything compiled."""
-    from zishu import chart
     from zishu.parser import load
 
-    if threads:
-        chart.set_threads(threads)
     parser = load(model, threads=threads)
     text = "".join(_WARM_UP)
     parser(text)
