@@ -452,6 +452,28 @@ def test_the_input_is_not_written_over(tmp_path, capsys):
     assert path.read_bytes() == TEXT.encode()
 
 
+@pytest.mark.parametrize("ending", ["", ".gz", ".parquet"])
+def test_a_mistake_leaves_the_output_of_yesterday_alone(tmp_path, capsys, ending):
+    write(tmp_path / "in.txt", EASY)
+    write(tmp_path / "rows.jsonl", json.dumps({"text": EASY}))
+    (tmp_path / "bad.txt").write_bytes(b"\xff" + EASY.encode())
+    out = tmp_path / f"out{ending}"
+    for arguments in (
+        ["-i", tmp_path / "no-such-file"],
+        ["-i", tmp_path / "bad.txt"],
+        ["-i", tmp_path / "in.txt", "--text-field", "body"],
+        ["-i", tmp_path / "rows.jsonl", "--text-field", "body"],
+    ):
+        out.write_bytes(b"yesterday")
+        assert run(*arguments, "-o", out) == 2
+        assert_one_line(capsys.readouterr().err)
+        assert out.read_bytes() == b"yesterday"
+    # An input without sentences is none.
+    assert run("-i", write(tmp_path / "blank.txt", "\n"), "-o", out) == 0
+    assert out.read_bytes() != b"yesterday"
+    assert ending == ".parquet" or read(out) == ""
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_is_one_line_and_code_1(capsys):
     assert run(EASY, "-o", "/dev/full") == 1

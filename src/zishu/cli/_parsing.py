@@ -186,18 +186,22 @@ def _parse_chunks(
         run = stack.enter_context(_engine(options, jobs))
         # The last sentence of the output is parsed once more, to see that it is the same.
         wanted = (chunk for chunk in found if chunk.last >= done.sentences)
-        out = None if done else stack.enter_context(open_output(output, options.format))
+        out: Sink | None = None
         for written in run(wanted):
             skipped = max(0, done.sentences - written.first)
             if out is None:
-                check_same(done, "".join(written.sentences[skipped - 1]), path, options.format)
-                cut(path, done)
-                out = stack.enter_context(open_output(output, options.format, append=True))
+                if done:
+                    check_same(done, "".join(written.sentences[skipped - 1]), path, options.format)
+                    cut(path, done)
+                # Not before there is something to write: a file that is there should not pay for a mistake.
+                out = stack.enter_context(open_output(output, options.format, append=bool(done)))
             for analyses in written.sentences[skipped:]:
                 out.put(analyses)
             report(written.end, written.first + len(written.sentences))
         if out is None:
-            raise InputError(f"{path}: has more sentences than {name}: another input, or other options?")
+            if done:
+                raise InputError(f"{path}: has more sentences than {name}: another input, or other options?")
+            stack.enter_context(open_output(output, options.format))
 
 
 @contextlib.contextmanager
