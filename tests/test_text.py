@@ -38,6 +38,7 @@ NASTY = [
     ),
 ]
 
+PAIRED = [*"字字a。！“”（）", "字“。", "！”"]  # few enough for end marks to stand in quotes and brackets
 DENSE = [*'字字a的。！.…，“”"（）《》 \u0301', "\n\n"]  # few enough for the rules to meet often
 
 anything = st.text(alphabet=st.characters(), max_size=80)
@@ -133,6 +134,21 @@ def test_stream_equals_text_however_it_is_divided(
         assert list(iter_sentences(text.splitlines(keepends=True), limit=limit)) == expected
 
 
+@given(
+    st.lists(st.sampled_from(PAIRED), min_size=30, max_size=40).map("".join),
+    limits,
+    st.sampled_from([5, 12]),
+)
+@example("甲“。乙！”丙丙丙丙丙丙丙丙", 384, 5)  # a shield ends with its sentence
+def test_stream_equals_text_wherever_it_is_looked_at(text: str, limit: int, reach: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_module, "_REACH", reach)
+        expected = split_sentences(text, limit=limit)
+        patch.setattr(text_module, "_BLOCK", 1)
+        for k in range(1, len(text)):
+            assert list(iter_sentences([text[:k], text[k:]], limit=limit)) == expected
+
+
 @given(texts)
 def test_characters_are_grapheme_clusters(text: str) -> None:
     for run in runs(text):
@@ -219,6 +235,7 @@ EXAMPLES = [
     '节目"谁是球王？"开播了。|大家都看。',
     "他回信说“我明天到。”|众人大喜。",
     '他说"你好。|我走了。"|然后离开。',
+    "他说“你好。|我走了！”|然后离开。",
     '他说"今天天气很好。|我们一起到公园里去走走看看吧。"|然后离开。|"好。"|她说。',
     '他走了。|"我来了。"|她说。',
     "他说 '好!' |他走了。|'慢点!' |她说。",

@@ -315,7 +315,8 @@ def _ends(block: _Block, first: int, last: int) -> Iterator[int]:
         end, place = place, tail.end() if tail else place
         if not _continues(block, end, place, last):
             yield place
-            first = place
+            # What opened in this sentence does not shield the next one: a stream may have forgotten it by then.
+            first = shield = soft_shield = place
     if first < last:
         yield last
 
