@@ -100,6 +100,18 @@ def test_brackets_go_to_standard_output_and_the_report_elsewhere(tmp_path):
         assert ":2: a bracket of the tree that begins here is not closed" in report
 
 
+def test_the_input_is_not_written_over(tmp_path, capsys, monkeypatch):
+    path, link = tmp_path / "my.trees", tmp_path / "link"
+    path.write_text(GOOD, encoding="utf-8")
+    link.symlink_to(path)
+    with path.open(encoding="utf-8") as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        for source, out in ((path, path), (path, link), ("-", path)):
+            assert run("convert", "brackets", source, "-o", out) == 2
+            assert capsys.readouterr().err == f"zishu: {out}: is the input, too\n"
+    assert path.read_text(encoding="utf-8") == GOOD
+
+
 def test_brackets_go_to_a_file(tmp_path, capsys):
     path = tmp_path / "my.trees"
     path.write_text(GOOD, encoding="utf-8")

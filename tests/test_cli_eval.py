@@ -171,6 +171,12 @@ def test_failures_are_one_line_and_exit_code_2(
     assert "--punkt" in error
 
 
+def test_the_input_is_not_written_over(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    for path in files:
+        assert run(["eval", *files, "--output", path]) == 2
+        assert capsys.readouterr().err == f"zishu: {path}: is the input, too\n"
+
+
 def test_both_files_from_standard_input() -> None:
     assert isinstance(runner.invoke(app, ["-", "-"], input=GOLD).exception, InputError)
 

@@ -439,10 +439,14 @@ def test_wrong_usage_is_one_line_and_code_2(arguments, message, capsys):
     assert_one_line(err, message)
 
 
-def test_the_input_is_not_written_over(tmp_path, capsys):
+def test_the_input_is_not_written_over(tmp_path, capsys, monkeypatch):
     path = write(tmp_path / "in.txt", TEXT)
     assert run("-i", path, "-o", path) == 2
     assert_one_line(capsys.readouterr().err, "is the input, too")
+    with path.open(encoding="utf-8") as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        assert run("-o", path) == 2
+    assert_one_line(capsys.readouterr().err, f"{path}: is the input, too")
     broken = write(tmp_path / "in.gz", TEXT)
     broken.write_bytes(broken.read_bytes()[:-5])
     assert run("-i", broken) == 2

@@ -220,6 +220,24 @@ def open_bytes(path: FilePath) -> IO[bytes]:
     return file if codec is None else io.BufferedReader(_Decompressed(file, codec, name), _BLOCK)
 
 
+def standard_input() -> IO[bytes]:
+    """Return standard input as a stream of bytes; a closed one is an `InputError`."""
+    if sys.stdin is None:
+        raise InputError("standard input is closed")
+    return sys.stdin.buffer
+
+
+def check_not_input(source: FilePath | IO[bytes], target: FilePath) -> None:
+    """Refuse to write a file that is read, under whatever name or as standard input."""
+    try:
+        read = Path(source).stat() if isinstance(source, str | os.PathLike) else os.fstat(source.fileno())
+        same = stat.S_ISREG(read.st_mode) and os.path.samestat(read, Path(target).stat())
+    except (OSError, ValueError):  # one of them is not there, or in memory
+        return
+    if same:
+        raise InputError(f"{os.fspath(target)}: is the input, too")
+
+
 class Input:
     """A text to be read, from a file or from standard input, and how much of it has been read."""
 
@@ -229,12 +247,7 @@ class Input:
         self.characters = 0  # read so far
         self._bytes = 0
         self._errors = errors
-        if not self.standard:
-            self._stream = open_bytes(path)
-        elif sys.stdin is None:
-            raise InputError("standard input is closed")
-        else:
-            self._stream = sys.stdin.buffer
+        self._stream = standard_input() if self.standard else open_bytes(path)
         self._raw = getattr(self._stream, "raw", None)
         file = self._raw._file if isinstance(self._raw, _Decompressed) else self._stream
         # The size of the file, None for a pipe and the like.

@@ -55,6 +55,7 @@ def eval_command(
     of each gold sentence without white space, so that nothing gives the gold words away.
     """
     from zishu.errors import InputError
+    from zishu.files import check_not_input
     from zishu.metrics import evaluate, pair, save_evaluation
 
     if (pred is None) == (model is None):
@@ -65,6 +66,10 @@ def eval_command(
         raise InputError("--decoding goes with --model")
     if str(gold) == STDIN == str(pred):
         raise InputError("only one of the two files can be standard input")
+    if output is not None:
+        for path in (gold, pred):
+            if path is not None:
+                check_not_input(path, output)
     gold_sentences = list(_read(gold))
     gold_trees = [sentence.tree() for sentence in gold_sentences]
     predictions: Iterator[WordTree]

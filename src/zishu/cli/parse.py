@@ -227,7 +227,7 @@ def _parse_files(
     from zishu.cli._parsing import parse_documents, parse_file
     from zishu.cli._progress import progress
     from zishu.cli._resume import FORMATS
-    from zishu.files import Input
+    from zishu.files import Input, check_not_input, standard_input
     from zishu.tables import expand, kind_of, read_documents
 
     sources = expand([pattern])
@@ -238,8 +238,9 @@ def _parse_files(
         raise InputError(
             f"--resume: the format {options.format} cannot be resumed, but {', '.join(FORMATS)} can"
         )
-    if any(_same(Path(source), target) for source in sources):
-        raise InputError(f"{target}: is the input, too")
+    for source in sources:
+        if str(target) != STANDARD:
+            check_not_input(standard_input() if source == STANDARD else source, target)
     typing = alone and sources == [STANDARD] and sys.stdin is not None and sys.stdin.isatty()
     if typing:
         typer.echo(_HINT, err=True)
@@ -332,10 +333,3 @@ def _span(text: str) -> tuple[int, int]:
     if not (colon and start.isdecimal() and end.isdecimal()):
         raise InputError(f"--pin {text}: expected two offsets A:B, such as 0:2")
     return int(start), int(end)
-
-
-def _same(source: Path, target: Path) -> bool:
-    try:
-        return str(target) != STANDARD and source.samefile(target)
-    except OSError:  # one of them is not there
-        return False
