@@ -315,6 +315,13 @@ def test_what_came_before_a_fault_is_written(tmp_path, capsys, small_chunks, job
     assert rebuild(read(out)) == EASY * 10 + "\n"
 
 
+def test_what_came_before_a_word_that_is_too_long_is_written(tmp_path, capsys):
+    path, out = write(tmp_path / "in.txt", f"我 来 。\n他\n{'长' * 300}\n我"), tmp_path / "out"
+    assert run("-i", path, "-o", out, "--words") == 2
+    assert_one_line(capsys.readouterr().err, f"{path}: the word at 8 has 300 characters")
+    assert rebuild(read(out)) == "我 来 。\n他\n"
+
+
 def test_several_processes_give_the_same(tmp_path, capsys, small_chunks):
     path = write(tmp_path / "in.txt", TEXT * 3)
     assert run("-i", path, "-o", tmp_path / "one", "--threads", "1") == 0

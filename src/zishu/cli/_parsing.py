@@ -151,7 +151,8 @@ def parse_file(
     at_once: bool = False,
 ) -> None:
     """Parse a file; `at_once`: every sentence as soon as it is read, for somebody who types."""
-    found = chunks(text.blocks(), options, size=1 if at_once else CHUNK, look_ahead=not at_once)
+    size = 1 if at_once else CHUNK
+    found = chunks(text.blocks(), options, name=text.name, size=size, look_ahead=not at_once)
     _parse_chunks(found, text.name, output, options, report, jobs, resume)
 
 
@@ -219,37 +220,50 @@ def _engine(options: Options, jobs: int) -> Iterator[Callable[[Iterable[Chunk]],
 
 
 def chunks(
-    blocks: Iterable[str], options: Options, *, size: int = CHUNK, look_ahead: bool = True
+    blocks: Iterable[str],
+    options: Options,
+    *,
+    name: str = "",
+    size: int = CHUNK,
+    look_ahead: bool = True,
 ) -> Iterator[Chunk]:
-    """Cut a text that comes in blocks into chunks of at least `size` characters.
+    """Cut a text that comes in blocks into chunks of at least `size` characters; errors tell its name.
 
     Without `look_ahead` a sentence does not wait for the next one, and the space behind it is not known.
     """
     from zishu.constraints import Constraints
     from zishu.items import line_items, stream_items
 
-    fault: InputError | None = None
+    fault: InputError | None = None  # told when all that came before it is done
+    torn = False  # the text breaks off within its last sentence
     recent, start = "", 0  # the text from the end of the last sentence on, and where that is
 
     def good() -> Iterator[str]:
-        nonlocal recent, fault
+        nonlocal recent, fault, torn
         try:
             for block in blocks:
                 recent += block
                 yield block
         except InputError as error:
-            fault = error  # told when all that came before it is done
+            fault, torn = error, True
 
-    items = (
-        line_items(good()) if options.words else stream_items(good(), Constraints(lexicon=options.lexicon))
-    )
+    def good_items() -> Iterator[Item]:
+        nonlocal fault
+        known = Constraints(lexicon=options.lexicon)
+        try:
+            yield from line_items(good()) if options.words else stream_items(good(), known)
+        except InputError as error:
+            fault = InputError(f"{name}: {error}" if name else str(error))
+
+    items = good_items()
     chunk = Chunk(0)
     for item, after in _with_next(items) if look_ahead else ((item, None) for item in items):
-        if fault is not None and after is None:
+        if torn and after is None:
             break  # the end of this sentence is not known
         end = item.start + len(item.text)
         recent, start = recent[end - start :], end
-        space = recent[: after.start - end] if after else recent if look_ahead else ""
+        behind = after.start - end if after else len(recent) - len(recent.lstrip())
+        space = recent[:behind] if look_ahead else ""
         chunk.items.append(item)
         chunk.spaces.append(space)
         chunk.size += len(item.text)
@@ -271,7 +285,9 @@ def document_chunks(documents: Iterable[RawDocument], options: Options) -> Itera
     try:
         for document in documents:
             end = 0
-            for number, part in enumerate(chunks(document.blocks, options, size=1), start=1):
+            for number, part in enumerate(
+                chunks(document.blocks, options, name=document.doc_id, size=1), start=1
+            ):
                 chunk.items += part.items
                 chunk.spaces += part.spaces
                 chunk.places.append((document.doc_id, number))
