@@ -87,11 +87,12 @@ def brackets_command(
     Sentences that cannot be read are listed and left out. The report goes to standard error if the sentences
     go to standard output.
     """
+    from zishu.files import standard_input
     from zishu.treebank.convert import convert_brackets
 
     piped = str(file) == STDIN
     report = convert_brackets(
-        sys.stdin.buffer if piped else file,
+        standard_input() if piped else file,
         output or sys.stdout,
         name="stdin" if piped else file.name.partition(".")[0] or file.name,
         scheme=scheme.value,

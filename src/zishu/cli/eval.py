@@ -5,7 +5,6 @@ Four steps: load gold, get predictions, evaluate, print. What the scores mean is
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path  # noqa: TC003 (Typer reads the annotations at run time)
 from typing import TYPE_CHECKING, Annotated
 
@@ -127,9 +126,10 @@ def tables(evaluation: Evaluation) -> list[Table]:
 
 
 def _read(path: Path) -> Iterator[ConlluSentence]:
+    from zishu.files import standard_input
     from zishu.formats.conllu import read_conllu
 
-    return read_conllu(sys.stdin.buffer, name="<stdin>") if str(path) == STDIN else read_conllu(path)
+    return read_conllu(standard_input(), name="<stdin>") if str(path) == STDIN else read_conllu(path)
 
 
 def _parse(
