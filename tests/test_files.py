@@ -8,6 +8,8 @@ import gzip
 import io
 import os
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -173,6 +175,26 @@ def test_standard_streams(monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(InputError, match="standard input is closed"):
         Input()
+
+
+def test_a_standard_input_that_does_not_block_is_read_to_its_end(monkeypatch):
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+
+    def write_slowly():
+        for _ in range(2):
+            time.sleep(0.2)
+            os.write(writer, TEXT.encode())
+        os.close(writer)
+
+    with os.fdopen(reader, encoding="utf-8") as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        thread = threading.Thread(target=write_slowly)
+        thread.start()
+        try:
+            assert read("-") == TEXT * 2
+        finally:
+            thread.join()
 
 
 def test_names_without_compression():

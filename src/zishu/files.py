@@ -221,10 +221,14 @@ def open_bytes(path: FilePath) -> IO[bytes]:
 
 
 def standard_input() -> IO[bytes]:
-    """Return standard input as a stream of bytes; a closed one is an `InputError`."""
+    """Return standard input as a stream of bytes that waits for more; a closed one is an `InputError`."""
     if sys.stdin is None:
         raise InputError("standard input is closed")
-    return sys.stdin.buffer
+    stream = sys.stdin.buffer
+    # A stream may come to us not blocking: "nothing yet" would be taken for its end.
+    with contextlib.suppress(OSError, ValueError):  # a stream in memory
+        os.set_blocking(stream.fileno(), True)
+    return stream
 
 
 def check_not_input(source: FilePath | IO[bytes], target: FilePath) -> None:
