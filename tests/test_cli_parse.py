@@ -151,17 +151,21 @@ def test_figures(tmp_path, capsys):
     assert [ET.fromstring(document).tag for document in documents] == ["{http://www.w3.org/2000/svg}svg"] * 2
     assert run(EASY, "-o", tmp_path / "one.svg") == 0
     assert run(EASY * 3, "-o", tmp_path / "many.svg") == 0
+    assert run(EASY * 2, "-o", tmp_path / "packed.svg.gz") == 0
     assert run("  ", "-o", tmp_path / "none.svg") == 0
     names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["many-1.svg", "many-2.svg", "many-3.svg", "one.svg"]
-    assert len({(tmp_path / name).read_bytes() for name in names}) == 1
+    assert names == [
+        "many-1.svg", "many-2.svg", "many-3.svg", "one.svg", "packed-1.svg.gz", "packed-2.svg.gz"
+    ]  # fmt: skip
+    assert len({read(tmp_path / name) for name in names}) == 1
 
 
 def test_the_ending_of_the_output_decides_the_format(tmp_path, capsys):
-    for name in ("a.json.gz", "a.jsonl", "a.conllu.zst", "a.txt"):
+    for name in ("a.json.gz", "a.jsonl", "a.ndjson", "A.JSON", "a.conllu.zst", "a.txt"):
         assert run(EASY, "-o", tmp_path / name) == 0
     assert capsys.readouterr().out == ""
-    assert read(tmp_path / "a.json.gz") == read(tmp_path / "a.jsonl")
+    for name in ("a.json.gz", "a.ndjson", "A.JSON"):
+        assert read(tmp_path / name) == read(tmp_path / "a.jsonl")
     assert from_json(read(tmp_path / "a.jsonl")).text == EASY
     assert read(tmp_path / "a.conllu.zst") == read(tmp_path / "a.txt")
     assert rebuild(read(tmp_path / "a.txt")) == EASY
@@ -423,7 +427,8 @@ def test_only_the_output_of_the_same_input_is_resumed(tmp_path, capsys, small_ch
     [
         ([EASY, "-i", "x"], "-i does not go with TEXT"),
         ([EASY, "--jobs", "2"], "--jobs does not go with TEXT"),
-        (["-i", "x", "--resume"], "--resume needs -o"),
+        (["-i", "x", "--resume"], "--resume needs -o FILE"),
+        (["-i", "x", "-o", "-", "--resume"], "--resume needs -o FILE"),
         (["-i", "x", "-o", "y.svg", "--resume"], "--resume: the format svg cannot be resumed"),
         (["-i", "x", "--pin", "0:1"], "--pin needs TEXT"),
         ([EASY, EASY, "--break", "1"], "offsets of one TEXT"),

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from zishu.cli._resume import Done, check_same, cut, look_at
 from zishu.errors import InputError
-from zishu.files import STANDARD, FilePath, Input, Output
+from zishu.files import STANDARD, FilePath, Input, Output, plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -465,7 +465,9 @@ class Figures:
             self._write(f"-{self._count}", figure)
 
     def _write(self, mark: str, figure: str) -> None:
-        with Output(self._path.with_name(f"{self._path.stem}{mark}{self._path.suffix}")) as file:
+        plain = Path(plain_name(self._path.name))
+        packed = self._path.name.removeprefix(plain.name)
+        with Output(self._path.with_name(f"{plain.stem}{mark}{plain.suffix}{packed}")) as file:
             file.write(figure)
 
     def __enter__(self) -> Self:

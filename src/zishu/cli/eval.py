@@ -65,6 +65,8 @@ def eval_command(
         raise InputError("--decoding goes with --model")
     if str(gold) == STDIN == str(pred):
         raise InputError("only one of the two files can be standard input")
+    if str(output) == STDIN:
+        raise InputError("--output needs a file: standard output has the scores")
     if output is not None:
         for path in (gold, pred):
             if path is not None:

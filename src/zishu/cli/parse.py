@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 STANDARD = "-"
 # What the ending of an output file says about its format; a second ending, .gz or .zst, compresses.
 _ENDINGS: dict[str, Format] = {
-    ".conllu": "conllu", ".json": "json", ".jsonl": "json", ".svg": "svg", ".parquet": "parquet",
+    ".conllu": "conllu", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".svg": "svg", ".parquet": "parquet",
 }  # fmt: skip
 _HINT = "Type Chinese text; a blank line parses what stands before it, Ctrl-D ends. (zishu parse --help)"
 
@@ -294,7 +294,7 @@ def _default_format(texts: Sequence[str] | None, output: str | None) -> Format:
     if output is not None and output != STANDARD:
         from zishu.files import plain_name
 
-        return _ENDINGS.get(Path(plain_name(output)).suffix, "conllu")
+        return _ENDINGS.get(Path(plain_name(output)).suffix.lower(), "conllu")
     return "tree" if texts or sys.stdout.isatty() else "conllu"
 
 
@@ -309,7 +309,7 @@ _NOT_WITH = [
 _ONLY_WITH = [
     ("--pin", "TEXT"),
     ("--break", "TEXT"),
-    ("--resume", "-o"),
+    ("--resume", "-o FILE"),
     ("--format parquet", "-o FILE"),
     ("--engine ray", "-i"),
     ("--engine ray", "-o"),
