@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -124,6 +125,39 @@ def test_help_is_plain(capsys, monkeypatch):
     for name, _ in cli.COMMANDS:
         assert "<bool>" not in shown(name)
     assert "<bool>" not in shown("convert", "ctb")
+
+
+def shell(command: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run a command line with `zishu` in it, with redirections that only a shell can do."""
+    python = shlex.join(COMMAND)
+    names = " ".join(shlex.quote(str(argument)) for argument in arguments)
+    return subprocess.run(
+        ["sh", "-c", command.replace("zishu", python).replace("FILES", names)],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+
+
+def test_a_closed_output_matters_only_if_something_is_written(good, tmp_path):
+    done = shell("zishu stats FILES >&-", good)
+    assert done.returncode == 2
+    assert_one_line(done.stderr, "standard output is closed")
+    out = tmp_path / "out"
+    for closed in (">&-", "2>&-", "<&- >&- 2>&-"):
+        done = shell(f"zishu parse --no-confidence -i FILES {closed}", good, "-o", out)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        assert out.read_text(encoding="utf-8").startswith("# sent_id = 1\n")
+        out.unlink()
+    assert shell("zishu stats FILES 2>&-", "no-such-file").returncode == 2
+
+
+@pytest.mark.parametrize("command", ["stats -", "eval - FILES", "convert brackets -", "parse"])
+def test_a_closed_input_is_one_line_and_code_2(good, command):
+    done = shell(f"zishu {command} <&-", good)
+    assert done.returncode == 2
+    assert_one_line(done.stderr, "standard input is closed")
 
 
 @pytest.mark.parametrize("place", ["README.md", "Makefile", "CHANGELOG.md", "docs/*.md", "configs/*.toml"])

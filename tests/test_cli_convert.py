@@ -82,14 +82,16 @@ def test_a_split_that_the_paper_has_no_counts_for_is_compared_with_nothing(copy,
 def test_brackets_go_to_standard_output_and_the_report_elsewhere(tmp_path):
     path = tmp_path / "my.trees"
     path.write_bytes((GOOD + "(IP\n").encode("gb18030"))
-    for arguments, source in ([str(path)], None), (["-"], path.read_bytes()):
+    for arguments, source in ([str(path)], None), (["-"], path.read_bytes()), ([str(path), "-o", "-"], None):
         done = subprocess.run(
             [*COMMAND, "convert", "brackets", *arguments],
             input=source,
             capture_output=True,
             check=True,
             timeout=60,
+            cwd=tmp_path,
         )
+        assert [file.name for file in tmp_path.iterdir()] == ["my.trees"]
         name = "stdin" if source else "my"
         assert done.stdout.decode() == (
             f"# sent_id = {name}-s1\n# text = 我来\n1\t我\t_\t_\tPN\t_\t2\tSUB\t_\tSpaceAfter=No\n"
@@ -98,6 +100,18 @@ def test_brackets_go_to_standard_output_and_the_report_elsewhere(tmp_path):
         report = done.stderr.decode()
         assert report.splitlines()[1].split() == [name, "1", "1", "2", "1", "1"]
         assert ":2: a bracket of the tree that begins here is not closed" in report
+
+
+def test_the_input_is_not_written_over(tmp_path, capsys, monkeypatch):
+    path, link = tmp_path / "my.trees", tmp_path / "link"
+    path.write_text(GOOD, encoding="utf-8")
+    link.symlink_to(path)
+    with path.open(encoding="utf-8") as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        for source, out in ((path, path), (path, link), ("-", path)):
+            assert run("convert", "brackets", source, "-o", out) == 2
+            assert capsys.readouterr().err == f"zishu: {out}: is the input, too\n"
+    assert path.read_text(encoding="utf-8") == GOOD
 
 
 def test_brackets_go_to_a_file(tmp_path, capsys):

@@ -171,6 +171,24 @@ def test_failures_are_one_line_and_exit_code_2(
     assert "--punkt" in error
 
 
+def test_the_input_is_not_written_over(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    for path in files:
+        assert run(["eval", *files, "--output", path]) == 2
+        assert capsys.readouterr().err == f"zishu: {path}: is the input, too\n"
+
+
+def test_the_counts_do_not_go_to_standard_output(
+    files: tuple[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["eval", *files, "--output", "-"]) == 2
+    assert capsys.readouterr().err == "zishu: --output needs a file: standard output has the scores\n"
+    assert not (tmp_path / "-").exists()
+
+
 def test_both_files_from_standard_input() -> None:
     assert isinstance(runner.invoke(app, ["-", "-"], input=GOLD).exception, InputError)
 

@@ -151,17 +151,21 @@ def test_figures(tmp_path, capsys):
     assert [ET.fromstring(document).tag for document in documents] == ["{http://www.w3.org/2000/svg}svg"] * 2
     assert run(EASY, "-o", tmp_path / "one.svg") == 0
     assert run(EASY * 3, "-o", tmp_path / "many.svg") == 0
+    assert run(EASY * 2, "-o", tmp_path / "packed.svg.gz") == 0
     assert run("  ", "-o", tmp_path / "none.svg") == 0
     names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["many-1.svg", "many-2.svg", "many-3.svg", "one.svg"]
-    assert len({(tmp_path / name).read_bytes() for name in names}) == 1
+    assert names == [
+        "many-1.svg", "many-2.svg", "many-3.svg", "one.svg", "packed-1.svg.gz", "packed-2.svg.gz"
+    ]  # fmt: skip
+    assert len({read(tmp_path / name) for name in names}) == 1
 
 
 def test_the_ending_of_the_output_decides_the_format(tmp_path, capsys):
-    for name in ("a.json.gz", "a.jsonl", "a.conllu.zst", "a.txt"):
+    for name in ("a.json.gz", "a.jsonl", "a.ndjson", "A.JSON", "a.conllu.zst", "a.txt"):
         assert run(EASY, "-o", tmp_path / name) == 0
     assert capsys.readouterr().out == ""
-    assert read(tmp_path / "a.json.gz") == read(tmp_path / "a.jsonl")
+    for name in ("a.json.gz", "a.ndjson", "A.JSON"):
+        assert read(tmp_path / name) == read(tmp_path / "a.jsonl")
     assert from_json(read(tmp_path / "a.jsonl")).text == EASY
     assert read(tmp_path / "a.conllu.zst") == read(tmp_path / "a.txt")
     assert rebuild(read(tmp_path / "a.txt")) == EASY
@@ -315,6 +319,13 @@ def test_what_came_before_a_fault_is_written(tmp_path, capsys, small_chunks, job
     assert rebuild(read(out)) == EASY * 10 + "\n"
 
 
+def test_what_came_before_a_word_that_is_too_long_is_written(tmp_path, capsys):
+    path, out = write(tmp_path / "in.txt", f"我 来 。\n他\n{'长' * 300}\n我"), tmp_path / "out"
+    assert run("-i", path, "-o", out, "--words") == 2
+    assert_one_line(capsys.readouterr().err, f"{path}: the word at 8 has 300 characters")
+    assert rebuild(read(out)) == "我 来 。\n他\n"
+
+
 def test_several_processes_give_the_same(tmp_path, capsys, small_chunks):
     path = write(tmp_path / "in.txt", TEXT * 3)
     assert run("-i", path, "-o", tmp_path / "one", "--threads", "1") == 0
@@ -429,7 +440,8 @@ def test_only_the_output_of_the_same_input_is_resumed(tmp_path, capsys, small_ch
     [
         ([EASY, "-i", "x"], "-i does not go with TEXT"),
         ([EASY, "--jobs", "2"], "--jobs does not go with TEXT"),
-        (["-i", "x", "--resume"], "--resume needs -o"),
+        (["-i", "x", "--resume"], "--resume needs -o FILE"),
+        (["-i", "x", "-o", "-", "--resume"], "--resume needs -o FILE"),
         (["-i", "x", "-o", "y.svg", "--resume"], "--resume: the format svg cannot be resumed"),
         (["-i", "x", "--pin", "0:1"], "--pin needs TEXT"),
         ([EASY, EASY, "--break", "1"], "offsets of one TEXT"),
@@ -452,10 +464,14 @@ def test_wrong_usage_is_one_line_and_code_2(arguments, message, capsys):
     assert_one_line(err, message)
 
 
-def test_the_input_is_not_written_over(tmp_path, capsys):
+def test_the_input_is_not_written_over(tmp_path, capsys, monkeypatch):
     path = write(tmp_path / "in.txt", TEXT)
     assert run("-i", path, "-o", path) == 2
     assert_one_line(capsys.readouterr().err, "is the input, too")
+    with path.open(encoding="utf-8") as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        assert run("-o", path) == 2
+    assert_one_line(capsys.readouterr().err, f"{path}: is the input, too")
     broken = write(tmp_path / "in.gz", TEXT)
     broken.write_bytes(broken.read_bytes()[:-5])
     assert run("-i", broken) == 2
@@ -463,6 +479,28 @@ def test_the_input_is_not_written_over(tmp_path, capsys):
     assert run(EASY, "--pin", "0:99", "-o", path) == 2
     assert_one_line(capsys.readouterr().err, "99")
     assert path.read_bytes() == TEXT.encode()
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".parquet"])
+def test_a_mistake_leaves_the_output_of_yesterday_alone(tmp_path, capsys, ending):
+    write(tmp_path / "in.txt", EASY)
+    write(tmp_path / "rows.jsonl", json.dumps({"text": EASY}))
+    (tmp_path / "bad.txt").write_bytes(b"\xff" + EASY.encode())
+    out = tmp_path / f"out{ending}"
+    for arguments in (
+        ["-i", tmp_path / "no-such-file"],
+        ["-i", tmp_path / "bad.txt"],
+        ["-i", tmp_path / "in.txt", "--text-field", "body"],
+        ["-i", tmp_path / "rows.jsonl", "--text-field", "body"],
+    ):
+        out.write_bytes(b"yesterday")
+        assert run(*arguments, "-o", out) == 2
+        assert_one_line(capsys.readouterr().err)
+        assert out.read_bytes() == b"yesterday"
+    # An input without sentences is none.
+    assert run("-i", write(tmp_path / "blank.txt", "\n"), "-o", out) == 0
+    assert out.read_bytes() != b"yesterday"
+    assert ending == ".parquet" or read(out) == ""
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

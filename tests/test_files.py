@@ -8,6 +8,8 @@ import gzip
 import io
 import os
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -175,6 +177,26 @@ def test_standard_streams(monkeypatch, capsys):
         Input()
 
 
+def test_a_standard_input_that_does_not_block_is_read_to_its_end(monkeypatch):
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+
+    def write_slowly():
+        for _ in range(2):
+            time.sleep(0.2)
+            os.write(writer, TEXT.encode())
+        os.close(writer)
+
+    with os.fdopen(reader, encoding="utf-8") as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        thread = threading.Thread(target=write_slowly)
+        thread.start()
+        try:
+            assert read("-") == TEXT * 2
+        finally:
+            thread.join()
+
+
 def test_names_without_compression():
     assert [plain_name(f"a.txt{ending}") for ending in ENDINGS] == ["a.txt"] * 3
 
@@ -274,3 +296,47 @@ def test_errors_name_the_file_that_was_asked_for(tmp_path):
             file.write(b"x")
         assert caught.value.filename == str(path)
     assert names(tmp_path) == ["folder"]
+
+
+def test_a_link_stays_and_the_file_behind_it_is_replaced(tmp_path):
+    (tmp_path / "folder").mkdir()
+    path = tmp_path / "folder" / "a"
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    for data in (b"not there yet", b"new"):
+        with replacing(link) as file:
+            file.write(data)
+        assert link.is_symlink()
+        assert path.read_bytes() == data
+    assert names(tmp_path / "folder") == ["a"]
+    link.unlink()
+    link.symlink_to(tmp_path / "no" / "a")
+    with pytest.raises(OSError) as caught, replacing(link) as file:  # noqa: PT011
+        file.write(b"x")
+    assert caught.value.filename == str(link)
+
+
+def test_a_pipe_is_written_into(tmp_path):
+    pipe, path = tmp_path / "pipe", tmp_path / "a"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with replacing_all([pipe, path]) as [into_pipe, file]:
+            into_pipe.write(b"new")
+            file.write(b"too")
+        assert os.read(reader, 10) == b"new"
+    finally:
+        os.close(reader)
+    assert path.read_bytes() == b"too"
+    assert pipe.is_fifo()
+    assert names(tmp_path) == ["a", "pipe"]
+
+
+@pytest.mark.skipif(not Path("/dev/null").is_char_device(), reason="needs /dev/null")
+def test_a_device_stays(tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to("/dev/null")  # not the device itself, which a fault would replace for everybody
+    with replacing(link) as file:
+        file.write(b"new")
+    assert link.is_char_device()
+    assert names(tmp_path) == ["link"]

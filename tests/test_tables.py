@@ -288,6 +288,16 @@ def test_csv(tmp_path: Path) -> None:
     assert texts(read_documents([tmp_path / "a.tsv"], id_field="x")) == [("2", "我，")]
 
 
+def test_quotation_marks_are_text_in_tsv(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    rows = ['"你好。', '"我来。"他说。', '他说"好', '""']
+    path.write_text("text\tx\n" + "".join(f"{row}\t1\n" for row in rows), encoding="utf-8")
+    assert [text for _, text in texts(read_documents([path]))] == rows
+    path.write_bytes("text\n我\r来\n".encode())
+    with pytest.raises(FormatError, match=r"a\.tsv:2: row 1: not TSV: "):
+        list(read_documents([path]))
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

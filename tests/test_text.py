@@ -38,6 +38,8 @@ NASTY = [
     ),
 ]
 
+LONG = [*'字字字aA1…，.!“”"（）', "。", "1.", "\u0301", " "]  # few ends, so that sentences are cut
+PAIRED = [*"字字a。！“”（）", "字“。", "！”"]  # few enough for end marks to stand in quotes and brackets
 DENSE = [*'字字a的。！.…，“”"（）《》 \u0301', "\n\n"]  # few enough for the rules to meet often
 
 anything = st.text(alphabet=st.characters(), max_size=80)
@@ -110,7 +112,9 @@ def test_limit_only_divides_sentences_further(text: str, limit: int) -> None:
 
 
 @given(
-    st.lists(st.sampled_from(NASTY), max_size=150) | st.lists(st.sampled_from(DENSE), max_size=60),
+    st.lists(st.sampled_from(NASTY), max_size=150)
+    | st.lists(st.sampled_from(DENSE), max_size=60)
+    | st.lists(st.sampled_from(LONG), max_size=150),
     limits,
     st.sets(st.integers(0, 300)),
     st.sampled_from([1, 7, 40]),
@@ -131,6 +135,22 @@ def test_stream_equals_text_however_it_is_divided(
         patch.setattr(text_module, "_BLOCK", block)
         assert list(iter_sentences(lines, limit=limit)) == expected
         assert list(iter_sentences(text.splitlines(keepends=True), limit=limit)) == expected
+
+
+@given(
+    st.lists(st.sampled_from(PAIRED) | st.sampled_from(LONG), min_size=30, max_size=40).map("".join)
+    | st.lists(st.sampled_from(PAIRED), min_size=30, max_size=40).map("".join),
+    limits,
+    st.sampled_from([5, 12]),
+)
+@example("甲“。乙！”丙丙丙丙丙丙丙丙", 384, 5)  # a shield ends with its sentence
+def test_stream_equals_text_wherever_it_is_looked_at(text: str, limit: int, reach: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_module, "_REACH", reach)
+        expected = split_sentences(text, limit=limit)
+        patch.setattr(text_module, "_BLOCK", 1)
+        for k in range(1, len(text)):
+            assert list(iter_sentences([text[:k], text[k:]], limit=limit)) == expected
 
 
 @given(texts)
@@ -219,6 +239,7 @@ EXAMPLES = [
     '节目"谁是球王？"开播了。|大家都看。',
     "他回信说“我明天到。”|众人大喜。",
     '他说"你好。|我走了。"|然后离开。',
+    "他说“你好。|我走了！”|然后离开。",
     '他说"今天天气很好。|我们一起到公园里去走走看看吧。"|然后离开。|"好。"|她说。',
     '他走了。|"我来了。"|她说。',
     "他说 '好!' |他走了。|'慢点!' |她说。",
@@ -371,19 +392,22 @@ def test_a_long_stream_equals_the_text(line: str) -> None:
     assert list(iter_sentences(io.StringIO(text))) == split_sentences(text)
 
 
-def test_memory_of_a_stream_does_not_grow_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "line", ["今天天气很好。\n", "今天天气很好\n", "今天天气很好", "（今天！", '今天"很好'], ids=ascii
+)
+def test_memory_of_a_stream_does_not_grow_with_it(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_module, "_BLOCK", 4096)
 
     def peak(count: int) -> int:
         tracemalloc.start()
-        for _ in iter_sentences("今天天气很好。\n" for _ in range(count)):
+        for _ in iter_sentences(line for _ in range(count)):
             pass
         top = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return top
 
     peak(10)  # the table of kinds fills up
-    assert peak(6000) < 1.5 * peak(2000)
+    assert peak(20_000) < 1.5 * peak(2000)
 
 
 UNITS = [

@@ -10,7 +10,7 @@
 - An `Output` hands every piece over to the system before `write` returns, compressed ones as a block of their own:
   a process that is killed has lost nothing that it wrote. Lone surrogates, which UTF-8 cannot hold, become `\\ud800`.
 - `replacing` writes beside the final name, and renames when the new file is safe on the disk: other files appear
-  whole, or not at all.
+  whole, or not at all. Links stay, and so do devices and pipes, which are written into.
 
 A compressed file may have several members (frames), as after appending. Zstandard is Python's own from 3.14 on, and
 the extra `zstd` before. Constant memory; nothing here knows a format of text.
@@ -220,6 +220,28 @@ def open_bytes(path: FilePath) -> IO[bytes]:
     return file if codec is None else io.BufferedReader(_Decompressed(file, codec, name), _BLOCK)
 
 
+def standard_input() -> IO[bytes]:
+    """Return standard input as a stream of bytes that waits for more; a closed one is an `InputError`."""
+    if sys.stdin is None:
+        raise InputError("standard input is closed")
+    stream = sys.stdin.buffer
+    # A stream may come to us not blocking: "nothing yet" would be taken for its end.
+    with contextlib.suppress(OSError, ValueError):  # a stream in memory
+        os.set_blocking(stream.fileno(), True)
+    return stream
+
+
+def check_not_input(source: FilePath | IO[bytes], target: FilePath) -> None:
+    """Refuse to write a file that is read, under whatever name or as standard input."""
+    try:
+        read = Path(source).stat() if isinstance(source, str | os.PathLike) else os.fstat(source.fileno())
+        same = stat.S_ISREG(read.st_mode) and os.path.samestat(read, Path(target).stat())
+    except (OSError, ValueError):  # one of them is not there, or in memory
+        return
+    if same:
+        raise InputError(f"{os.fspath(target)}: is the input, too")
+
+
 class Input:
     """A text to be read, from a file or from standard input, and how much of it has been read."""
 
@@ -229,12 +251,7 @@ class Input:
         self.characters = 0  # read so far
         self._bytes = 0
         self._errors = errors
-        if not self.standard:
-            self._stream = open_bytes(path)
-        elif sys.stdin is None:
-            raise InputError("standard input is closed")
-        else:
-            self._stream = sys.stdin.buffer
+        self._stream = standard_input() if self.standard else open_bytes(path)
         self._raw = getattr(self._stream, "raw", None)
         file = self._raw._file if isinstance(self._raw, _Decompressed) else self._stream
         # The size of the file, None for a pipe and the like.
@@ -381,31 +398,49 @@ def replacing(path: FilePath) -> Iterator[BinaryIO]:
 @contextlib.contextmanager
 def replacing_all(paths: Iterable[FilePath]) -> Iterator[list[BinaryIO]]:
     """Do as `replacing` for several files: all are safe on the disk before the first one takes its place."""
-    targets = [Path(path) for path in paths]
-    unfinished = [path.with_name(f".{path.name}.unfinished") for path in targets]
+    names = list(paths)
+    unfinished = [_unfinished(name) for name in names]
+    moves = {
+        temporary: Path(os.path.realpath(name))
+        for name, temporary in zip(names, unfinished, strict=True)
+        if temporary != Path(name)
+    }
     try:
         with contextlib.ExitStack() as stack:
             files: list[BinaryIO] = []
-            for target, temporary in zip(targets, unfinished, strict=True):
-                with _naming(target):
+            for name, temporary in zip(names, unfinished, strict=True):
+                with _naming(name):
                     files.append(stack.enter_context(temporary.open("wb")))
-            with _naming(targets[0]):
+            with _naming(names[0]):
                 yield files
-            for target, file in zip(targets, files, strict=True):
-                with _naming(target):
+            for name, temporary, file in zip(names, unfinished, files, strict=True):
+                with _naming(name):
                     file.flush()
-                    os.fsync(file.fileno())
-        for target, temporary in zip(targets, unfinished, strict=True):
+                    if temporary in moves:
+                        os.fsync(file.fileno())
+        for temporary, target in moves.items():
             with _naming(target):
                 os.replace(temporary, target)  # noqa: PTH105 (beside the other calls of the operating system)
     finally:
-        for temporary in unfinished:
+        for temporary in moves:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
     # Too late to fail: the new files are in place, and some file systems know no flushing of folders.
-    for folder in {target.parent for target in targets}:
+    for folder in {target.parent for target in moves.values()}:
         with contextlib.suppress(OSError):
             _flush_folder(folder)
+
+
+def _unfinished(path: FilePath) -> Path:
+    """Return where a file grows until it takes its place: beside the one that a link leads to.
+
+    A device or a pipe is written into as it is, because no file could do its work.
+    """
+    place = Path(path)
+    if place.exists() and not place.is_file():
+        return place
+    place = Path(os.path.realpath(place))
+    return place.with_name(f".{place.name}.unfinished")
 
 
 # Errors that only writing can cause.
@@ -419,11 +454,10 @@ def _naming(path: FilePath) -> Iterator[None]:
         yield
     except OSError as error:
         name = os.fspath(path)
-        unfinished = os.fspath(Path(path).with_name(f".{Path(path).name}.unfinished"))
         # Python tells no name when writing fails, and the unfinished file is none of the user's business.
         if error.filename is None and error.errno in _WRITING:
             error.filename = name
-        elif error.filename is not None and os.fspath(error.filename) == unfinished:
+        elif error.filename is not None and Path(error.filename) == _unfinished(path):
             error.filename, error.filename2 = name, None
         raise
 

@@ -278,7 +278,7 @@ def read_documents(
             case "parquet":
                 yield from _read_parquet(fields)
             case _:
-                yield from _read_csv(fields, errors, "\t" if kind == "tsv" else ",")
+                yield from _read_csv(fields, errors, tabs=kind == "tsv")
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,10 +350,17 @@ def _read_jsonl(fields: _Fields, errors: Errors) -> Iterator[RawDocument]:
         yield fields.document(record[fields.text], record.get(fields.id), number, fault)
 
 
-def _read_csv(fields: _Fields, errors: Errors, delimiter: str) -> Iterator[RawDocument]:
+def _read_csv(fields: _Fields, errors: Errors, *, tabs: bool) -> Iterator[RawDocument]:
+    """Read CSV; with `tabs` TSV, where a quotation mark is a character like others, and a row is a line."""
     # The limit is there against files that are no CSV; a text is often longer. It is one for the whole process.
     csv.field_size_limit(max(csv.field_size_limit(), (1 << 31) - 1))
-    reader = csv.reader(_lines(fields.path, errors), delimiter=delimiter, strict=True)
+    name, delimiter = ("TSV", "\t") if tabs else ("CSV", ",")
+    reader = csv.reader(
+        _lines(fields.path, errors),
+        delimiter=delimiter,
+        quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL,
+        strict=True,
+    )
     row = -1  # the header is row 0
 
     def fault(message: str) -> FormatError:
@@ -367,7 +374,7 @@ def _read_csv(fields: _Fields, errors: Errors, delimiter: str) -> Iterator[RawDo
             values = next(reader, None)
         except csv.Error as error:
             row += 1
-            raise fault(f"not CSV: {error}") from None
+            raise fault(f"not {name}: {error}") from None
         if values is None:
             break
         if not values:  # a blank line

@@ -20,14 +20,15 @@ Where a sentence ends:
 
 It does not segment words or normalise anything, and beside Chinese it knows only Latin-script tokens.
 
-Cost: linear in the text, about a second for a million characters; memory for a block or the longest sentence.
+Cost: linear in the text, about a second for a million characters; memory for a block, or for the longest row of end
+and closing marks.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, cycle, pairwise, starmap
 from typing import TYPE_CHECKING
 
@@ -117,27 +118,27 @@ def iter_sentences(lines: Iterable[str], *, limit: int = LIMIT) -> Iterator[RawS
     if limit < 1:
         raise InputError(f"the limit must be at least 1 character, not {limit}")
     pending: list[str] = []
-    size, target, offset, quoted = 0, _BLOCK, 0, False
+    size, target, offset, past = 0, _BLOCK, 0, _Past()
     for line in lines:
         blank = bool(pending) and pending[-1].endswith("\n") and line.endswith("\n") and line.isspace()
         pending.append(line)
         size += len(line)
         if blank or size >= target:
             text = "".join(pending)
-            block = _read(text, offset, quoted)
-            spans = _spans(block, limit, final=False)
+            block = _read(text, offset, past)
+            spans, opened = _spans(block, limit, final=False)
             yield from starmap(block.sentence, spans)
-            done = spans[-1][1] if spans else 0
-            if block.closed and done == len(block.chars):
-                text, offset, quoted = "", offset + size, False
-            elif done:
-                quoted = block.quoted_after(done)
-                text, offset = text[block.ends[done - 1] - offset :], block.ends[done - 1]
+            kept = opened.kept
+            past = opened.seen_from(kept, block.quoted_after(kept))
+            if block.closed:
+                text, offset, past = "", offset + size, _Past()
+            elif kept:
+                text, offset = text[block.ends[kept - 1] - offset :], block.ends[kept - 1]
             pending, size = [text], len(text)
-            # One sentence may fill the block: reading as much again before the next look keeps this linear.
+            # One row of marks may fill the block: reading as much again before the next look keeps this linear.
             target = max(_BLOCK, 2 * size)
-    block = _read("".join(pending), offset, quoted)
-    yield from starmap(block.sentence, _spans(block, limit, final=True))
+    block = _read("".join(pending), offset, past)
+    yield from starmap(block.sentence, _spans(block, limit, final=True)[0])
 
 
 # How the rules work: every character has a kind, one letter. A block of text becomes a string of kinds, as
@@ -185,6 +186,7 @@ _LINE_END = re.compile("\r\n|[\n\r\x0b\x0c\x85\u2028\u2029]")
 _RUN = re.compile(r"\S+")
 _QUOTE = re.compile("[Qq]")
 _PAIR = re.compile("[OoCc]")
+_MARKS = frozenset("TtPpEeCcZzAa")  # all that a run of end marks and what stays with it are made of
 _END = re.compile("([TtPpEe][TPEZ]*)(?:[CZc]|A(?![XWO]))*")  # a run of end marks, with closing marks
 _TAIL = re.compile("(?:[CTPEZct]|A(?![XWO]))*")  # all that stays with a run that does end a sentence
 _CLAUSE = re.compile("(?:[MmEeTt]|[Nn](?!W))[MNETCZ]*")
@@ -203,6 +205,29 @@ _ITEM_NUMBER = re.compile(r"\d+(?:[.．]\d+)*")
 
 
 @dataclass(frozen=True, slots=True)
+class _Past:
+    """What has to be known of the text before a block, and of the sentence that goes on in it.
+
+    Places count the characters of the block, and those before it from -1 down. A block begins so far before `look`
+    that the rules see all that they look back to.
+    """
+
+    first: int = 0  # where the sentence begins
+    look: int = 0  # no mark before this place ends it
+    done: int = 0  # all before this place has come out, in sentences or in pieces of this one
+    quoted: bool = False  # the block begins inside straight double quotes
+
+    @property
+    def kept(self) -> int:
+        """Return from where on the rules may still look at the text."""
+        return max(0, self.first, self.look - _REACH - _WORD_REACH)
+
+    def seen_from(self, start: int, quoted: bool) -> _Past:
+        """Return the same for a block that begins later."""
+        return _Past(self.first - start, self.look - start, self.done - start, quoted)
+
+
+@dataclass(frozen=True, slots=True)
 class _Block:
     """A stretch of text: its characters, their offsets and kinds, and the paragraphs as ranges of them."""
 
@@ -212,7 +237,7 @@ class _Block:
     kinds: str
     paragraphs: list[tuple[int, int]]
     closed: bool  # a blank line follows the last paragraph
-    quoted: bool  # the first paragraph begins inside straight double quotes
+    past: _Past
 
     def sentence(self, first: int, last: int, cut: bool) -> RawSentence:
         """Build the sentence of the characters `first` to `last` (exclusive)."""
@@ -223,7 +248,7 @@ class _Block:
         """Tell whether the text goes on inside straight double quotes after `done` characters."""
         first = max((first for first, _ in self.paragraphs if first < done), default=0)
         marks = sum(char[0] in _STRAIGHT for char in self.chars[first:done])
-        return (marks + (self.quoted and first == 0)) % 2 == 1
+        return (marks + (self.past.quoted and first == 0)) % 2 == 1
 
 
 def _is_blank(space: str) -> bool:
@@ -231,8 +256,9 @@ def _is_blank(space: str) -> bool:
     return len(_LINE_END.findall(space)) > 1
 
 
-def _read(text: str, offset: int, quoted: bool) -> _Block:
+def _read(text: str, offset: int, past: _Past) -> _Block:
     """Find the characters, their kinds and the paragraphs of a text that begins at `offset` of the whole."""
+    quoted = past.quoted
     chars: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
@@ -259,7 +285,8 @@ def _read(text: str, offset: int, quoted: bool) -> _Block:
     joined = "".join(kinds)
     paragraphs = list(pairwise([*firsts, len(chars)]))
     kinds = [_resolve(joined[a:b], quoted and a == 0) for a, b in paragraphs]
-    return _Block(chars, starts, ends, "".join(kinds), paragraphs, _is_blank(text[end:]), quoted)
+    past = replace(past, quoted=quoted)
+    return _Block(chars, starts, ends, "".join(kinds), paragraphs, _is_blank(text[end:]), past)
 
 
 def _resolve(kinds: str, quoted: bool) -> str:
@@ -268,29 +295,44 @@ def _resolve(kinds: str, quoted: bool) -> str:
     return _QUOTE.sub(lambda m: next(turns) if m[0] == "Q" else next(turns).lower(), kinds)
 
 
-def _spans(block: _Block, limit: int, *, final: bool) -> list[tuple[int, int, bool]]:
-    """Return first, last (exclusive) and cut of every sentence that no later text can change."""
+def _spans(block: _Block, limit: int, *, final: bool) -> tuple[list[tuple[int, int, bool]], _Past]:
+    """Return first, last (exclusive) and cut of every sentence that no later text can change, and what is open."""
     spans: list[tuple[int, int, bool]] = []
-    for number, (first, last) in enumerate(block.paragraphs, start=1):
+    opened = block.past
+    for number, (start, last) in enumerate(block.paragraphs, start=1):
         complete = final or block.closed or number < len(block.paragraphs)
-        for end in _ends(block, first, last):
-            # A rule looks ahead no farther than a shield reaches.
-            if not complete and last - end <= _REACH:
+        if number > 1:
+            opened = _Past(start, start, start)
+        done = opened.done
+        for end in _ends(block, opened, last):
+            # A rule looks ahead no farther than a shield reaches: before that no later text brings another end.
+            known = complete or last - end > _REACH
+            for place in _cuts(block.kinds, done, end if known else last - _REACH, limit):
+                spans.append((done, place, True))
+                done = place
+            if not known:
+                opened = _Past(opened.first, _outside_marks(block.kinds, opened.look, done), done)
                 break
-            for place in _cuts(block.kinds, first, end, limit):
-                spans.append((first, place, True))
-                first = place
-            spans.append((first, end, False))
-            first = end
-    return spans
+            spans.append((done, end, False))
+            opened = _Past(end, end, end)
+            done = end
+    return spans, opened
 
 
-def _ends(block: _Block, first: int, last: int) -> Iterator[int]:
-    """Yield the end (exclusive) of every sentence of the paragraph `first` to `last`."""
+def _outside_marks(kinds: str, first: int, last: int) -> int:
+    """Return the last place between two where no run of marks is torn apart."""
+    while last > first and kinds[last - 1] in _MARKS:
+        last -= 1
+    return last
+
+
+def _ends(block: _Block, opened: _Past, last: int) -> Iterator[int]:
+    """Yield the end (exclusive) of every sentence from the one that is open to the end `last` of its paragraph."""
     chars, kinds = block.chars, block.kinds
-    pairs = _pairs(block, first, last)
+    first, place = opened.first, opened.look  # where the sentence begins; where to look on
+    pairs = _pairs(block, max(0, first), last)
     pair = next(pairs, None)
-    shield = soft_shield = place = first  # up to where no end mark counts, or none but 。; where to look on
+    shield = soft_shield = 0  # up to where no end mark counts, or none but 。
     while match := _END.search(kinds, place, last):
         start, place = match.span(1)
         while pair and pair[0] < start:
@@ -315,7 +357,8 @@ def _ends(block: _Block, first: int, last: int) -> Iterator[int]:
         end, place = place, tail.end() if tail else place
         if not _continues(block, end, place, last):
             yield place
-            first = place
+            # What opened in this sentence does not shield the next one: a stream may have forgotten it by then.
+            first = shield = soft_shield = place
     if first < last:
         yield last
 

@@ -80,6 +80,7 @@ def _common(
 
 def main() -> None:
     """Run the command line and exit."""
+    _replace_closed()
     _prefer_utf8()
     code = run(sys.argv[1:])
     _discard_unwritable()
@@ -132,6 +133,29 @@ def explain(error: Exception) -> tuple[str, int]:
         program = context.command_path if context else "zishu"
         return f"{error.format_message().rstrip('.')} (see {program} --help)", BAD_INPUT
     return f"internal error: {type(error).__name__}: {error} (ZISHU_TRACEBACK=1 shows where)", FAILURE
+
+
+class _Closed(io.TextIOBase):
+    """A standard output that is closed: no matter as long as nothing is written."""
+
+    def write(self, text: str, /) -> int:
+        if text:
+            raise InputError("standard output is closed")
+        return 0
+
+
+def _replace_closed() -> None:
+    """Put something in the place of standard streams that are closed (`>&-`), which Python leaves out."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # Takes the lowest number that is free. Else a file of ours would, and get what a library prints.
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stdout is None:
+        sys.stdout = _Closed()  # type: ignore[assignment]
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 (open until the end)
 
 
 def _prefer_utf8() -> None:

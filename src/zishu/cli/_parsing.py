@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from zishu.cli._resume import Done, check_same, cut, look_at
 from zishu.errors import InputError
-from zishu.files import STANDARD, FilePath, Input, Output
+from zishu.files import STANDARD, FilePath, Input, Output, plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -151,7 +151,8 @@ def parse_file(
     at_once: bool = False,
 ) -> None:
     """Parse a file; `at_once`: every sentence as soon as it is read, for somebody who types."""
-    found = chunks(text.blocks(), options, size=1 if at_once else CHUNK, look_ahead=not at_once)
+    size = 1 if at_once else CHUNK
+    found = chunks(text.blocks(), options, name=text.name, size=size, look_ahead=not at_once)
     _parse_chunks(found, text.name, output, options, report, jobs, resume)
 
 
@@ -186,18 +187,22 @@ def _parse_chunks(
         run = stack.enter_context(_engine(options, jobs))
         # The last sentence of the output is parsed once more, to see that it is the same.
         wanted = (chunk for chunk in found if chunk.last >= done.sentences)
-        out = None if done else stack.enter_context(open_output(output, options.format))
+        out: Sink | None = None
         for written in run(wanted):
             skipped = max(0, done.sentences - written.first)
             if out is None:
-                check_same(done, "".join(written.sentences[skipped - 1]), path, options.format)
-                cut(path, done)
-                out = stack.enter_context(open_output(output, options.format, append=True))
+                if done:
+                    check_same(done, "".join(written.sentences[skipped - 1]), path, options.format)
+                    cut(path, done)
+                # Not before there is something to write: a file that is there should not pay for a mistake.
+                out = stack.enter_context(open_output(output, options.format, append=bool(done)))
             for analyses in written.sentences[skipped:]:
                 out.put(analyses)
             report(written.end, written.first + len(written.sentences))
         if out is None:
-            raise InputError(f"{path}: has more sentences than {name}: another input, or other options?")
+            if done:
+                raise InputError(f"{path}: has more sentences than {name}: another input, or other options?")
+            stack.enter_context(open_output(output, options.format))
 
 
 @contextlib.contextmanager
@@ -215,38 +220,53 @@ def _engine(options: Options, jobs: int) -> Iterator[Callable[[Iterable[Chunk]],
 
 
 def chunks(
-    blocks: Iterable[str], options: Options, *, size: int = CHUNK, look_ahead: bool = True
+    blocks: Iterable[str],
+    options: Options,
+    *,
+    name: str = "",
+    size: int = CHUNK,
+    look_ahead: bool = True,
 ) -> Iterator[Chunk]:
-    """Cut a text that comes in blocks into chunks of at least `size` characters.
+    """Cut a text that comes in blocks into chunks of at least `size` characters; errors tell its name.
 
     Without `look_ahead` a sentence does not wait for the next one, and the space behind it is not known.
     """
     from zishu.constraints import Constraints
     from zishu.items import line_items, stream_items
 
-    fault: InputError | None = None
+    fault: InputError | None = None  # told when all that came before it is done
+    torn = False  # the text breaks off within its last sentence
     recent, start = "", 0  # the latest text, and where it begins
     end = 0  # of the last sentence
 
     def good() -> Iterator[str]:
-        nonlocal recent, start, fault
+        nonlocal recent, start, fault, torn
         try:
             for block in blocks:
                 # Here and not at every sentence: a block may be a text of millions of characters.
                 recent, start = recent[end - start :] + block, end
                 yield block
         except InputError as error:
-            fault = error  # told when all that came before it is done
+            fault, torn = error, True
 
-    items = (
-        line_items(good()) if options.words else stream_items(good(), Constraints(lexicon=options.lexicon))
-    )
+    def good_items() -> Iterator[Item]:
+        nonlocal fault
+        known = Constraints(lexicon=options.lexicon)
+        try:
+            yield from line_items(good()) if options.words else stream_items(good(), known)
+        except InputError as error:
+            fault = InputError(f"{name}: {error}" if name else str(error))
+
+    items = good_items()
     chunk = Chunk(0)
     for item, after in _with_next(items) if look_ahead else ((item, None) for item in items):
-        if fault is not None and after is None:
+        if torn and after is None:
             break  # the end of this sentence is not known
         end = item.start + len(item.text)
-        space = recent[end - start : after.start - start if after else None] if look_ahead else ""
+        space = ""
+        if look_ahead:
+            rest = recent[end - start : after.start - start if after else None]
+            space = rest if after else rest[: len(rest) - len(rest.lstrip())]
         chunk.items.append(item)
         chunk.spaces.append(space)
         chunk.size += len(item.text)
@@ -268,7 +288,9 @@ def document_chunks(documents: Iterable[RawDocument], options: Options) -> Itera
     try:
         for document in documents:
             end = 0
-            for number, part in enumerate(chunks(document.blocks, options, size=1), start=1):
+            for number, part in enumerate(
+                chunks(document.blocks, options, name=document.doc_id, size=1), start=1
+            ):
                 chunk.items += part.items
                 chunk.spaces += part.spaces
                 chunk.places.append((document.doc_id, number))
@@ -446,7 +468,9 @@ class Figures:
             self._write(f"-{self._count}", figure)
 
     def _write(self, mark: str, figure: str) -> None:
-        with Output(self._path.with_name(f"{self._path.stem}{mark}{self._path.suffix}")) as file:
+        plain = Path(plain_name(self._path.name))
+        packed = self._path.name.removeprefix(plain.name)
+        with Output(self._path.with_name(f"{plain.stem}{mark}{plain.suffix}{packed}")) as file:
             file.write(figure)
 
     def __enter__(self) -> Self:

@@ -178,9 +178,10 @@ def _kept_name(path: Path) -> str:
 
 
 def _read(path: Path) -> Iterator[ConlluSentence]:
+    from zishu.files import standard_input
     from zishu.formats.conllu import read_conllu
 
-    return read_conllu(sys.stdin.buffer, name="<stdin>") if str(path) == STDIN else read_conllu(path)
+    return read_conllu(standard_input(), name="<stdin>") if str(path) == STDIN else read_conllu(path)
 
 
 def print_study(

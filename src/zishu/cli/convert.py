@@ -15,7 +15,7 @@ from zishu.cli._table import Table, print_tables
 if TYPE_CHECKING:
     from zishu.treebank.convert import Report
 
-STDIN = "-"
+STANDARD = "-"
 
 
 class Version(StrEnum):
@@ -75,7 +75,8 @@ def ctb_command(
 def brackets_command(
     file: Annotated[Path, typer.Argument(help="File of bracketed trees, or - for standard input.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Output file; otherwise standard output.")
+        Path | None,
+        typer.Option("-o", "--output", help="Output file; otherwise, or with -, standard output."),
     ] = None,
     scheme: SchemeOption = SchemeName.ZC,
     stanford_jar: JarOption = None,
@@ -87,11 +88,14 @@ def brackets_command(
     Sentences that cannot be read are listed and left out. The report goes to standard error if the sentences
     go to standard output.
     """
+    from zishu.files import standard_input
     from zishu.treebank.convert import convert_brackets
 
-    piped = str(file) == STDIN
+    piped = str(file) == STANDARD
+    if str(output) == STANDARD:
+        output = None
     report = convert_brackets(
-        sys.stdin.buffer if piped else file,
+        standard_input() if piped else file,
         output or sys.stdout,
         name="stdin" if piped else file.name.partition(".")[0] or file.name,
         scheme=scheme.value,

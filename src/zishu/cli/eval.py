@@ -5,7 +5,6 @@ Four steps: load gold, get predictions, evaluate, print. What the scores mean is
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path  # noqa: TC003 (Typer reads the annotations at run time)
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,6 +54,7 @@ def eval_command(
     of each gold sentence without white space, so that nothing gives the gold words away.
     """
     from zishu.errors import InputError
+    from zishu.files import check_not_input
     from zishu.metrics import evaluate, pair, save_evaluation
 
     if (pred is None) == (model is None):
@@ -65,6 +65,12 @@ def eval_command(
         raise InputError("--decoding goes with --model")
     if str(gold) == STDIN == str(pred):
         raise InputError("only one of the two files can be standard input")
+    if str(output) == STDIN:
+        raise InputError("--output needs a file: standard output has the scores")
+    if output is not None:
+        for path in (gold, pred):
+            if path is not None:
+                check_not_input(path, output)
     gold_sentences = list(_read(gold))
     gold_trees = [sentence.tree() for sentence in gold_sentences]
     predictions: Iterator[WordTree]
@@ -122,9 +128,10 @@ def tables(evaluation: Evaluation) -> list[Table]:
 
 
 def _read(path: Path) -> Iterator[ConlluSentence]:
+    from zishu.files import standard_input
     from zishu.formats.conllu import read_conllu
 
-    return read_conllu(sys.stdin.buffer, name="<stdin>") if str(path) == STDIN else read_conllu(path)
+    return read_conllu(standard_input(), name="<stdin>") if str(path) == STDIN else read_conllu(path)
 
 
 def _parse(

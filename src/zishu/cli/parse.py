@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 STANDARD = "-"
 # What the ending of an output file says about its format; a second ending, .gz or .zst, compresses.
 _ENDINGS: dict[str, Format] = {
-    ".conllu": "conllu", ".json": "json", ".jsonl": "json", ".svg": "svg", ".parquet": "parquet",
+    ".conllu": "conllu", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".svg": "svg", ".parquet": "parquet",
 }  # fmt: skip
 _HINT = "Type Chinese text; a blank line parses what stands before it, Ctrl-D ends. (zishu parse --help)"
 
@@ -226,7 +226,7 @@ def _parse_files(
     from zishu.cli._parsing import parse_documents, parse_file
     from zishu.cli._progress import progress
     from zishu.cli._resume import FORMATS
-    from zishu.files import Input
+    from zishu.files import Input, check_not_input, standard_input
     from zishu.tables import expand, kind_of, read_documents
 
     sources = expand([pattern])
@@ -237,8 +237,9 @@ def _parse_files(
         raise InputError(
             f"--resume: the format {options.format} cannot be resumed, but {', '.join(FORMATS)} can"
         )
-    if any(_same(Path(source), target) for source in sources):
-        raise InputError(f"{target}: is the input, too")
+    for source in sources:
+        if str(target) != STANDARD:
+            check_not_input(standard_input() if source == STANDARD else source, target)
     typing = alone and sources == [STANDARD] and sys.stdin is not None and sys.stdin.isatty()
     if typing:
         typer.echo(_HINT, err=True)
@@ -292,7 +293,7 @@ def _default_format(texts: Sequence[str] | None, output: str | None) -> Format:
     if output is not None and output != STANDARD:
         from zishu.files import plain_name
 
-        return _ENDINGS.get(Path(plain_name(output)).suffix, "conllu")
+        return _ENDINGS.get(Path(plain_name(output)).suffix.lower(), "conllu")
     return "tree" if texts or sys.stdout.isatty() else "conllu"
 
 
@@ -307,7 +308,7 @@ _NOT_WITH = [
 _ONLY_WITH = [
     ("--pin", "TEXT"),
     ("--break", "TEXT"),
-    ("--resume", "-o"),
+    ("--resume", "-o FILE"),
     ("--format parquet", "-o FILE"),
     ("--engine ray", "-i"),
     ("--engine ray", "-o"),
@@ -331,10 +332,3 @@ def _span(text: str) -> tuple[int, int]:
     if not (colon and start.isdecimal() and end.isdecimal()):
         raise InputError(f"--pin {text}: expected two offsets A:B, such as 0:2")
     return int(start), int(end)
-
-
-def _same(source: Path, target: Path) -> bool:
-    try:
-        return str(target) != STANDARD and source.samefile(target)
-    except OSError:  # one of them is not there
-        return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path  # noqa: TC003 (Typer reads the annotations at run time)
 from typing import TYPE_CHECKING, Annotated
@@ -21,10 +20,11 @@ def stats_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object with all counts.")] = False,
 ) -> None:
     """Count the words, labels and arcs of a treebank."""
+    from zishu.files import standard_input
     from zishu.formats.conllu import read_conllu
     from zishu.stats import measure
 
-    sentences = read_conllu(sys.stdin.buffer, name="<stdin>") if str(file) == "-" else read_conllu(file)
+    sentences = read_conllu(standard_input(), name="<stdin>") if str(file) == "-" else read_conllu(file)
     statistics = measure(sentences)
     if as_json:
         typer.echo(json.dumps(asdict(statistics), ensure_ascii=False, indent=2))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from zishu.errors import FormatError, InputError, InvalidTree
-from zishu.files import replacing, replacing_all
+from zishu.files import check_not_input, replacing, replacing_all
 from zishu.formats.brackets import Bracketed, read_brackets, remove_empty
 from zishu.formats.conllu import write_conllu
 from zishu.tree import is_projective
@@ -133,6 +133,7 @@ def convert_brackets(
     counts = Counts(files=1)
     with contextlib.ExitStack() as stack:
         if isinstance(output, Path):
+            check_not_input(source, output)
             output = stack.enter_context(_text(stack.enter_context(replacing(output))))
         _convert([(source, name)], counts, output, jar, encoding)
     return Report(scheme, None, {name: counts})
