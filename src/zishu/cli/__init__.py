@@ -153,7 +153,7 @@ def _replace_closed() -> None:
             # Takes the lowest number that is free. Else a file of ours would, and get what a library prints.
             os.open(os.devnull, os.O_RDWR)
     if sys.stdout is None:
-        sys.stdout = _Closed()  # type: ignore[assignment]
+        sys.stdout = _Closed()
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 (open until the end)
 
