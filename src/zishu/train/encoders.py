@@ -178,18 +178,14 @@ class Dropout(nn.Module):
         return x * keep.to(x.dtype).mul_(1 / (1 - self.rate))
 
 
-class SharedDropout(nn.Module):
+class SharedDropout(Dropout):
     """Drop the same features at all positions of a sentence (variational dropout)."""
-
-    def __init__(self, rate: float) -> None:
-        super().__init__()
-        self.rate = rate
 
     def forward(self, x: Tensor) -> Tensor:
         """Return `[batch, n, width]` with the same columns of a sentence zeroed throughout."""
         if not self.training or not self.rate:
             return x
-        return x * F.dropout(x.new_ones(x.shape[0], 1, x.shape[2]), self.rate)
+        return x * super().forward(x.new_ones(x.shape[0], 1, x.shape[2]))
 
 
 # --- BiLSTM ---------------------------------------------------------------------------------------------------
