@@ -614,6 +614,21 @@ def test_huge_spread_within_a_row():
         assert found.inter[0, d, h] == pytest.approx(math.exp(left - logz), rel=1e-8)
 
 
+@pytest.mark.parametrize("n", [4, 12, 20])
+def test_trees_of_which_every_one_is_unlikely(n):
+    """Two pairs want each other and nobody else, which no tree can grant: all trees together weigh next to nothing.
+
+    As the scores fall, weights pass the range of float64, the part of it that is not exact first.
+    """
+    for score in range(-390, -300, 6):
+        inter = np.zeros((1, n + 1, n + 1))
+        for d, partner in ((1, 2), (2, 1), (3, 4), (4, 3)):
+            inter[0, d] = score
+            inter[0, d, partner] = 0.0
+        expected = slow_log_partition(inter[0], n)
+        assert chart.log_partition(inter, np.array([n]))[0] == pytest.approx(expected, rel=1e-12)
+
+
 @settings(max_examples=40)
 @given(
     st.sampled_from(KINDS),
