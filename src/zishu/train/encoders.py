@@ -316,7 +316,6 @@ class Neighbours(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        # Not nn.Conv1d: on a processor a matrix product is faster.
         self.mix = nn.Linear(3 * width, width)
 
     def forward(self, x: Tensor) -> Tensor:

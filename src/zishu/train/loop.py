@@ -130,7 +130,8 @@ def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict
         _interruptible() as interrupted,
         Progress(config, len(examples), treebank.left_out, console=console) as progress,
     ):
-        total_steps = sum(len(_batches(config, examples, epoch)) for epoch in range(config.optimiser.epochs))
+        lengths = [example.length for example in examples]
+        total_steps = sum(len(_batches(config, lengths, epoch)) for epoch in range(config.optimiser.epochs))
         while run.position.epoch < config.optimiser.epochs and not _out_of_patience(run):
             _train_epoch(run, examples, total_steps, progress, interrupted)
             _end_epoch(run, dev, log, progress)
@@ -142,9 +143,8 @@ def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict
     return scores
 
 
-def _batches(config: Config, examples: list[Example], epoch: int) -> list[NDArray[np.int64]]:
+def _batches(config: Config, lengths: list[int], epoch: int) -> list[NDArray[np.int64]]:
     """Return the batches of an epoch; there are not quite as many in each."""
-    lengths = [example.length for example in examples]
     return batches_of(lengths, config.optimiser.batch_chars, seed=config.seed, epoch=epoch)
 
 
@@ -154,7 +154,7 @@ def _train_epoch(
     """Go through the rest of an epoch, with a checkpoint every now and then."""
     config, position, network, group = run.config, run.position, run.network, run.group
     lengths = [example.length for example in examples]
-    batches = _batches(config, examples, position.epoch)
+    batches = _batches(config, lengths, position.epoch)
     progress.start_epoch(position.epoch, len(batches), position.batch)
     network.train()
     group.spread(network.parameters())
