@@ -95,6 +95,16 @@ def test_texts_are_drawn(capsys):
     assert capsys.readouterr().out.count("\n\n") == 2  # a blank line between two sentences
 
 
+def test_a_text_that_names_a_file_is_a_text_with_a_note(tmp_path, capsys):
+    file = tmp_path / "新闻.txt"
+    file.write_text(EASY, encoding="utf-8")
+    assert run(str(file), EASY[:2], "长" * 5000, "--format", "conllu") == 0
+    printed = capsys.readouterr()
+    assert f"# text = {file}" in printed.out
+    assert "北京" not in printed.out
+    assert printed.err == f"zishu: {file}: parsed as a text; -i parses the file of this name\n"
+
+
 @pytest.mark.parametrize("kind", ["conllu", "chars"])
 def test_conllu_gives_the_text_back(capsys, kind):
     assert run(TEXT, "--format", kind) == 0

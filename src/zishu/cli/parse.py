@@ -197,6 +197,9 @@ def parse_command(
     elif texts:
         from zishu.cli._parsing import parse_texts
 
+        for text in texts:
+            if os.path.isfile(text):  # noqa: PTH113 (a path refuses names that are too long)
+                typer.echo(f"zishu: {text}: parsed as a text; -i parses the file of this name", err=True)
         parse_texts(texts, target, options, pins=pins, breaks=breaks or ())
     else:
         pattern = STANDARD if input_file is None else input_file
