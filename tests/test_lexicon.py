@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -65,6 +65,28 @@ def test_words_that_are_longer_than_any_sentence_are_not_looked_for() -> None:
     assert found([too_long, longest, "大"], too_long) == [longest, "大"]
     assert not Lexicon([too_long]).straddles(too_long[:9], too_long[9:])
     assert too_long in Lexicon([too_long])
+
+
+class Counted(list[str]):
+    """Characters that count how many of them are read."""
+
+    read = 0
+
+    def __getitem__(self, place: Any) -> Any:
+        found = super().__getitem__(place)
+        self.read += len(found) if isinstance(place, slice) else 1
+        return found
+
+
+def test_many_words_that_begin_alike_cost_no_more_than_one() -> None:
+    words = ["大" + "小" * k for k in range(LIMIT)]
+    chars = Counted("大" * 1000)
+    assert len(list(Lexicon(words[1:]).matches(chars))) == 0
+    assert chars.read <= 3 * len(chars)
+    chars = Counted("中大")
+    assert Lexicon(words).straddles(chars, Counted("小"))
+    assert not Lexicon(words[2:]).straddles(chars, Counted("大"))
+    assert chars.read <= 3 * 2 * len(chars)
 
 
 def test_a_lexicon_is_a_set() -> None:

@@ -14,13 +14,13 @@ those that begin at the same character the longest wins, whatever a model would 
 In a file every line is a word; white space around it, blank lines and lines that begin with # are ignored, so
 a word that itself begins with # can only be given in a list. It does not weigh words and knows no models.
 
-Cost: finding is linear in the text, times the number of different lengths that words with the same first
-character have.
+Cost: finding is linear in the text, times the length to which the text agrees with a word; memory is linear in the
+characters of the words, because their beginnings are kept, too.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from zishu.errors import FormatError, InputError
@@ -35,24 +35,25 @@ if TYPE_CHECKING:
 class Lexicon:
     """A set of words that are kept whole. It does not change, so several threads may use it at once."""
 
-    __slots__ = ("_longest", "_sizes", "_words")
+    __slots__ = ("_beginnings", "_longest", "_words")
 
     def __init__(self, words: Iterable[str] = ()) -> None:
         if isinstance(words, str):
             raise InputError(f"a lexicon is a collection of words, not a single string: {words[:40]!r}")
-        found_words = set()
-        sizes: defaultdict[str, set[int]] = defaultdict(set)
+        found: set[str] = set()
+        beginnings: set[str] = set()
+        self._longest = 0
         for word in words:
             if fault := _fault(word):
                 raise InputError(fault)
-            found_words.add(word)
+            found.add(word)
             chars = characters(word)
             if len(chars) <= LIMIT:
-                sizes[chars[0]].add(len(chars))
-        self._words = frozenset(found_words)
-        # The lengths of the words that begin with a character, long ones first.
-        self._sizes = {first: tuple(sorted(found, reverse=True)) for first, found in sizes.items()}
-        self._longest = max((found[0] for found in self._sizes.values()), default=0)
+                beginnings.update(accumulate(chars[:-1]))
+                self._longest = max(self._longest, len(chars))
+        self._words = frozenset(found)
+        # What words begin with, without the whole words: a search goes on as long as it sees one of these.
+        self._beginnings = frozenset(beginnings)
 
     @classmethod
     def load(cls, source: Source) -> Lexicon:
@@ -90,45 +91,48 @@ class Lexicon:
         """
         start, last = 0, len(chars)
         while start < last:
-            end = start + 1
-            for size in self._sizes.get(chars[start], ()):
-                if self._fits(chars, gaps, start, start + size):
-                    end = start + size
-                    yield start, end
-                    break
-            start = end
+            fitting = (end for end in self._ends(chars, start) if _allowed(chars, gaps, start, end))
+            end = max(fitting, default=start)
+            if end > start:
+                yield start, end
+            start = max(end, start + 1)
 
     def straddles(self, left: Sequence[str], right: Sequence[str]) -> bool:
         """Tell whether a word could begin in one stretch of characters and go on in the one that follows.
 
         A quick test: the word may lose to an overlapping one when `matches` looks at both stretches.
         """
-        for start in range(max(0, len(left) - self._longest + 1), len(left)):
-            rest = len(left) - start
-            for size in self._sizes.get(left[start], ()):
-                if size <= rest:
-                    break
-                if "".join((*left[start:], *right[: size - rest])) in self._words:
-                    return True
-        return False
+        most = max(0, self._longest - 1)  # characters of a word on either side
+        before = left[max(0, len(left) - most) :]
+        chars = [*before, *right[:most]]
+        return any(end > len(before) for start in range(len(before)) for end in self._ends(chars, start))
 
-    def _fits(self, chars: Sequence[str], gaps: Sequence[int] | None, start: int, end: int) -> bool:
-        """Tell whether the characters `start` to `end` (exclusive) are a word and nothing known forbids it."""
-        if end > len(chars) or "".join(chars[start:end]) not in self._words:
-            return False
-        if any(
-            0 < edge < len(chars)
-            and _in_western(chars[edge - 1])
-            and _in_western(chars[edge])
-            # White space or a given boundary between the two ends the run of letters.
-            and (gaps is None or gaps[edge] != BREAK)
-            for edge in (start, end)
-        ):
-            return False
-        if gaps is None:
-            return True
-        at_edges = (gaps[edge] for edge in (start, end) if 0 < edge < len(chars))
-        return JOIN not in at_edges and BREAK not in gaps[start + 1 : end]
+    def _ends(self, chars: Sequence[str], start: int) -> Iterator[int]:
+        """Yield where the words end (exclusive) that begin at a character, short ones first."""
+        seen = ""
+        for end in range(start + 1, len(chars) + 1):
+            seen += chars[end - 1]
+            if seen in self._words:
+                yield end
+            if seen not in self._beginnings:
+                return
+
+
+def _allowed(chars: Sequence[str], gaps: Sequence[int] | None, start: int, end: int) -> bool:
+    """Tell whether the characters `start` to `end` (exclusive) can be a word of a lexicon: nothing known forbids it."""
+    if any(
+        0 < edge < len(chars)
+        and _in_western(chars[edge - 1])
+        and _in_western(chars[edge])
+        # White space or a given boundary between the two ends the run of letters.
+        and (gaps is None or gaps[edge] != BREAK)
+        for edge in (start, end)
+    ):
+        return False
+    if gaps is None:
+        return True
+    at_edges = (gaps[edge] for edge in (start, end) if 0 < edge < len(chars))
+    return JOIN not in at_edges and BREAK not in gaps[start + 1 : end]
 
 
 def _in_western(char: str) -> bool:

@@ -20,7 +20,7 @@ class Limits:
     chars: int = 100_000  # code points of all its texts or words and of its lexicon together
     texts: int = 1_000  # texts, or sentences of given words
     lexicon: int = 10_000  # words
-    lexicon_word: int = 32  # code points of one of them: all its lengths are tried at every character
+    lexicon_word: int = 32  # code points of one of them: so far may a search go from every character
     constraints: int = 10_000  # pins, and breaks
     kbest: int = 10
     seconds: float = (
