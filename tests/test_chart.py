@@ -629,6 +629,31 @@ def test_trees_of_which_every_one_is_unlikely(n):
         assert chart.log_partition(inter, np.array([n]))[0] == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize("score", range(-336, -328))
+def test_a_part_that_weighs_nothing_beside_one_that_weighs_much(score):
+    """What is lost in a narrow span counts where the others have so many trees that the sum over all is well in range.
+
+    The two pairs from above, whose trees are of several weights that vanish one after the other; their heads are among
+    themselves or the character behind them. That one begins a chain, on which some leaves hang anywhere.
+    """
+    pairs, chain, leaves = 4, 512, 50
+    first, n = pairs + 1, pairs + chain + leaves
+    inter = np.full((1, n + 1, n + 1), -np.inf)
+    for d, partner in ((1, 2), (2, 1), (3, 4), (4, 3)):
+        inter[0, d, 1:first] = score
+        inter[0, d, first] = score - 3.0 * d
+        inter[0, d, partner] = 0.0
+    inter[0, first, 0] = 0.0
+    for d in range(first + 1, first + chain):
+        inter[0, d, d - 1] = 0.0
+    inter[0, first + chain :, first : first + chain] = 0.0
+    ways = math.log(
+        math.comb(chain + leaves - 1, leaves)
+    )  # leaves to the right hang on the same or higher up
+    expected = slow_log_partition(inter[0, : first + 1, : first + 1], first) + ways
+    assert chart.log_partition(inter, np.array([n]))[0] == pytest.approx(expected, rel=1e-12)
+
+
 @settings(max_examples=40)
 @given(
     st.sampled_from(KINDS),
