@@ -17,11 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zishu import files
+from zishu.compression import DamagedFile, plain_name
 from zishu.errors import InputError, MissingExtra
-from zishu.files import DamagedFile, Input, Output, open_bytes, plain_name, replacing, replacing_all, truncate
+from zishu.files import Input, Output, open_bytes, replacing, replacing_all, truncate
 from zishu.formats.conllu import read_conllu
 
-ENDINGS = ["", ".gz", ".zst"]
+ENDINGS = ["", ".gz", ".zst", ".GZ"]
 TEXT = "第一行。\r\n第二行\u2028还是第二行。\n\n𠮷野家！\n"
 
 
@@ -198,7 +199,8 @@ def test_a_standard_input_that_does_not_block_is_read_to_its_end(monkeypatch):
 
 
 def test_names_without_compression():
-    assert [plain_name(f"a.txt{ending}") for ending in ENDINGS] == ["a.txt"] * 3
+    assert [plain_name(f"a.txt{ending}") for ending in ENDINGS] == ["a.txt"] * 4
+    assert [plain_name(f"a.TXT{ending.upper()}") for ending in ENDINGS] == ["a.TXT"] * 4
 
 
 # ---- writing

@@ -12,8 +12,7 @@
 - `replacing` writes beside the final name, and renames when the new file is safe on the disk: other files appear
   whole, or not at all. Links stay, and so do devices and pipes, which are written into.
 
-A compressed file may have several members (frames), as after appending. Zstandard is Python's own from 3.14 on, and
-the extra `zstd` before. Constant memory; nothing here knows a format of text.
+Constant memory. `zishu.compression` knows the compressed formats; nothing here knows a format of text.
 """
 
 from __future__ import annotations
@@ -25,16 +24,18 @@ import io
 import os
 import stat
 import sys
-import zlib
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final, Literal, Protocol
+from typing import IO, TYPE_CHECKING, BinaryIO, Final, Literal
 
-from zishu.errors import InputError, MissingExtra
+from zishu.compression import DamagedFile, Decompressed, codec_of
+from zishu.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from types import TracebackType
     from typing import Self
+
+    from zishu.compression import Codec, Compressor
 
 STANDARD: Final = "-"  # the name of standard input and standard output
 
@@ -42,182 +43,15 @@ Errors = Literal["strict", "replace"]
 FilePath = str | os.PathLike[str]
 
 _BLOCK: Final = 1 << 16  # bytes of text decoded at once
-# Little enough that no compressed data can blow it up beyond all measure: a byte of zstd may stand for 32 kB.
-_CHUNK: Final = 1 << 12
 _BYTE_ORDER_MARK: Final = "\ufeff"
-_GZIP: Final = 16 + zlib.MAX_WBITS  # zlib's number for its window within gzip's header and trailer
-
-
-class DamagedFile(InputError):
-    """Compressed data that is cut short or is none."""
-
-    def __init__(self, name: str, reason: str, *, truncated: bool = False) -> None:
-        super().__init__(f"{name}: {reason}")
-        self.reason = reason
-        self.truncated = truncated  # all of it is good, but there should be more
-
-
-class _Decompressor(Protocol):
-    """One member of a compressed file."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, /) -> bytes: ...
-
-
-class _Compressor(Protocol):
-    """One member of a compressed file: blocks that can be read as soon as they are there, and an end."""
-
-    def block(self, data: bytes) -> bytes: ...
-    def end(self) -> bytes: ...
-
-
-class _Codec(Protocol):
-    """A kind of compression."""
-
-    name: str
-    errors: tuple[type[Exception], ...]
-
-    def decompressor(self) -> _Decompressor: ...
-    def compressor(self) -> _Compressor: ...
-
-
-class _Gzip:
-    name = "gzip"
-    errors: tuple[type[Exception], ...] = (zlib.error,)
-
-    def decompressor(self) -> _Decompressor:
-        return zlib.decompressobj(_GZIP)
-
-    def compressor(self) -> _Compressor:
-        return _GzipMember()
-
-
-class _GzipMember:
-    def __init__(self) -> None:
-        self._member = zlib.compressobj(wbits=_GZIP)
-
-    def block(self, data: bytes) -> bytes:
-        return self._member.compress(data) + self._member.flush(zlib.Z_SYNC_FLUSH)
-
-    def end(self) -> bytes:
-        return self._member.flush()
-
-
-class _Zstd:
-    """Zstandard, by the module of Python 3.14 or by the package `zstandard`, whose objects differ a little."""
-
-    name = "zstd"
-
-    def __init__(self) -> None:
-        try:
-            from compression import zstd  # type: ignore[import-not-found, unused-ignore]
-
-            self.errors: tuple[type[Exception], ...] = (zstd.ZstdError,)
-            self.decompressor: Callable[[], _Decompressor] = zstd.ZstdDecompressor
-            mode = zstd.ZstdCompressor
-            self._new: Callable[[], Any] = mode
-            self._flush = (mode.FLUSH_BLOCK, mode.FLUSH_FRAME)
-        except ImportError:
-            try:
-                import zstandard
-            except ImportError:
-                raise MissingExtra("zstandard", "zstd") from None
-            self.errors = (zstandard.ZstdError,)
-            self.decompressor = lambda: zstandard.ZstdDecompressor().decompressobj()
-            self._new = lambda: zstandard.ZstdCompressor(write_checksum=True).compressobj()
-            self._flush = (zstandard.COMPRESSOBJ_FLUSH_BLOCK, zstandard.COMPRESSOBJ_FLUSH_FINISH)
-
-    def compressor(self) -> _Compressor:
-        return _ZstdFrame(self._new(), *self._flush)
-
-
-class _ZstdFrame:
-    def __init__(self, frame: Any, block: int, end: int) -> None:
-        self._frame, self._block, self._end = frame, block, end
-
-    def block(self, data: bytes) -> bytes:
-        packed: bytes = self._frame.compress(data) + self._frame.flush(self._block)
-        return packed
-
-    def end(self) -> bytes:
-        packed: bytes = self._frame.flush(self._end)
-        return packed
-
-
-def _codec(name: str) -> _Codec | None:
-    """Return the compression that the ending of a file's name tells, None for a plain file."""
-    if name.endswith(".gz"):
-        return _Gzip()
-    return _Zstd() if name.endswith(".zst") else None
-
-
-def plain_name(path: FilePath) -> str:
-    """Return the name of a file without the ending that tells its compression."""
-    return os.fspath(path).removesuffix(".gz").removesuffix(".zst")
-
-
-class _Decompressed(io.RawIOBase):
-    """The content of a compressed file, all members of it; `consumed` counts the bytes of the file itself."""
-
-    def __init__(self, file: BinaryIO, codec: _Codec, name: str) -> None:
-        self._file, self._codec, self._name = file, codec, name
-        self._member: _Decompressor | None = None
-        self._packed = self._ready = b""
-        self.consumed = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:
-        while not self._ready:
-            if not self._packed:
-                self._packed = self._file.read(_CHUNK)
-                self.consumed += len(self._packed)
-                if not self._packed:
-                    if self._member is not None:
-                        raise self._damaged("it ends too early", truncated=True)
-                    return 0
-            self._ready = self._decompress()
-        size = min(len(buffer), len(self._ready))
-        buffer[:size] = self._ready[:size]
-        self._ready = self._ready[size:]
-        return size
-
-    def _decompress(self) -> bytes:
-        if self._member is None:
-            # Some writers fill the last block of a gzip file up with zeros.
-            self._packed = self._packed.lstrip(b"\0")
-            if not self._packed:
-                return b""
-            self._member = self._codec.decompressor()
-        try:
-            data = self._member.decompress(self._packed)
-        except self._codec.errors as error:
-            raise self._damaged(str(error)) from None
-        self._packed = b""
-        if self._member.eof:
-            self._packed = self._member.unused_data
-            self._member = None
-        return data
-
-    def _damaged(self, reason: str, *, truncated: bool = False) -> DamagedFile:
-        reason = f"not a complete {self._codec.name} file: {reason}"
-        return DamagedFile(self._name, reason, truncated=truncated)
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
 
 
 def open_bytes(path: FilePath) -> IO[bytes]:
     """Open a file for reading, decompressed as its ending tells; a broken one is `DamagedFile` while it is read."""
     name = os.fspath(path)
-    codec = _codec(name)
+    codec = codec_of(name)
     file = Path(name).open("rb")  # noqa: SIM115 (the caller closes it)
-    return file if codec is None else io.BufferedReader(_Decompressed(file, codec, name), _BLOCK)
+    return file if codec is None else io.BufferedReader(Decompressed(file, codec, name), _BLOCK)
 
 
 def standard_input() -> IO[bytes]:
@@ -253,14 +87,14 @@ class Input:
         self._errors = errors
         self._stream = standard_input() if self.standard else open_bytes(path)
         self._raw = getattr(self._stream, "raw", None)
-        file = self._raw._file if isinstance(self._raw, _Decompressed) else self._stream
+        file = self._raw.file if isinstance(self._raw, Decompressed) else self._stream
         # The size of the file, None for a pipe and the like.
         self.size = _size(file)
 
     @property
     def bytes(self) -> int:
         """Return how many bytes of the file have been read."""
-        return self._raw.consumed if isinstance(self._raw, _Decompressed) else self._bytes
+        return self._raw.consumed if isinstance(self._raw, Decompressed) else self._bytes
 
     def blocks(self) -> Iterator[str]:
         """Yield the text in blocks of any size, as it comes; all that is good comes before an error."""
@@ -311,13 +145,13 @@ class Output:
     def __init__(self, path: FilePath = STANDARD, *, append: bool = False) -> None:
         self.standard = os.fspath(path) == STANDARD
         self._path = os.fspath(path)
-        self._codec: _Codec | None = None
-        self._member: _Compressor | None = None
+        self._codec: Codec | None = None
+        self._member: Compressor | None = None
         if self.standard:
             if sys.stdout is None:
                 raise InputError("standard output is closed")
             return
-        self._codec = _codec(self._path)
+        self._codec = codec_of(self._path)
         self._file = Path(path).open("ab" if append else "wb", buffering=0)  # noqa: SIM115 (`close` does)
         if self._codec is not None and not append:
             # At once, because a file of no text is a compressed file, too.
@@ -373,7 +207,7 @@ def truncate(path: FilePath, size: int) -> None:
 
     A plain file is cut in place; of a compressed one a new copy is made, because a member cannot be cut.
     """
-    codec = _codec(os.fspath(path))
+    codec = codec_of(os.fspath(path))
     if codec is None:
         os.truncate(path, size)
         return

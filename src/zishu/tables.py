@@ -26,8 +26,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from zishu import __version__
+from zishu.compression import plain_name
 from zishu.errors import FormatError, InputError, MissingExtra
-from zishu.files import STANDARD, Errors, FilePath, Input, plain_name, replacing
+from zishu.files import STANDARD, Errors, FilePath, Input, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from zishu.cli._resume import Done, check_same, cut, look_at
+from zishu.compression import plain_name
 from zishu.errors import InputError
-from zishu.files import STANDARD, FilePath, Input, Output, plain_name
+from zishu.files import STANDARD, FilePath, Input, Output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

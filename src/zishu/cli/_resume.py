@@ -10,8 +10,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from zishu.compression import DamagedFile
 from zishu.errors import InputError
-from zishu.files import DamagedFile, open_bytes, truncate
+from zishu.files import open_bytes, truncate
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -294,7 +294,7 @@ def _options(
 
 def _default_format(texts: Sequence[str] | None, output: str | None) -> Format:
     if output is not None and output != STANDARD:
-        from zishu.files import plain_name
+        from zishu.compression import plain_name
 
         return _ENDINGS.get(Path(plain_name(output)).suffix.lower(), "conllu")
     return "tree" if texts or sys.stdout.isatty() else "conllu"

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from typing import IO, TYPE_CHECKING
 
+from zishu.compression import DamagedFile
 from zishu.errors import FormatError
-from zishu.files import DamagedFile, open_bytes
+from zishu.files import open_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

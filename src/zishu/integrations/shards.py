@@ -24,8 +24,9 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from zishu import __version__
+from zishu.compression import plain_name
 from zishu.errors import InputError, ZishuError
-from zishu.files import Errors, Input, Output, plain_name
+from zishu.files import Errors, Input, Output
 from zishu.integrations.storage import inside, join, read, storage, write
 
 if TYPE_CHECKING:

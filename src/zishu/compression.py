@@ -1,0 +1,210 @@
+"""Compress and decompress gzip and Zstandard, told by the ending of a file's name (`.gz`, `.zst`).
+
+    codec = codec_of("news.txt.zst")                  # None for a plain file
+    text = Decompressed(file, codec, "news.txt.zst")  # a stream of bytes; broken data is `DamagedFile`
+    member = codec.compressor(); file.write(member.block(data) + member.end())
+
+A compressed file may have several members (frames), as after appending. Zstandard is Python's own from 3.14 on, and
+the extra `zstd` before. Constant memory; what the bytes mean is not known here.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import zlib
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
+
+from zishu.errors import InputError, MissingExtra
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Little enough that no compressed data can blow it up beyond all measure: a byte of zstd may stand for 32 kB.
+_CHUNK: Final = 1 << 12
+_GZIP: Final = 16 + zlib.MAX_WBITS  # zlib's number for its window within gzip's header and trailer
+
+
+class DamagedFile(InputError):
+    """Compressed data that is cut short or is none."""
+
+    def __init__(self, name: str, reason: str, *, truncated: bool = False) -> None:
+        super().__init__(f"{name}: {reason}")
+        self.reason = reason
+        self.truncated = truncated  # all of it is good, but there should be more
+
+
+class _Decompressor(Protocol):
+    """One member of a compressed file."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+class Compressor(Protocol):
+    """One member of a compressed file: blocks that can be read as soon as they are there, and an end."""
+
+    def block(self, data: bytes) -> bytes:
+        """Return data as a block of its own."""
+        ...
+
+    def end(self) -> bytes:
+        """Return what ends the member."""
+        ...
+
+
+class Codec(Protocol):
+    """A kind of compression."""
+
+    name: str
+    errors: tuple[type[Exception], ...]
+
+    def decompressor(self) -> _Decompressor:
+        """Begin to read a member."""
+        ...
+
+    def compressor(self) -> Compressor:
+        """Begin to write a member."""
+        ...
+
+
+class _Gzip:
+    name = "gzip"
+    errors: tuple[type[Exception], ...] = (zlib.error,)
+
+    def decompressor(self) -> _Decompressor:
+        return zlib.decompressobj(_GZIP)
+
+    def compressor(self) -> Compressor:
+        return _GzipMember()
+
+
+class _GzipMember:
+    def __init__(self) -> None:
+        self._member = zlib.compressobj(wbits=_GZIP)
+
+    def block(self, data: bytes) -> bytes:
+        return self._member.compress(data) + self._member.flush(zlib.Z_SYNC_FLUSH)
+
+    def end(self) -> bytes:
+        return self._member.flush()
+
+
+class _Zstd:
+    """Zstandard, by the module of Python 3.14 or by the package `zstandard`, whose objects differ a little."""
+
+    name = "zstd"
+
+    def __init__(self) -> None:
+        try:
+            from compression import zstd  # type: ignore[import-not-found, unused-ignore]
+
+            self.errors: tuple[type[Exception], ...] = (zstd.ZstdError,)
+            self.decompressor: Callable[[], _Decompressor] = zstd.ZstdDecompressor
+            mode = zstd.ZstdCompressor
+            self._new: Callable[[], Any] = mode
+            self._flush = (mode.FLUSH_BLOCK, mode.FLUSH_FRAME)
+        except ImportError:
+            try:
+                import zstandard
+            except ImportError:
+                raise MissingExtra("zstandard", "zstd") from None
+            self.errors = (zstandard.ZstdError,)
+            self.decompressor = lambda: zstandard.ZstdDecompressor().decompressobj()
+            self._new = lambda: zstandard.ZstdCompressor(write_checksum=True).compressobj()
+            self._flush = (zstandard.COMPRESSOBJ_FLUSH_BLOCK, zstandard.COMPRESSOBJ_FLUSH_FINISH)
+
+    def compressor(self) -> Compressor:
+        return _ZstdFrame(self._new(), *self._flush)
+
+
+class _ZstdFrame:
+    def __init__(self, frame: Any, block: int, end: int) -> None:
+        self._frame, self._block, self._end = frame, block, end
+
+    def block(self, data: bytes) -> bytes:
+        packed: bytes = self._frame.compress(data) + self._frame.flush(self._block)
+        return packed
+
+    def end(self) -> bytes:
+        packed: bytes = self._frame.flush(self._end)
+        return packed
+
+
+_CODECS: Final[dict[str, Callable[[], Codec]]] = {".gz": _Gzip, ".zst": _Zstd}
+
+
+def codec_of(name: str) -> Codec | None:
+    """Return the compression that the ending of a file's name tells, None for a plain file."""
+    codec = _CODECS.get(_ending(name).lower())
+    return None if codec is None else codec()
+
+
+def plain_name(path: str | os.PathLike[str]) -> str:
+    """Return the name of a file without the ending that tells its compression."""
+    name = os.fspath(path)
+    ending = _ending(name)
+    return name.removesuffix(ending) if ending.lower() in _CODECS else name
+
+
+def _ending(name: str) -> str:
+    return name[max(0, name.rfind(".")) :]
+
+
+class Decompressed(io.RawIOBase):
+    """The content of a compressed file, all members of it; `consumed` counts the bytes of the file itself."""
+
+    def __init__(self, file: BinaryIO, codec: Codec, name: str) -> None:
+        self.file, self._codec, self._name = file, codec, name
+        self._member: _Decompressor | None = None
+        self._packed = self._ready = b""
+        self.consumed = 0
+
+    def readable(self) -> bool:
+        """Tell that this is a stream to read."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Fill a part of a buffer; return how much, 0 at the end."""
+        while not self._ready:
+            if not self._packed:
+                self._packed = self.file.read(_CHUNK)
+                self.consumed += len(self._packed)
+                if not self._packed:
+                    if self._member is not None:
+                        raise self._damaged("it ends too early", truncated=True)
+                    return 0
+            self._ready = self._decompress()
+        size = min(len(buffer), len(self._ready))
+        buffer[:size] = self._ready[:size]
+        self._ready = self._ready[size:]
+        return size
+
+    def _decompress(self) -> bytes:
+        if self._member is None:
+            # Some writers fill the last block of a gzip file up with zeros.
+            self._packed = self._packed.lstrip(b"\0")
+            if not self._packed:
+                return b""
+            self._member = self._codec.decompressor()
+        try:
+            data = self._member.decompress(self._packed)
+        except self._codec.errors as error:
+            raise self._damaged(str(error)) from None
+        self._packed = b""
+        if self._member.eof:
+            self._packed = self._member.unused_data
+            self._member = None
+        return data
+
+    def _damaged(self, reason: str, *, truncated: bool = False) -> DamagedFile:
+        reason = f"not a complete {self._codec.name} file: {reason}"
+        return DamagedFile(self._name, reason, truncated=truncated)
+
+    def close(self) -> None:
+        """Close the file, too."""
+        self.file.close()
+        super().close()
