@@ -24,14 +24,14 @@ def calibrate_command(
         bool, typer.Option("--check", help="Change nothing, only tell how sure and how right the model is.")
     ] = False,
 ) -> None:
-    """Set the temperature at which a model is as sure as it is right.
+    """Set the temperatures at which a model is as sure as it is right, of its trees and of its relations.
 
     `zishu train` has done so on its dev set. Only probabilities change: the trees that the model finds stay the same.
     """
     from zishu.errors import InputError
     from zishu.formats.conllu import read_conllu
     from zishu.model import Model, load_model
-    from zishu.model.calibration import calibrate, reliability, set_temperature
+    from zishu.model.calibration import calibrate, reliability, set_temperatures
 
     parser = load_model(model)
     trees = [sentence.tree() for sentence in read_conllu(treebank)]
@@ -41,11 +41,11 @@ def calibrate_command(
     if not isinstance(parser, Model):
         raise InputError(f"{model}: calibrate the parser in it, a pipeline has no temperature")
     found = calibrate(parser, trees)
-    set_temperature(model, found.temperature)
-    typer.echo(
-        f"temperature {found.temperature}: loss {found.before:.4f} -> {found.after:.4f} a unit, "
-        f"{found.sentences} sentences"
-    )
+    set_temperatures(model, found)
+    for name, fit in (("temperature", found.trees), ("of relations", found.labels)):
+        typer.echo(
+            f"{name} {fit.temperature}: loss {fit.before:.4f} -> {fit.after:.4f} a unit, {fit.units:,} units"
+        )
 
 
 def _table(found: Mapping[str, Reliability]) -> Table:

@@ -87,7 +87,7 @@ def _rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"{len(found['labels'])} labels", " ".join(found["labels"])
     if found["task"] in ("parse", "parse-words"):
         yield f"{len(found['upos'])} parts of speech", " ".join(found["upos"])
-        yield "temperature", str(found["temperature"])
+        yield "temperature", f"{found['temperature']}, of relations {found['label_temperature']}"
     yield "size", f"{sum(found['files'].values()) / 1e6:.1f} MB"
     data = config.get("data", {}) if isinstance(config, dict) else {}
     for part in ("train", "dev", "test"):

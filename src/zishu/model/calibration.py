@@ -1,4 +1,4 @@
-"""Find the temperature at which a model's probabilities are true: neither too sure nor too modest.
+"""Find the temperatures at which a model's probabilities are true: neither too sure nor too modest.
 
 A parser that knows its training data by heart is too sure of what it has not seen. Divided by a temperature t, its
 scores define
@@ -12,13 +12,18 @@ that makes the word trees of a held-out treebank, in raw text, most probable:
     loss(t) = SUM over sentences of  log Z_t(all trees) - log Z_t(the trees of the gold word tree)
 
 with any tree inside its words: the loss of training as a function of one number. Its minimum is found by golden-section
-search. (Nothing forbids a second one, far off; none has been seen.) Relations have probabilities of their own, which are
-left alone.
+search. (Nothing forbids a second one, far off; none has been seen.)
+
+Relations have probabilities of their own, given the arc, and a temperature of their own, found in the same way:
+
+    loss(t) = SUM over words of  - log P_t(gold relation | gold arc)
+
+with the arc between those characters that the best of the trees of the gold word tree has.
 
 `reliability` compares what a model says of itself with a gold treebank.
 
-Cost: one run of the networks on the treebank, and the sums of some twenty charts for each sentence; `reliability` parses
-it twice.
+Cost: one run of the networks on the treebank, and the sums of some twenty charts and a best tree for each sentence;
+`reliability` parses it twice.
 """
 
 from __future__ import annotations
@@ -32,13 +37,17 @@ import numpy as np
 from zishu.errors import InputError
 from zishu.forest import build_forest
 from zishu.model.features import batches
+from zishu.model.labels import at_temperature, label_probabilities
 from zishu.model.scores import Scores, no_gaps, unit_scores
 from zishu.model.settings import CONFIG, Settings, read_json, write_json
+from zishu.model.words import find_words
 from zishu.tree import INTRA, WordTree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from zishu.forest import Forest
     from zishu.model.outputs import Analysis
@@ -49,17 +58,25 @@ _GOLDEN: Final = (sqrt(5) - 1) / 2
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
-    """What was found, and the losses per unit (character, or word if the words are given) before and after."""
+class Fit:
+    """A temperature, and the losses per unit before and after."""
 
     temperature: float
     before: float
     after: float
-    sentences: int
+    units: int
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What was found: for trees by the character, or by the word if the words are given; for relations by the word."""
+
+    trees: Fit
+    labels: Fit
 
 
 def calibrate(model: Model, treebank: Iterable[WordTree]) -> Calibration:
-    """Find the temperature of a model on a treebank that it was not trained on; trees that cross are left out."""
+    """Find the temperatures of a model on a treebank that it was not trained on; trees that cross are left out."""
     if model.settings.task not in ("parse", "parse-words"):
         raise InputError(f"a model for the task {model.settings.task!r} has no temperature")
     trees = [tree for tree in treebank if tree.is_projective]
@@ -69,18 +86,32 @@ def calibrate(model: Model, treebank: Iterable[WordTree]) -> Calibration:
         _problem(model, [trees[k] for k in batch])
         for batch in batches([sum(tree.lengths) for tree in trees], model.batch_chars)
     ]
-    units = sum(int(everything.lengths.sum()) for everything, _ in problems)
+    settings = model.settings
 
-    def loss(temperature: float) -> float:
+    def of_trees(temperature: float) -> float:
         return sum(
-            float((everything.at(temperature).log_partition() - gold.at(temperature).log_partition()).sum())
-            for everything, gold in problems
+            float((all_.at(temperature).log_partition() - gold.at(temperature).log_partition()).sum())
+            for all_, gold in ((problem.everything, problem.gold) for problem in problems)
         )
 
-    best = exp(_minimum(lambda x: loss(exp(x)), log(LOWEST), log(HIGHEST)))
-    found = round(best, 2)
-    before = loss(model.settings.temperature) / units
-    return Calibration(found, before, loss(found) / units, len(trees))
+    def of_labels(temperature: float) -> float:
+        return -sum(
+            float(at_temperature(problem.labels, temperature)[problem.rows, problem.right].sum())
+            for problem in problems
+        )
+
+    units = sum(int(problem.everything.lengths.sum()) for problem in problems)
+    words = sum(len(problem.right) for problem in problems)
+    return Calibration(
+        _fit(of_trees, settings.temperature, units), _fit(of_labels, settings.label_temperature, words)
+    )
+
+
+def _fit(loss: Callable[[float], float], present: float, units: int) -> Fit:
+    if not units:
+        return Fit(present, 0.0, 0.0, 0)
+    found = round(exp(_minimum(lambda x: loss(exp(x)), log(LOWEST), log(HIGHEST))), 2)
+    return Fit(found, loss(present) / units, loss(found) / units, units)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,17 +161,33 @@ def _reliability(decisions: Sequence[tuple[float, bool]]) -> Reliability:
     return Reliability(float(sure.mean()), float(right.mean()), float(distance), len(sure))
 
 
-def set_temperature(folder: Path, temperature: float) -> None:
-    """Write a temperature into the settings of a model directory."""
+def set_temperatures(folder: Path, found: Calibration) -> None:
+    """Write temperatures into the settings of a model directory."""
     settings = Settings.from_json(read_json(folder / CONFIG))
     # Under another name first: a model whose settings are cut off is none.
     fresh = folder / f".{CONFIG}"
-    write_json(fresh, replace(settings, temperature=temperature).to_json())
+    settings = replace(
+        settings, temperature=found.trees.temperature, label_temperature=found.labels.temperature
+    )
+    write_json(fresh, settings.to_json())
     fresh.replace(folder / CONFIG)
 
 
-def _problem(model: Model, trees: Sequence[WordTree]) -> tuple[Scores, Scores]:
-    """Return the scores of a batch twice: for all trees, and for those of the gold word trees alone."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Problem:
+    """What the networks say of a batch of gold word trees."""
+
+    everything: Scores
+    gold: Scores  # of the trees of the gold word trees alone
+    labels: NDArray[np.float64]  # [w, labels]: log-probabilities of the relations of words
+    right: NDArray[np.int64]  # [w]: the gold ones
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        return np.arange(len(self.right))
+
+
+def _problem(model: Model, trees: Sequence[WordTree]) -> _Problem:
     settings = model.settings
     chars = [tree.chars for tree in trees]
     if settings.task == "parse-words":
@@ -151,7 +198,17 @@ def _problem(model: Model, trees: Sequence[WordTree]) -> tuple[Scores, Scores]:
         outputs = model.networks.run(chars)
     free = no_gaps(len(trees), 1 + int(lengths.max()))
     everything = unit_scores(outputs, lengths, settings, model.networks.score_labels, free)
-    return everything, _only(everything, [_forest(tree, settings) for tree in trees])
+    gold = _only(everything, [_forest(tree, settings) for tree in trees])
+    best = gold.best_tree()
+    words = find_words(best.heads, best.intra, lengths)
+    labels = label_probabilities(
+        outputs, settings.labels, model.networks.score_labels, words.tree, words.root, words.root_head
+    )
+    number = {label: k for k, label in enumerate(settings.labels)}
+    right = np.array([number.get(label, -1) for tree in trees for label in tree.deprels])
+    # Relations that the model does not know, or never gives to such an arc, say nothing about a temperature.
+    possible = (right >= 0) & (labels[np.arange(len(right)), right] > -np.inf)
+    return _Problem(everything, gold, labels[possible], right[possible])
 
 
 def _forest(tree: WordTree, settings: Settings) -> Forest:

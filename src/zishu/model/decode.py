@@ -27,7 +27,7 @@ from zishu.errors import InputError
 from zishu.gaps import FREE
 from zishu.model.confidence import Confidence, Measured, measure, measure_vanilla, measure_words
 from zishu.model.k_best import Ranked, distinct_trees
-from zishu.model.labels import LabelScorer, label_probabilities, legal_labels
+from zishu.model.labels import LabelScorer, at_temperature, label_probabilities, legal_labels
 from zishu.model.mbr import probable_heads
 from zishu.model.outputs import Analysis, Floats, Gaps, Outputs, check_gaps, join, lengths_of, word_gaps
 from zishu.model.scores import Scores, all_known, inner_gaps, no_gaps, unit_scores
@@ -186,7 +186,8 @@ def _analyses(
         known = given if heat == 1.0 else None
         measured = how(scores.at(heat), ranked.sentences, ranked.score / heat, words, known)
     names = [settings.labels[label] for label in best.tolist()]
-    chosen = _Labels(names, np.exp(labels[np.arange(len(best)), best]))
+    told = at_temperature(labels, settings.label_temperature)
+    chosen = _Labels(names, np.exp(told[np.arange(len(best)), best]))
     return _assemble(outputs, units, settings, ranked.sentences, words, chosen, measured)
 
 
@@ -268,8 +269,8 @@ def _labelled(
     number = {name: k for k, name in enumerate(settings.labels)}
     columns = np.array([number.get(name, -1) for name in deprels])
     places = each.bounds[words.tree] + words.root - 1
-    certain = np.where(columns < 0, 0.0, np.exp(labels[places, columns]))
-    chosen = _Labels(deprels, certain)
+    told = at_temperature(labels, settings.label_temperature)
+    chosen = _Labels(deprels, np.where(columns < 0, 0.0, np.exp(told[places, columns])))
     return _assemble(outputs, units, settings, sentences, words, chosen, measured, repairs)
 
 

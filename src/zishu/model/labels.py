@@ -65,6 +65,14 @@ def label_probabilities(
     return scores - log_sum_exp(scores)[:, None]
 
 
+def at_temperature(log_probabilities: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
+    """Return the log-probabilities of the same labels at a temperature (`zishu.model.calibration`)."""
+    if temperature == 1.0:
+        return log_probabilities
+    scores = log_probabilities / temperature
+    return scores - log_sum_exp(scores)[:, None]
+
+
 def log_sum_exp(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """Add up the last axis in log space; at least one entry of each row must be finite."""
     top = scores.max(axis=-1, keepdims=True)

@@ -61,7 +61,9 @@ class Settings:
     # share at least.
     window: int = 0
     window_overlap: int = 0
-    temperature: float = 1.0  # trees' scores are divided by it before their probabilities are told
+    # What the scores of trees, and those of relations, are divided by before their probabilities are told.
+    temperature: float = 1.0
+    label_temperature: float = 1.0
     # Of a segmenter: the scores of tag pairs (from, to), of the first tag and of the last one, all finite, in
     # the order of zishu.chart.chain.TAGS. Empty before training.
     transitions: tuple[tuple[float, ...], ...] = ()
@@ -87,8 +89,9 @@ class Settings:
             return f"{self.roles} roles for the task {self.task!r}"
         if (INTRA in self.labels) != (self.task == "parse"):
             return f"the label {INTRA} belongs to the task 'parse' and to no other"
-        if not (isfinite(self.temperature) and self.temperature > 0):
-            return f"the temperature must be above 0, not {self.temperature}"
+        for temperature in (self.temperature, self.label_temperature):
+            if not (isfinite(temperature) and temperature > 0):
+                return f"a temperature must be above 0, not {temperature}"
         for name in ("labels", "upos"):
             values: tuple[str, ...] = getattr(self, name)
             if len(set(values)) != len(values):

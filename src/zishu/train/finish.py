@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from zishu import metrics
 from zishu.metrics import evaluation_file, save_evaluation
-from zishu.model.calibration import calibrate, set_temperature
+from zishu.model.calibration import calibrate, set_temperatures
 from zishu.model.directory import write_pipeline
 from zishu.model.runtime import load_model
 from zishu.train.checkpoint import write_atomically
@@ -74,7 +74,7 @@ def finish(
             result.update(_record(folder, part, found, "parse-words", given_words=True))
     model = export_model(network, folder / MODEL, training={"config": config_to_dict(config), **result})
     if config.task != "segment":
-        set_temperature(folder / MODEL, calibrate(model, dev).temperature)
+        set_temperatures(folder / MODEL, calibrate(model, dev))
     return _write_result(folder, result)
 
 
