@@ -14,8 +14,8 @@ those that begin at the same character the longest wins, whatever a model would 
 In a file every line is a word; white space around it, blank lines and lines that begin with # are ignored, so
 a word that itself begins with # can only be given in a list. It does not weigh words and knows no models.
 
-Cost: finding is linear in the text, times the length to which the text agrees with a word; memory is linear in the
-characters of the words, because their beginnings are kept, too.
+Cost: finding is linear in the text, times the length to which the text agrees with a word. All beginnings of a word are
+kept, so memory grows with the square of its length (and no word of more than `LIMIT` characters counts).
 """
 
 from __future__ import annotations
