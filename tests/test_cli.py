@@ -214,12 +214,15 @@ def test_a_full_disk_is_one_line_and_code_1(arguments):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes and signals as on POSIX")
-def test_a_reader_that_goes_away_is_no_news(good):
+def test_a_reader_that_goes_away_is_no_news(good, tmp_path):
     read_end, write_end = os.pipe()
     os.close(read_end)
     with os.fdopen(write_end, "wb") as closed:
         done = run("stats", good, stdout=closed, stderr=subprocess.PIPE)
-    assert (done.returncode, done.stderr) == (1, "")
+        assert (done.returncode, done.stderr) == (1, "")
+        kept = tmp_path / "counts.json"
+        run("eval", good, good, "--output", kept, stdout=closed, stderr=subprocess.PIPE)
+    assert kept.exists()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes and signals as on POSIX")

@@ -85,12 +85,13 @@ def eval_command(
         subtypes=not universal_labels,
         ids=(sentence.sent_id for sentence in gold_sentences),
     )
+    # First: whoever reads what is printed may go away.
+    if output is not None:
+        save_evaluation(evaluation, output)
     if as_json:
         typer.echo(evaluation.to_json())
     else:
         print_evaluation(evaluation)
-    if output is not None:
-        save_evaluation(evaluation, output)
 
 
 def print_evaluation(evaluation: Evaluation, console: Console | None = None) -> None:
