@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
 ROOT = Path(zishu.__file__).parent
 
-_GROUND = {"errors", "files", "gaps", "text", "tree", "forest"}
+_GROUND = {"errors", "compression", "files", "gaps", "text", "tree", "forest"}
 _RUNTIME = _GROUND | {"document", "chart", "model", "formats", "render"}
 
 # A layer is a module or package directly under `zishu`; each may import those named here, and itself.
 LAYERS: dict[str, set[str]] = {
     "errors": set(),
-    "files": {"errors"},
+    "compression": {"errors"},
+    "files": {"errors", "compression"},
     "gaps": set(),
     "text": {"errors"},
     "tree": {"errors", "text"},
@@ -74,7 +75,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "matplotlib": ("train", "analysis"),
     "spacy": ("integrations",),
     "ray": ("integrations",),
-    "zstandard": ("files.py",),
+    "zstandard": ("compression.py",),
     "pyarrow": ("tables.py", "integrations"),
     "fastapi": ("serve",),
     "uvicorn": ("serve",),

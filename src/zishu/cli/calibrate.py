@@ -24,9 +24,10 @@ def calibrate_command(
         bool, typer.Option("--check", help="Change nothing, only tell how sure and how right the model is.")
     ] = False,
 ) -> None:
-    """Set the temperatures at which a model is as sure as it is right, of its trees and of its relations.
+    """Set the temperatures that make a model as sure as it is right.
 
-    `zishu train` has done so on its dev set. Only probabilities change: the trees that the model finds stay the same.
+    There is one for trees and one for relations; `zishu train` has found both on its dev set. Only probabilities change:
+    the trees that the model finds stay the same.
     """
     from zishu.errors import InputError
     from zishu.formats.conllu import read_conllu

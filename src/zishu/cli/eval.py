@@ -85,13 +85,15 @@ def eval_command(
         subtypes=not universal_labels,
         ids=(sentence.sent_id for sentence in gold_sentences),
     )
-    # First: whoever reads what is printed may go away.
-    if output is not None:
-        save_evaluation(evaluation, output)
-    if as_json:
-        typer.echo(evaluation.to_json())
-    else:
-        print_evaluation(evaluation)
+    # Neither must cost the other: the reader of what is printed may go away, and the file may not be written.
+    try:
+        if output is not None:
+            save_evaluation(evaluation, output)
+    finally:
+        if as_json:
+            typer.echo(evaluation.to_json())
+        else:
+            print_evaluation(evaluation)
 
 
 def print_evaluation(evaluation: Evaluation, console: Console | None = None) -> None:
