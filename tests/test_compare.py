@@ -212,6 +212,18 @@ def test_an_evaluation_file_is_a_run(tmp_path: Path) -> None:
         table(tmp_path / "other.json", given_words=True)
 
 
+def test_evaluation_files_in_folders_of_seeds_are_seeds(tmp_path: Path) -> None:
+    files = [tmp_path / f"seed-{seed}" / "decoding" / "mbr.json" for seed in (0, 7)]
+    for file, right in zip(files, ([1, 1], [3, 3]), strict=True):
+        file.parent.mkdir(parents=True)
+        save_evaluation(evaluation(right), file)
+    [system] = table(*files).systems
+    assert [run.seed for run in system.runs] == [0, 7]
+    assert system.scores["uf"].mean == pytest.approx((200 / 6 + 100) / 2)
+    with pytest.raises(InputError, match="two runs of x with seed 0"):
+        table(f"x={files[0]}", f"x={files[1]}", f"x={write_run(tmp_path / 'run', 'x', 0, [1, 1])}")
+
+
 def test_a_run_given_twice_counts_once(three_systems: list[Path]) -> None:
     left = three_systems[0]
     assert len(table(left / "seed-0", left, left / "seed-1").systems[0].runs) == 2

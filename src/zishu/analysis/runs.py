@@ -1,7 +1,8 @@
 """Read what training runs have left behind: their scores and, where it was kept, the evaluation behind them.
 
 A run is a folder with a `result.json`, and `evaluation/dev.json` and the like beside it; weights are not needed. A
-single evaluation file, as `zishu eval --output` writes it, stands for a run without a seed. Nothing is parsed here.
+single evaluation file, as `zishu eval --output` writes it, stands for a run, too; its seed is that of the
+`seed-*` folder it lies in, if any. Nothing is parsed here.
 """
 
 from __future__ import annotations
@@ -98,8 +99,14 @@ def _expand(path: Path, warn: Callable[[str], None]) -> Iterator[Path]:
 
 
 def _by_number(folder: Path) -> tuple[int, str]:
+    number = _seed_of(folder)
+    return (-1 if number is None else number, folder.name)
+
+
+def _seed_of(folder: Path) -> int | None:
+    """Return the seed that the name of a run's folder tells."""
     number = re.fullmatch(r"seed-(\d{1,18})", folder.name)
-    return (int(number[1]) if number else -1, folder.name)
+    return int(number[1]) if number else None
 
 
 def _read_file(path: Path, name: str | None, given_words: bool) -> Run:
@@ -107,7 +114,9 @@ def _read_file(path: Path, name: str | None, given_words: bool) -> Run:
     scores = dict(_values(evaluation, METRICS))
     if given_words and "uas" not in scores:
         raise InputError(f"{path}: its words are not the gold words in every sentence")
-    return Run(name or path.stem, None, path, scores, evaluation)
+    seeds = (_seed_of(folder) for folder in path.parents)
+    seed = next((seed for seed in seeds if seed is not None), None)
+    return Run(name or path.stem, seed, path, scores, evaluation)
 
 
 def _read_folder(folder: Path, name: str | None, part: str, given_words: bool) -> Run:
