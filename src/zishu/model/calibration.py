@@ -86,28 +86,20 @@ def calibrate(model: Model, treebank: Iterable[WordTree]) -> Calibration:
         _problem(model, [trees[k] for k in batch])
         for batch in batches([sum(tree.lengths) for tree in trees], model.batch_chars)
     ]
-    settings = model.settings
-
-    def of_trees(temperature: float) -> float:
-        return sum(
-            float((all_.at(temperature).log_partition() - gold.at(temperature).log_partition()).sum())
-            for all_, gold in ((problem.everything, problem.gold) for problem in problems)
-        )
-
-    def of_labels(temperature: float) -> float:
-        return -sum(
-            float(at_temperature(problem.labels, temperature)[problem.rows, problem.right].sum())
-            for problem in problems
-        )
-
     units = sum(int(problem.everything.lengths.sum()) for problem in problems)
     words = sum(len(problem.right) for problem in problems)
     return Calibration(
-        _fit(of_trees, settings.temperature, units), _fit(of_labels, settings.label_temperature, words)
+        _fit(lambda t: sum(problem.tree_loss(t) for problem in problems), model.settings.temperature, units),
+        _fit(
+            lambda t: sum(problem.label_loss(t) for problem in problems),
+            model.settings.label_temperature,
+            words,
+        ),
     )
 
 
 def _fit(loss: Callable[[float], float], present: float, units: int) -> Fit:
+    """Find the temperature of the least loss; without units there is nothing to change the present one for."""
     if not units:
         return Fit(present, 0.0, 0.0, 0)
     found = round(exp(_minimum(lambda x: loss(exp(x)), log(LOWEST), log(HIGHEST))), 2)
@@ -182,9 +174,14 @@ class _Problem:
     labels: NDArray[np.float64]  # [w, labels]: log-probabilities of the relations of words
     right: NDArray[np.int64]  # [w]: the gold ones
 
-    @property
-    def rows(self) -> NDArray[np.int64]:
-        return np.arange(len(self.right))
+    def tree_loss(self, temperature: float) -> float:
+        """Return minus the log-probability of the gold word trees at a temperature."""
+        everything, gold = (scores.at(temperature).log_partition() for scores in (self.everything, self.gold))
+        return float((everything - gold).sum())
+
+    def label_loss(self, temperature: float) -> float:
+        """Return minus the log-probability of the gold relations at a temperature."""
+        return -float(at_temperature(self.labels, temperature)[np.arange(len(self.right)), self.right].sum())
 
 
 def _problem(model: Model, trees: Sequence[WordTree]) -> _Problem:
