@@ -15,7 +15,7 @@ from zishu.model.calibration import Calibration, Fit, calibrate, reliability, se
 from zishu.model.outputs import Outputs
 from zishu.model.parsers import Model
 from zishu.model.settings import CONFIG, Settings
-from zishu.parser import BUNDLED
+from zishu.parser import find_model
 from zishu.tree import INTRA, CharTree, WordTree, recover
 
 LABELS = (INTRA, "root", "obj")
@@ -261,7 +261,7 @@ def copied(tmp_path):
     """The files of the bundled model, but its large ones linked."""
     folder = tmp_path / "model"
     folder.mkdir()
-    for path in BUNDLED.iterdir():
+    for path in find_model().iterdir():
         if path.name == CONFIG:
             (folder / CONFIG).write_bytes(path.read_bytes())
         else:

@@ -11,6 +11,7 @@ import torch
 
 import tiny
 from zishu.errors import ConfigError, FormatError
+from zishu.model.features import number
 from zishu.model.vocabulary import bigrams
 from zishu.train.config import (
     Config,
@@ -23,7 +24,8 @@ from zishu.train.config import (
 )
 from zishu.train.encoders import build_encoder
 from zishu.train.loop import train
-from zishu.train.pretrain import LAST, Losses, load_pretrained, pretrain, read_corpus
+from zishu.train.pretrain import LAST, Pretraining, load_pretrained, pretrain
+from zishu.train.tagged_text import PairTable, read_tagged_text
 
 _TEXT = """上海/ns 计划/n 发展/vn 金融业/n 。/x
 我们/r 在/p 图书馆/n 看书/v 。/x
@@ -64,8 +66,8 @@ def _config(folder: Path, text: str = _TEXT * 100, **pretraining: object) -> Con
 
 def test_corpus(tmp_path: Path) -> None:
     config = _config(tmp_path, _TEXT * 2, bigrams=5)
-    corpus = read_corpus(config)
-    assert corpus.lengths == [10, 9, 9] * 2
+    corpus = read_tagged_text(config)
+    assert corpus.lengths.tolist() == [10, 9, 9] * 2
     batch = corpus.batch(torch.tensor([0, 2]).numpy())
     assert [corpus.chars.symbols[k] for k in batch["chars"][1]][1:] == [*"他说1/2的人来了", "<pad>"]
     assert batch["places"][0].tolist() == [-100, 0, 2, 0, 2, 0, 2, 0, 1, 2, 3]  # B E B E B E B M E S
@@ -75,7 +77,7 @@ def test_corpus(tmp_path: Path) -> None:
 
 
 def test_long_sentences_are_read_in_pieces(tmp_path: Path) -> None:
-    corpus = read_corpus(_config(tmp_path, _TEXT, longest=4))
+    corpus = read_tagged_text(_config(tmp_path, _TEXT, longest=4))
     assert max(corpus.lengths) <= 4
     assert sum(corpus.lengths) == 28
 
@@ -83,15 +85,15 @@ def test_long_sentences_are_read_in_pieces(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", ["上海 计划/v", "/v", "上海/"])
 def test_bad_line(tmp_path: Path, line: str) -> None:
     with pytest.raises(FormatError, match=r"text.txt:2: .* expected a word, a slash and a tag"):
-        read_corpus(_config(tmp_path, f"他/r\n{line}\n"))
+        read_tagged_text(_config(tmp_path, f"他/r\n{line}\n"))
 
 
 def test_it_learns_and_train_starts_from_it(tmp_path: Path) -> None:
     config = _config(tmp_path)
-    heard: list[Losses] = []
+    heard: list[dict[str, float]] = []
     folder = pretrain(config, report=lambda *told: heard.append(told[-1]))
-    assert heard[-1].places < 0.7 * heard[0].places
-    assert heard[-1].hidden < heard[0].hidden
+    assert heard[-1]["places"] < 0.7 * heard[0]["places"]
+    assert heard[-1]["hidden"] < heard[0]["hidden"]
     assert not (folder / LAST).exists()
 
     weights, chars, pairs = load_pretrained(str(folder))
@@ -100,6 +102,73 @@ def test_it_learns_and_train_starts_from_it(tmp_path: Path) -> None:
     model = json.loads((tmp_path / "run/model/chars.json").read_text(encoding="utf-8"))
     assert tuple(model["symbols"]) == chars.symbols
     assert weights["embeddings.chars.weight"].shape == (len(chars), 16)
+
+
+@pytest.mark.parametrize("objective", ["masked", "replaced"])
+@pytest.mark.parametrize("whole_words", [False, True])
+def test_objectives_learn_from_the_text_alone(tmp_path: Path, objective: str, whole_words: bool) -> None:
+    config = _config(
+        tmp_path, objective=objective, whole_words=whole_words, word_weight=0.0, optimiser="muon", mask=0.3
+    )
+    heard: list[dict[str, float]] = []
+    pretrain(config, report=lambda *told: heard.append(told[-1]))
+    assert set(heard[0]) == ({"hidden", "replaced"} if objective == "replaced" else {"hidden"})
+    assert all(heard[-1][name] < heard[0][name] for name in heard[0])
+
+
+def test_whole_words_are_hidden_together(tmp_path: Path) -> None:
+    config = _config(tmp_path, whole_words=True, mask=0.5)
+    text = read_tagged_text(config)
+    network = Pretraining(config, text)
+    batch = text.batch(torch.arange(60).numpy())
+    hidden = network._choose(batch["places"])
+    inner = (batch["places"] == 1) | (batch["places"] == 2)  # M and E share the fate of the character before
+    before = torch.cat((hidden[:, :1], hidden[:, :-1]), dim=1)
+    assert bool((hidden == before)[inner].all())
+    inside = batch["places"] >= 0
+    assert 0.4 < float(hidden[inside].float().mean()) < 0.6
+
+
+def test_pairs_are_those_that_the_parser_looks_up(tmp_path: Path) -> None:
+    text = read_tagged_text(_config(tmp_path, bigrams=8))
+    assert text.pairs is not None
+    batch = text.batch(torch.arange(3).numpy())
+    found = PairTable(text.chars, text.pairs)(batch["chars"])
+    for row, chars, length in zip(found, batch["chars"], batch["lengths"], strict=True):
+        symbols = [text.chars.symbols[k] for k in chars[1 : length + 1]]
+        assert row[1 : length + 1].tolist() == number(symbols, text.chars, text.pairs)[1]
+        assert int(row[0]) == text.pairs.bos
+    masked = batch["chars"].clone()
+    masked[0, 2] = text.chars.unknown
+    assert PairTable(text.chars, text.pairs)(masked)[0, 2:4].tolist() == [text.pairs.unknown] * 2
+
+
+def test_it_continues_from_another_encoder(tmp_path: Path) -> None:
+    first = pretrain(_config(tmp_path))
+    weights, chars, _ = load_pretrained(str(first))
+    config = _config(tmp_path, "新/a 字/n 。/x\n" * 40, initial=str(first), steps=1)
+    config = replace(
+        config,
+        pretrain=replace(config.pretrain, learning_rate=1e-9),
+        encoder=replace(config.encoder, pretrained=str(tmp_path / "second")),
+    )
+    again, same_chars, _ = load_pretrained(str(pretrain(config)))
+    assert same_chars.symbols == chars.symbols  # "新" stays unknown: the embeddings keep their numbers
+    assert all(torch.allclose(weights[name], again[name], atol=1e-3) for name in weights)
+
+
+def test_bfloat16_learns_like_float32(tmp_path: Path) -> None:
+    losses = {}
+    for precision in ("float32", "bfloat16"):
+        folder = tmp_path / precision
+        folder.mkdir()
+        config = _config(folder)
+        heard: list[dict[str, float]] = []
+        config = replace(config, run=replace(config.run, precision=precision))
+        pretrain(config, report=lambda *told, heard=heard: heard.append(told[-1]))
+        losses[precision] = heard[-1]
+    for name, loss in losses["float32"].items():
+        assert losses["bfloat16"][name] == pytest.approx(loss, rel=0.1, abs=0.02)
 
 
 def test_resume_equals_an_unbroken_run(tmp_path: Path) -> None:
@@ -131,7 +200,7 @@ def test_what_is_finished_is_neither_done_again_nor_overwritten(tmp_path: Path) 
     folder = pretrain(config)
     before = (folder / "weights.safetensors").read_bytes()
     assert pretrain(replace(config, seed=1), resume=True) == folder
-    with pytest.raises(ConfigError, match="has been pre-trained"):
+    with pytest.raises(ConfigError, match="holds a finished encoder"):
         pretrain(replace(config, seed=1))
     assert (folder / "weights.safetensors").read_bytes() == before
 

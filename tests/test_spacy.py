@@ -17,7 +17,7 @@ import zishu
 from parsed import SHANGHAI, parsed
 from zishu.document import Document
 from zishu.errors import InputError, MissingExtra
-from zishu.parser import BUNDLED, Parser
+from zishu.parser import Parser, find_model
 from zishu.text import characters
 
 spacy = pytest.importorskip("spacy")
@@ -390,18 +390,18 @@ def files(folder: Path) -> set[str]:
 
 @pytest.mark.parametrize("tokenizer", [False, True])
 def test_a_stored_pipeline_has_settings_and_no_weights(tmp_path: Path, tokenizer: bool) -> None:
-    nlp = pipeline(tokenizer=tokenizer, model=str(BUNDLED), confidence=False)
+    nlp = pipeline(tokenizer=tokenizer, model=str(find_model()), confidence=False)
     nlp.to_disk(tmp_path / "nlp")
     assert not any(name.endswith(".onnx") for name in files(tmp_path))
     again = spacy.load(tmp_path / "nlp")
-    assert again.get_pipe("zishu").engine.model == str(BUNDLED)
+    assert again.get_pipe("zishu").engine.model == str(find_model())
     assert again.get_pipe("zishu").engine.confidence is False
     assert analysis(again(TEXT)) == analysis(nlp(TEXT))
 
 
 def test_a_stored_pipeline_takes_its_model_along_if_asked(tmp_path: Path) -> None:
     model = tmp_path / "model"
-    shutil.copytree(BUNDLED, model)
+    shutil.copytree(find_model(), model)
     pipeline(model=str(model), copy_model=True).to_disk(tmp_path / "nlp")
     shutil.rmtree(model)
     (tmp_path / "nlp").rename(tmp_path / "moved")

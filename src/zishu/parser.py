@@ -3,6 +3,7 @@
     parser = load()                                            # or load("path/to/model")
     document = parser("上海计划发展金融业。")
     document = parser("...", pins=[(0, 2)], breaks=[5])         # words and boundaries that are known
+    document = parser("...", style="hk")                        # the conventions of another treebank
     document = parser.parse_words([["上海", "计划", "发展", "金融业"]])
     for document in parser.pipe(texts): ...                    # many texts
     for sentence in parser.stream(open("book.txt", newline="")): ...    # one endless text, constant memory
@@ -22,6 +23,7 @@ characters; this module itself takes one or two microseconds a character.
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from itertools import islice, repeat
 from operator import add
@@ -39,7 +41,6 @@ from zishu.lexicon import Lexicon
 from zishu.model import load_model
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from zishu.model import Model, Pipeline
@@ -47,22 +48,41 @@ if TYPE_CHECKING:
 
     Words = Iterable[str] | Lexicon | None
 
-BUNDLED: Final = Path(__file__).parent / "models" / "default"
+MODELS: Final = Path(__file__).parent / "models"
+DEFAULT: Final = "default"
 
 # Characters that are read before the model runs: some fifteen of its batches, so that lengths even out.
 LOOK_AHEAD: Final = 30_000
 
 
-def load(model: str | os.PathLike[str] | None = None, *, threads: int = 0) -> Parser:
-    """Load a parser: the bundled model, or the one in a directory.
+def find_model(model: str | os.PathLike[str] | None = None) -> Path:
+    """Return the directory of a bundled model, by its name, or of the model in a directory.
 
+    The names of bundled models come first: write `./fast` for a directory of that name.
+    """
+    name = os.fspath(model) if model is not None else DEFAULT
+    bundled = MODELS / name
+    return bundled if name in bundled_models() else Path(name)
+
+
+def bundled_models() -> list[str]:
+    """Return the names of the models that come with Zishu."""
+    return sorted(path.name for path in MODELS.iterdir() if path.is_dir())
+
+
+def load(
+    model: str | os.PathLike[str] | None = None, *, style: str | None = None, threads: int = 0
+) -> Parser:
+    """Load a parser: a bundled model by its name (without one, "default"), or the model in a directory.
+
+    `style` names the treebank whose conventions the parser follows from then on; without it, the model's first one.
     Networks and chart run on `threads` threads; 0 means one for each core. The chart has one setting for the whole
     process (`zishu.chart.set_threads`), so the last parser that is loaded with a number decides for all of them.
     """
     if threads < 0:
         raise InputError(f"the number of threads must be at least 0, not {threads}")
-    path = BUNDLED if model is None else Path(model)
-    parser = Parser(load_model(path, threads=threads), path=path)
+    path = find_model(model)
+    parser = Parser(load_model(path, threads=threads), path=path).in_style(style)
     if threads:
         chart.set_threads(threads)
     return parser
@@ -74,14 +94,22 @@ class Parser:
     Offsets are half-open and count code points. `pins` are words that must be kept as exactly one word,
     `breaks` offsets that no word goes over (at white space and at the ends of the text that is so anyway),
     `lexicon` words that are kept whole where they occur, as a `Lexicon` (build it once if it is large) or any
-    collection of strings. See `zishu.constraints`.
+    collection of strings. See `zishu.constraints`. `style` names the treebank whose conventions for words and relations
+    are followed; `parser.styles` lists those that the model knows.
     """
 
-    __slots__ = ("model", "path")
+    __slots__ = ("model", "path", "style")
 
-    def __init__(self, model: Model | Pipeline, *, path: str | os.PathLike[str] | None = None) -> None:
-        self.model: Final = model
+    def __init__(
+        self,
+        model: Model | Pipeline,
+        *,
+        path: str | os.PathLike[str] | None = None,
+        style: str | None = None,
+    ) -> None:
+        self.model: Final = model if style is None else model.in_style(style)
         self.path: Final = None if path is None else Path(path)
+        self.style: Final = style or next(iter(model.settings.styles), None)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.model.settings.name or self.model.settings.task!r}>"
@@ -91,6 +119,17 @@ class Parser:
         """Return what is known of the model: the settings in its config.json, and where it lies."""
         return {"path": None if self.path is None else str(self.path), **self.model.settings.to_json()}
 
+    @property
+    def styles(self) -> tuple[str, ...]:
+        """Return the styles that the model knows, the default one first; empty if it has none."""
+        return self.model.settings.styles
+
+    def in_style(self, style: str | None) -> Parser:
+        """Return a parser with the same model that follows another style; None changes nothing."""
+        if style is None or style == self.style:
+            return self
+        return Parser(self.model, path=self.path, style=style)
+
     def __call__(
         self,
         text: str,
@@ -98,6 +137,7 @@ class Parser:
         pins: Iterable[Pin] = (),
         breaks: Iterable[int] = (),
         lexicon: Words = None,
+        style: str | None = None,
         confidence: bool = True,
         decoding: Decoding = "mbr",
     ) -> Document:
@@ -109,10 +149,16 @@ class Parser:
         known, be it a space, are then decoded by "viterbi", since that algorithm has no place for it.
         """
         items = text_items(text, pins=pins, breaks=breaks, lexicon=_lexicon(lexicon))
-        return Document(text, tuple(self._parse(items, confidence=confidence, decoding=decoding)))
+        parsed = self.in_style(style)._parse(items, confidence=confidence, decoding=decoding)
+        return Document(text, tuple(parsed))
 
     def parse_words(
-        self, sentences: Iterable[Sequence[str]], *, confidence: bool = True, decoding: Decoding = "mbr"
+        self,
+        sentences: Iterable[Sequence[str]],
+        *,
+        style: str | None = None,
+        confidence: bool = True,
+        decoding: Decoding = "mbr",
     ) -> Document:
         """Parse sentences of given words.
 
@@ -122,13 +168,15 @@ class Parser:
         if isinstance(sentences, str):
             raise InputError("parse_words takes sentences of words, not a string")
         text, items = words_document(sentences)
-        return Document(text, tuple(self._parse_words(items, confidence=confidence, decoding=decoding)))
+        parsed = self.in_style(style)._parse_words(items, confidence=confidence, decoding=decoding)
+        return Document(text, tuple(parsed))
 
     def pipe(
         self,
         texts: Iterable[str],
         *,
         lexicon: Words = None,
+        style: str | None = None,
         confidence: bool = True,
         decoding: Decoding = "mbr",
         batch_chars: int = LOOK_AHEAD,
@@ -139,7 +187,8 @@ class Parser:
                 "pipe takes an iterable of texts, not a string: for one text call the parser itself"
             )
         _check_size(batch_chars)
-        parse = partial(self._parse, confidence=confidence, decoding=decoding, size=batch_chars)
+        parser = self.in_style(style)
+        parse = partial(parser._parse, confidence=confidence, decoding=decoding, size=batch_chars)
         return _documents(texts, _lexicon(lexicon), parse, batch_chars)
 
     def stream(
@@ -147,6 +196,7 @@ class Parser:
         pieces: Iterable[str],
         *,
         lexicon: Words = None,
+        style: str | None = None,
         confidence: bool = True,
         decoding: Decoding = "mbr",
         words: bool = False,
@@ -162,12 +212,13 @@ class Parser:
         if isinstance(pieces, str):
             pieces = [pieces]
         known = _lexicon(lexicon)
+        parser = self.in_style(style)
         if not words:
             items = stream_items(pieces, Constraints(lexicon=known))
-            return self._parse(items, confidence=confidence, decoding=decoding, size=batch_chars)
+            return parser._parse(items, confidence=confidence, decoding=decoding, size=batch_chars)
         if known:
             raise InputError("where the words are given there is no use for a lexicon")
-        return self._parse_words(
+        return parser._parse_words(
             line_items(pieces), confidence=confidence, decoding=decoding, size=batch_chars
         )
 
@@ -179,6 +230,7 @@ class Parser:
         pins: Iterable[Pin] = (),
         breaks: Iterable[int] = (),
         lexicon: Words = None,
+        style: str | None = None,
     ) -> list[list[Sentence]]:
         """Return up to `k` different analyses of every sentence of a text, the most probable first.
 
@@ -187,7 +239,7 @@ class Parser:
         if k < 1:
             raise InputError(f"k must be at least 1, not {k}")
         items = text_items(text, pins=pins, breaks=breaks, lexicon=_lexicon(lexicon))
-        return list(self.analyse(items, k_best=k))
+        return list(self.in_style(style).analyse(items, k_best=k))
 
     def analyse(
         self,

@@ -1,4 +1,4 @@
-"""The ways of decoding as a choice on the command line; `zishu.model.decode` tells what they are."""
+"""Options that several commands share: how to decode, and in which style."""
 
 from __future__ import annotations
 
@@ -22,5 +22,14 @@ DecodingOption = Annotated[
         help="mbr: the tree with the most heads expected to be right; viterbi: the most probable tree; vanilla: as the "
         "paper does with models of one role.",
         show_default="mbr",
+    ),
+]
+
+StyleOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="STYLE",
+        help="Follow the conventions of this treebank, such as gsd, pud or hk; `zishu info` lists those of a model.",
+        show_default="the model's first one",
     ),
 ]

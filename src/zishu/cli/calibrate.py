@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from zishu.cli._decoding import StyleOption  # noqa: TC001 (Typer reads the annotations at run time)
 from zishu.cli._table import Table, print_tables
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ def calibrate_command(
     treebank: Annotated[
         Path, typer.Argument(help="CoNLL-U file of sentences that the model was not trained on.")
     ],
+    style: StyleOption = None,
     check: Annotated[
         bool, typer.Option("--check", help="Change nothing, only tell how sure and how right the model is.")
     ] = False,
@@ -34,7 +36,7 @@ def calibrate_command(
     from zishu.model import Model, load_model
     from zishu.model.calibration import calibrate, reliability, set_temperatures
 
-    parser = load_model(model)
+    parser = load_model(model).in_style(style)
     trees = [sentence.tree() for sentence in read_conllu(treebank)]
     if check:
         print_tables([_table(reliability(parser, trees))])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from zishu.cli._decoding import DecodingName, DecodingOption
+from zishu.cli._decoding import DecodingName, DecodingOption, StyleOption
 from zishu.cli._table import Table, print_tables
 
 if TYPE_CHECKING:
@@ -32,8 +32,12 @@ def eval_command(
         Path | None, typer.Argument(help="Predicted CoNLL-U file, or -; left out with --model.")
     ] = None,
     model: Annotated[
-        Path | None, typer.Option(help="Model directory: parse the characters of GOLD with it.")
+        str | None,
+        typer.Option(
+            metavar="MODEL", help="Parse the characters of GOLD with this model: a directory or a name."
+        ),
     ] = None,
+    style: StyleOption = None,
     gold_words: Annotated[
         bool, typer.Option("--gold-words", help="With --model: parse the words of GOLD instead.")
     ] = False,
@@ -61,8 +65,9 @@ def eval_command(
         raise InputError("give either a file of predictions or --model")
     if gold_words and model is None:
         raise InputError("--gold-words goes with --model")
-    if decoding is not None and model is None:
-        raise InputError("--decoding goes with --model")
+    for name, value in (("--decoding", decoding), ("--style", style)):
+        if value is not None and model is None:
+            raise InputError(f"{name} goes with --model")
     if str(gold) == STDIN == str(pred):
         raise InputError("only one of the two files can be standard input")
     if str(output) == STDIN:
@@ -78,7 +83,8 @@ def eval_command(
         predictions = (sentence.tree() for sentence in _read(pred))
     else:
         assert model is not None  # checked above
-        predictions = iter(_parse(model, gold_trees, decoding or DecodingName.MBR, gold_words=gold_words))
+        way = decoding or DecodingName.MBR
+        predictions = iter(_parse(model, gold_trees, way, gold_words=gold_words, style=style))
     evaluation = evaluate(
         pair(gold_trees, predictions),
         punct=punct,
@@ -138,12 +144,13 @@ def _read(path: Path) -> Iterator[ConlluSentence]:
 
 
 def _parse(
-    directory: Path, trees: list[WordTree], decoding: DecodingName, *, gold_words: bool
+    name: str, trees: list[WordTree], decoding: DecodingName, *, gold_words: bool, style: str | None
 ) -> list[WordTree]:
     from zishu.model import load_model
+    from zishu.parser import find_model
     from zishu.tree import flat_tree
 
-    model = load_model(directory)
+    model = load_model(find_model(name)).in_style(style)
     if gold_words:
         words = [tree.forms for tree in trees]
         return [analysis.tree for analysis in model.parse_words(words, decoding=decoding.value)]

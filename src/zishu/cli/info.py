@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path  # noqa: TC003 (Typer reads the annotations at run time)
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
 CARD = "README.md"
 
 
 def info_command(
     model: Annotated[
-        Path | None, typer.Argument(help="Model directory; without one, the bundled model is shown.")
+        str | None,
+        typer.Argument(help="A model directory, or the name of a bundled model.", show_default="default"),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -24,11 +25,9 @@ def info_command(
 
     Its task, labels and sizes, its training data and scores, and its model card.
     """
-    if model is None:
-        from zishu.parser import BUNDLED
+    from zishu.parser import find_model
 
-        model = BUNDLED
-    found = describe(model)
+    found = describe(find_model(model))
     if as_json:
         typer.echo(json.dumps(found, ensure_ascii=False, indent=2))
         return
@@ -79,6 +78,8 @@ def _rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "directory", found["path"]
     yield "made by", f"zishu {found['version']}" if found["version"] else "unknown"
     yield "task", f"{found['task']}, {found['roles']} roles" if found["task"] == "parse" else found["task"]
+    if found["styles"]:
+        yield "styles", " ".join(found["styles"])
     if found["encoder"]:
         yield "encoder", found["encoder"]
     if found["vocabulary"]:
@@ -91,8 +92,11 @@ def _rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "size", f"{sum(found['files'].values()) / 1e6:.1f} MB"
     data = config.get("data", {}) if isinstance(config, dict) else {}
     for part in ("train", "dev", "test"):
-        if data.get(part):
-            yield f"{part} data", str(data[part])
+        files = data.get(part)
+        for style, names in files.items() if isinstance(files, dict) else [("", files)]:
+            if names:
+                shown = names if isinstance(names, str) else " ".join(map(str, names))
+                yield f"{part} data {style}".rstrip(), shown
     scored = {
         name: scores for name, scores in training.items() if name != "config" and isinstance(scores, dict)
     }

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path  # noqa: TC003 (Typer reads the annotations at run time)
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from zishu.train.pretrain import Losses
 
 
 def pretrain_command(
@@ -32,9 +29,6 @@ def pretrain_command(
     typer.echo(f"encoder: {folder}")
 
 
-def _report(step: int, steps: int, seconds: float, losses: Losses) -> None:
-    typer.echo(
-        f"step {step}/{steps}  hidden {losses.hidden:.3f}  places {losses.places:.4f}  tags {losses.tags:.4f}  "
-        f"{seconds:.0f} s",
-        err=True,
-    )
+def _report(step: int, steps: int, seconds: float, losses: dict[str, float]) -> None:
+    shown = "  ".join(f"{name} {loss:.4f}" for name, loss in losses.items())
+    typer.echo(f"step {step}/{steps}  {shown}  {seconds:.0f} s", err=True)

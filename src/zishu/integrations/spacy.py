@@ -34,7 +34,7 @@ import numpy as np
 
 from zishu.errors import InputError, MissingExtra
 from zishu.lexicon import Lexicon
-from zishu.parser import BUNDLED, Parser, load
+from zishu.parser import Parser, find_model, load
 from zishu.text import characters, split_sentences
 
 try:
@@ -63,6 +63,7 @@ TOKENIZER: Final = "zishu.Tokenizer.v1"
 
 _DEFAULTS: Final[dict[str, Any]] = {
     "model": None,
+    "style": None,
     "lexicon": None,
     "confidence": True,
     "threads": 0,
@@ -132,20 +133,22 @@ class Engine:
         self,
         *,
         model: str | None = None,
+        style: str | None = None,
         lexicon: str | list[str] | None = None,
         confidence: bool = True,
         threads: int = 0,
         copy_model: bool = False,
     ) -> None:
         self.model = model
+        self.style = style
         self.lexicon: Lexicon | None = None
         if lexicon is not None:
             self.lexicon = Lexicon.load(lexicon) if isinstance(lexicon, str) else Lexicon(lexicon)
         self.confidence = confidence
         self.threads = threads
         self.copy_model = copy_model
-        self.signature = repr((model, lexicon, confidence))
-        if model is not None and not copy_model and not Path(model).is_dir():
+        self.signature = repr((model, style, lexicon, confidence))
+        if model is not None and not copy_model and not find_model(model).is_dir():
             raise InputError(f"{model}: no such directory: a model is one")
 
     @property
@@ -160,11 +163,11 @@ class Engine:
         """Parse texts in batches."""
         for text in texts:
             _check(text)
-        return self.parser.pipe(texts, lexicon=self.lexicon, confidence=self.confidence)
+        return self.parser.pipe(texts, style=self.style, lexicon=self.lexicon, confidence=self.confidence)
 
     def to_disk(self, folder: Path) -> None:
         """Copy the model, if that is wanted; the settings are in the configuration of the pipeline."""
-        model, copy = Path(self.model or BUNDLED), folder / "model"
+        model, copy = find_model(self.model or None), folder / "model"
         # A pipeline that was loaded from this folder has its model there.
         if self.copy_model and model.resolve() != copy.resolve():
             shutil.copytree(model, copy, dirs_exist_ok=True)
@@ -205,6 +208,7 @@ def make_component(
     name: str,
     words: Literal["zishu", "given"],
     model: str | None,
+    style: str | None,
     lexicon: str | list[str] | None,
     confidence: bool,
     threads: int,
@@ -216,7 +220,12 @@ def make_component(
     if words == "given" and lexicon is not None:
         raise InputError("where the words are given there is no use for a lexicon")
     engine = Engine(
-        model=model, lexicon=lexicon, confidence=confidence, threads=threads, copy_model=copy_model
+        model=model,
+        style=style,
+        lexicon=lexicon,
+        confidence=confidence,
+        threads=threads,
+        copy_model=copy_model,
     )
     return Component(engine, name=name, words=words)
 
@@ -312,6 +321,7 @@ def _component(engine: Engine, name: str, words: Literal["zishu", "given"]) -> C
 
 def make_tokenizer(
     model: str | None = None,
+    style: str | None = None,
     lexicon: str | list[str] | None = None,
     confidence: bool = True,
     threads: int = 0,
@@ -319,7 +329,12 @@ def make_tokenizer(
 ) -> Callable[[Language], Tokenizer]:
     """Return what makes the tokenizer of a pipeline."""
     engine = Engine(
-        model=model, lexicon=lexicon, confidence=confidence, threads=threads, copy_model=copy_model
+        model=model,
+        style=style,
+        lexicon=lexicon,
+        confidence=confidence,
+        threads=threads,
+        copy_model=copy_model,
     )
     return lambda nlp: Tokenizer(nlp.vocab, engine)
 

@@ -17,14 +17,22 @@ if TYPE_CHECKING:
 
 
 def features(
-    sentences: Sequence[Sequence[str]], chars: Vocabulary, pairs: Vocabulary | None
+    sentences: Sequence[Sequence[str]],
+    chars: Vocabulary,
+    pairs: Vocabulary | None,
+    style: int | None = None,
 ) -> dict[str, NDArray[np.int64]]:
-    """Number the characters of a batch of sentences, and their pairs if there is a vocabulary of them."""
+    """Number the characters of a batch of sentences, and their pairs if there is a vocabulary of them.
+
+    `style` is the number of the style of all sentences; None for a model without styles.
+    """
     lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
     numbers = [number(sentence, chars, pairs) for sentence in sentences]
     arrays = {"chars": _table([row for row, _ in numbers], chars)}
     if pairs is not None:
         arrays["bigrams"] = _table([row for _, row in numbers], pairs)
+    if style is not None:
+        arrays["styles"] = np.full(len(sentences), style, dtype=np.int64)
     return {**arrays, "lengths": lengths}
 
 

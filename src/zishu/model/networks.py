@@ -16,7 +16,7 @@ Cost: that of the networks; an ensemble's is that of all members.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     Sentences = Sequence[Sequence[str]]
 
 # What the members of an ensemble must have in common: fields of `Settings`.
-COMMON = ("task", "roles", "root_as_head", "labels", "upos")
+COMMON = ("task", "roles", "root_as_head", "labels", "upos", "styles")
 # What the label scorer is going to read: fields of `Outputs`.
 LABEL_ENDS = ("label_dep", "label_head")
 
@@ -52,6 +52,9 @@ class Scorer(Protocol):
     def score_labels(self, dependents: Floats, heads: Floats) -> Floats:
         """Return the log-probabilities `[m, labels]` of the labels of m arcs."""
 
+    def in_style(self, number: int) -> Scorer:
+        """Return the same networks for the style with this number."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Networks:
@@ -63,6 +66,7 @@ class Networks:
     encoder: Any  # onnxruntime.InferenceSession, three times
     scorer: Any
     labels: Any | None  # None for a segmenter
+    style: int | None = None  # the number of the style that it parses in; None if the model has no styles
 
     @property
     def label_width(self) -> int:
@@ -73,7 +77,9 @@ class Networks:
 
     def run(self, sentences: Sentences, word_lengths: Sequence[Sequence[int]] | None = None) -> Outputs:
         """Return the scores of one batch; a parser of words is told the lengths of the words."""
-        return self.score(self.encode(features(sentences, self.chars, self.bigrams)), word_lengths)
+        return self.score(
+            self.encode(features(sentences, self.chars, self.bigrams, self.style)), word_lengths
+        )
 
     def encode(self, arrays: Mapping[str, NDArray[np.int64]]) -> NDArray[np.float32]:
         """Encode a batch of sentences in numbers (see `features`), long ones in overlapping windows."""
@@ -84,7 +90,7 @@ class Networks:
             return encoded
         plan = plan_windows(lengths, size, self.settings.window_overlap)
         windows = {
-            name: array[plan.sentence[:, None], plan.position]
+            name: array[plan.sentence] if name == "styles" else array[plan.sentence[:, None], plan.position]
             for name, array in arrays.items()
             if name != "lengths"
         }
@@ -107,6 +113,10 @@ class Networks:
         scored: Floats
         [scored] = self.labels.run(["labels"], {"dep": dependents, "head": heads})
         return scored
+
+    def in_style(self, number: int) -> Networks:
+        """Return the same networks for the style with this number."""
+        return replace(self, style=number)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,6 +143,10 @@ class Ensemble:
             scored.append(member.score_labels(dependents[:, own], heads[:, own]))
             start = own.stop
         return _mean(scored)
+
+    def in_style(self, number: int) -> Ensemble:
+        """Return the same members for the style with this number."""
+        return Ensemble([member.in_style(number) for member in self.members])
 
 
 def check_members(members: Sequence[Settings]) -> None:

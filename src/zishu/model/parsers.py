@@ -48,6 +48,15 @@ class Model:
     networks: Scorer
     batch_chars: int = BATCH_CHARS
 
+    def in_style(self, style: str | None) -> Model:
+        """Return the same model for a style: words and relations follow that treebank's conventions.
+
+        None is the model's default style, and the only one that a model without styles has.
+        """
+        if style is None:
+            return self
+        return replace(self, networks=self.networks.in_style(style_number(self.settings, style)))
+
     def parse(
         self,
         sentences: Sentences,
@@ -190,6 +199,10 @@ class Pipeline:
     segmenter: Model
     parser: Model
 
+    def in_style(self, style: str | None) -> Pipeline:
+        """Return the same pipeline for a style; see `Model.in_style`."""
+        return replace(self, segmenter=self.segmenter.in_style(style), parser=self.parser.in_style(style))
+
     def parse(
         self,
         sentences: Sentences,
@@ -232,6 +245,17 @@ class Pipeline:
     ) -> list[tuple[str, ...]]:
         """Cut sentences of characters into words."""
         return self.segmenter.segment(sentences, gaps)
+
+
+def style_number(settings: Settings, style: str) -> int:
+    """Return the number of a style; an unknown one is an error that lists those of the model."""
+    if not isinstance(style, str):
+        raise InputError(f"a style is a string, not {type(style).__name__}")
+    if not settings.styles:
+        raise InputError(f"unknown style {style!r}: this model has no styles")
+    if style not in settings.styles:
+        raise InputError(f"unknown style {style!r}: this model has {', '.join(settings.styles)}")
+    return settings.styles.index(style)
 
 
 def _with_segments(analysis: Analysis, segments: Segments) -> Analysis:

@@ -97,7 +97,9 @@ def _load_networks(folder: Path, settings: Settings, threads: int) -> Networks:
         bigrams=_read(folder / BIGRAMS, Vocabulary.from_json) if settings.bigrams else None,
         encoder=_session(
             folder / ENCODER,
-            {"chars", "lengths"} | ({"bigrams"} if settings.bigrams else set()),
+            {"chars", "lengths"}
+            | ({"bigrams"} if settings.bigrams else set())
+            | ({"styles"} if settings.styles else set()),
             {"encoded"},
             threads,
         ),
@@ -108,6 +110,7 @@ def _load_networks(folder: Path, settings: Settings, threads: int) -> Networks:
             threads,
         ),
         labels=_session(folder / LABELS, {"dep", "head"}, {"labels"}, threads) if parses else None,
+        style=0 if settings.styles else None,
     )
     _try(networks, folder)
     return networks
@@ -158,6 +161,8 @@ def _try(networks: Networks, folder: Path) -> None:
     for name, vocabulary in (("chars", networks.chars), ("bigrams", networks.bigrams)):
         if vocabulary is not None:
             inputs[name] = np.array([[vocabulary.bos, len(vocabulary) - 1]])
+    if settings.styles:
+        inputs["styles"] = np.array([len(settings.styles) - 1])
     sizes = {"upos": len(settings.upos), "tags": 4}
     try:
         outputs = networks.score(networks.encode(inputs), [[1]] if settings.task == "parse-words" else None)

@@ -55,6 +55,7 @@ class Settings:
     root_as_head: bool = True
     labels: tuple[str, ...] = ()  # INTRA is one of them if the task is "parse"
     upos: tuple[str, ...] = ()  # empty: the network does not tag parts of speech
+    styles: tuple[str, ...] = ()  # the first one is the default; empty: the model has no styles
     encoder: str = ""  # the kind
     bigrams: bool = False  # the encoder reads pairs of characters, too
     # Characters that the encoder reads at once (0: any number), and how many two windows of a longer sentence
@@ -92,7 +93,7 @@ class Settings:
         for temperature in (self.temperature, self.label_temperature):
             if not (isfinite(temperature) and temperature > 0):
                 return f"a temperature must be above 0, not {temperature}"
-        for name in ("labels", "upos"):
+        for name in ("labels", "upos", "styles"):
             values: tuple[str, ...] = getattr(self, name)
             if len(set(values)) != len(values):
                 return f"{name} holds a value twice"

@@ -21,7 +21,7 @@ from torch import nn
 from zishu.errors import ConfigError, MissingExtra
 from zishu.model.vocabulary import Vocabulary
 from zishu.model.windows import plan_windows
-from zishu.train.encoders import Encoder, Recurrence
+from zishu.train.encoders import Encoder, Recurrence, style_embedding
 
 try:
     from transformers import AutoConfig, AutoModel, AutoTokenizer
@@ -43,10 +43,12 @@ if TYPE_CHECKING:
 class Bert(Encoder):
     """A pre-trained model that reads one token for each character, of sentences of any length."""
 
-    def __init__(self, model: nn.Module, vocabulary: Vocabulary, config: EncoderConfig) -> None:
+    def __init__(
+        self, model: nn.Module, vocabulary: Vocabulary, config: EncoderConfig, *, styles: int = 0
+    ) -> None:
         super().__init__()
         overlap = config.window_overlap
-        self.core = CharacterBert(model, vocabulary)
+        self.core = CharacterBert(model, vocabulary, styles=styles)
         # Part of each window, not of the sentence: so an exported graph that reads windows says the same.
         self.top = Recurrence(self.core.width, 1, config.top, dropout=config.dropout) if config.top else None
         self.width = self.core.width if self.top is None else self.top.width
@@ -60,43 +62,55 @@ class Bert(Encoder):
                 f"at once, not {overlap}"
             )
 
-    def forward(self, chars: Tensor, bigrams: Tensor | None, lengths: Tensor) -> Tensor:  # noqa: ARG002
+    def forward(
+        self,
+        chars: Tensor,
+        bigrams: Tensor | None,  # noqa: ARG002
+        lengths: Tensor,
+        styles: Tensor | None = None,
+    ) -> Tensor:
         """Encode sentences; bigrams are not read."""
         # An exported graph reads one window: whoever runs it plans the windows outside, where it is cheap.
         if torch.onnx.is_in_onnx_export() or self.longest is None or chars.shape[1] <= self.longest + 1:
-            return self._read_window(chars, lengths)
+            return self._read_window(chars, lengths, styles)
         plan = plan_windows(lengths.cpu().numpy(), self.longest, self.overlap)
         sentence, inner, position, window, place = (
             torch.from_numpy(array).to(chars.device)
             for array in (plan.sentence, plan.lengths, plan.position, plan.window, plan.place)
         )
-        encoded = self._read_window(chars[sentence[:, None], position], inner)
+        own_styles = None if styles is None else styles[sentence]
+        encoded = self._read_window(chars[sentence[:, None], position], inner, own_styles)
         merged = encoded[window, place]
         # Positions beyond the longest sentence of the batch are padding of the caller's.
         return nn.functional.pad(merged, (0, 0, 0, chars.shape[1] - merged.shape[1]))
 
-    def _read_window(self, chars: Tensor, lengths: Tensor) -> Tensor:
-        encoded: Tensor = self.core(chars, lengths)
+    def _read_window(self, chars: Tensor, lengths: Tensor, styles: Tensor | None) -> Tensor:
+        encoded: Tensor = self.core(chars, lengths, styles)
         return encoded if self.top is None else self.top(encoded, lengths)
 
 
 class CharacterBert(nn.Module):
     """The model with its two special tokens around the characters."""
 
-    def __init__(self, model: nn.Module, vocabulary: Vocabulary) -> None:
+    def __init__(self, model: nn.Module, vocabulary: Vocabulary, *, styles: int) -> None:
         super().__init__()
         self.model = model
         self.separator = vocabulary.eos
         self.width = int(cast("Any", model.config).hidden_size)
+        self.styles = style_embedding(styles, cast("Any", model).get_input_embeddings().embedding_dim)
 
-    def forward(self, chars: Tensor, lengths: Tensor) -> Tensor:
+    def forward(self, chars: Tensor, lengths: Tensor, styles: Tensor | None) -> Tensor:
         """Encode sentences of at most as many characters as the model has room for."""
         end = lengths[:, None] + 1
         tokens = nn.functional.pad(chars, (0, 1))  # room for [SEP] after the longest sentence
         position = torch.arange(tokens.shape[1], device=chars.device)
         tokens = torch.where(position == end, self.separator, tokens)
         mask = (position <= end).long()
-        output = self.model(input_ids=tokens, attention_mask=mask, return_dict=True)
+        if self.styles is None:
+            output = self.model(input_ids=tokens, attention_mask=mask, return_dict=True)
+        else:
+            embedded = cast("Any", self.model).get_input_embeddings()(tokens) + self.styles(styles)[:, None]
+            output = self.model(inputs_embeds=embedded, attention_mask=mask, return_dict=True)
         return cast("Tensor", output.last_hidden_state)[:, :-1]
 
 
@@ -104,6 +118,7 @@ def build(
     config: EncoderConfig,
     vocabulary: Vocabulary,
     *,
+    styles: int,
     pretrained: bool,
     hf_config: Mapping[str, Any] | None,
 ) -> Bert:
@@ -123,7 +138,7 @@ def build(
         raise ConfigError(
             f"encoder.pretrained: the model has {entries} embeddings, the vocabulary {len(vocabulary.symbols)} symbols"
         )
-    return Bert(model, vocabulary, config)
+    return Bert(model, vocabulary, config, styles=styles)
 
 
 def hf_vocabulary(path: str) -> Vocabulary:

@@ -32,6 +32,9 @@ Task = Literal["parse", "parse-words", "segment", "pipeline"]
 Policy = Literal["latent", "leftward", "rightward", "annotated"]
 Roles = Literal[1, 2]
 EncoderKind = Literal["bilstm", "transformer", "bert"]
+Objective = Literal["masked", "replaced"]
+PretrainOptimiser = Literal["adamw", "muon"]
+Precision = Literal["float32", "bfloat16"]
 
 
 # Not infinity, so that no range holds infinity, nor a whole number too large to be a float.
@@ -63,16 +66,33 @@ Positive = Annotated[float, Range("a number above 0", low=0, low_open=True)]
 NonNegative = Annotated[float, Range("a number from 0", low=0)]
 
 
+Files = str | dict[str, tuple[str, ...]]  # one file, or files by style
+Weights = dict[str, float]  # by style
+
+
+def by_style(files: Files) -> dict[str, tuple[str, ...]]:
+    """Return the files of every style; without styles there is one, whose name is empty."""
+    if isinstance(files, str):
+        return {"": (files,)} if files else {}
+    return files
+
+
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
     """Say which files to learn from: `[data]`. Paths are relative to the current directory."""
 
-    train: str
-    """CoNLL-U file to learn from; its non-projective trees are left out and counted."""
-    dev: str
-    """CoNLL-U file that is scored after every epoch; the epoch with the best LF is kept."""
-    test: str = ""
-    """CoNLL-U file that is scored once, at the end; empty for none."""
+    train: Files
+    """CoNLL-U file to learn from, or a table with one file or a list of files per style:
+    `{gsd = "gsd.conllu", hk = ["hk.conllu", "cfl.conllu"]}`. Non-projective trees are left out and counted. The first
+    style is the model's default."""
+    dev: Files
+    """The same for the files that are scored after every epoch; the epoch with the best LF, averaged over styles, is
+    kept."""
+    test: Files = ""
+    """The same for the files that are scored once, at the end; empty for none."""
+    weights: Weights = field(default_factory=dict)
+    """How often an epoch sees the sentences of a style, by style: `{hk = 3}`; 1 where nothing is said. A fraction
+    takes a random part."""
     structures: str = ""
     """WIST-format file of annotated words; read by the policy `annotated` only."""
 
@@ -179,28 +199,52 @@ class OptimiserConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainConfig:
-    """Say what an encoder sees before the treebank: `[pretrain]`. Read by `zishu pretrain` only."""
+    """Say what an encoder learns before it sees a treebank: `[pretrain]`. Only `zishu pretrain` reads it."""
 
     text: str = ""
-    """Text file, one sentence a line, words with tags (`上海/ns 计划/v`)."""
-    min_count: Size = 5
-    """Rarer characters are left out of the vocabulary, unless the training treebank has them."""
-    bigrams: Size = 40000
-    """So many of the most frequent pairs of characters, and those of the treebank, have embeddings."""
-    longest: Size = 128
-    """Characters of a sentence; longer ones are read in pieces."""
-    batch_chars: Size = 4000
-    """Characters in a batch, about."""
-    steps: Count = 0
-    """Batches after which to stop; 0 for the whole text."""
-    learning_rate: Positive = 1e-3
-    """Peak learning rate; linear warm-up over the first 4 % of the steps, then linear decay to 0."""
-    dropout: Rate = 0.1
-    """Dropout between and after the layers; embeddings have none, for the hidden characters do its work."""
+    """Text file, one sentence per line, words with tags (`上海/ns 计划/v`)."""
+    initial: str = ""
+    """Folder of an encoder to continue from, with its vocabularies; empty to start from scratch."""
+    objective: Objective = "masked"
+    """`masked`: guess hidden characters; `replaced`: tell which characters a small generator has replaced."""
+    whole_words: bool = False
+    """Whether the characters of a word are hidden together."""
     mask: Rate = 0.15
-    """Share of the characters that are hidden."""
+    """Share of the characters that are hidden or replaced."""
     word_weight: NonNegative = 1.0
-    """Weight of the losses of words (places and tags) beside that of hidden characters."""
+    """Weight of the word losses (place in the word, tag of the word); 0 for none."""
+    detection_weight: NonNegative = 25.0
+    """`replaced`: weight of the detection loss beside the generator's loss."""
+    min_count: Size = 5
+    """Characters that are rarer than this are unknown, unless the training treebank has them."""
+    bigrams: Size = 40000
+    """Number of the most frequent pairs of characters that get an embedding, beside those of the treebank."""
+    longest: Size = 128
+    """Longest sentence, in characters; longer ones are read in pieces."""
+    batch_chars: Size = 4000
+    """Characters per batch, approximately."""
+    steps: Count = 0
+    """Number of batches; 0 for one pass over the text."""
+    optimiser: PretrainOptimiser = "adamw"
+    """`muon` orthogonalises the updates of the matrices inside the layers; everything else uses AdamW."""
+    learning_rate: Positive = 1e-3
+    """Peak learning rate of AdamW."""
+    matrix_learning_rate: Positive = 0.02
+    """Peak learning rate of Muon."""
+    warmup: Share = 0.04
+    """Share of the steps in which the learning rate rises to its peak."""
+    decay: Share = 0.96
+    """Share of the steps, at the end, in which the learning rate falls to 0; between the two it is constant."""
+    beta1: Rate = 0.9
+    """AdamW's decay of the mean gradient."""
+    beta2: Rate = 0.98
+    """AdamW's decay of the mean squared gradient."""
+    weight_decay: NonNegative = 0.01
+    """Decoupled weight decay."""
+    clip: NonNegative = 1.0
+    """Largest norm of the gradient of all weights together; 0 for no clipping."""
+    dropout: Rate = 0.1
+    """Dropout between and after the layers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,6 +263,9 @@ class RunConfig:
     """Folder of the run; empty for `runs/NAME/seed-SEED`."""
     device: str = ""
     """Where to train, in torch's words: `cpu`, `cuda`, `cuda:1`; empty for a GPU if there is one."""
+    precision: Precision = "float32"
+    """`bfloat16` computes matrix products in 16 bits; weights, sums and the optimiser stay in 32 bits. It is faster
+    only on processors and GPUs with instructions for it (AVX-512 BF16, AMX)."""
     threads: Count = 0
     """Processor threads; 0 for all cores."""
     checkpoint_seconds: Count = 120
@@ -262,7 +309,13 @@ def load_config(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> 
         source = f"--set {override}"
         if not equals or not key:
             raise ConfigError(f"{source}: expected key=value")
-        values[key] = _Value(_parse_override(key, text.strip()), source)
+        table, _, entry = key.rpartition(".")
+        if table in _TABLES:
+            before = values[table].value if table in values else {}
+            entries = before if isinstance(before, dict) else {}
+            values[table] = _Value({**entries, entry: _parse_override(key, text.strip())}, source)
+        else:
+            values[key] = _Value(_parse_override(key, text.strip()), source)
     return _build(values, str(path))
 
 
@@ -314,7 +367,7 @@ def _read_toml(path: Path, extended_by: tuple[Path, ...]) -> dict[str, _Value]:
 def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
     """Yield the dotted keys of nested tables; an empty table counts, so that its name is checked."""
     for key, value in table.items():
-        if isinstance(value, dict) and value:
+        if isinstance(value, dict) and value and f"{prefix}{key}" not in _TABLES:
             yield from _flatten(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
@@ -328,7 +381,7 @@ def _parse_override(key: str, text: str) -> object:
         return text
     # A text such as "1\nother = 2" is not one value, and a name of digits is a string without its marks.
     value = parsed.pop("value")
-    is_text = _KEYS.get(key) is str and not isinstance(value, str)
+    is_text = _KEYS.get(key) in (str, Files) and not isinstance(value, str | dict)
     return text if parsed or is_text else value
 
 
@@ -342,6 +395,7 @@ def _list_keys(section: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 _KEYS: dict[str, Any] = dict(_list_keys(Config))
+_TABLES = {key for key, kind in _KEYS.items() if kind in (Files, Weights)}  # keys whose value may be a table
 _SECTIONS: dict[str, type] = {
     name: kind
     for name, kind in get_type_hints(Config).items()
@@ -412,9 +466,33 @@ def _check_value(key: str, value: object, kind: Any, origin: str) -> object:
         if not is_number or not limits.holds(value):
             raise _wrong(key, value, limits.words, origin)
         return kind(value)
+    if kind == Files:
+        return _check_files(key, value, origin)
+    if kind == Weights:
+        if not isinstance(value, dict):
+            raise _wrong(key, value, "a table of numbers by style", origin)
+        return {style: _check_value(f"{key}.{style}", x, Positive, origin) for style, x in value.items()}
     if type(value) is not kind:
         raise _wrong(key, value, "true or false" if kind is bool else "a string", origin)
     return value
+
+
+def _check_files(key: str, value: object, origin: str) -> Files:
+    if isinstance(value, str):
+        return value
+    table = {}
+    for style, files in value.items() if isinstance(value, dict) else ():
+        found = (
+            (files,) if isinstance(files, str) else tuple(files) if isinstance(files, list | tuple) else ()
+        )
+        if not found or not all(isinstance(file, str) and file for file in found):
+            raise _wrong(f"{key}.{style}", files, "a file or a list of files", origin)
+        if not re.fullmatch(r"[\w-]+", style):
+            raise _wrong(key, style, "names of styles of letters, digits, '_' and '-'", origin)
+        table[style] = found
+    if not table:
+        raise _wrong(key, value, "a file, or a table of files by style", origin)
+    return table
 
 
 def _wrong(key: str, value: object, expected: str, origin: str) -> ConfigError:
@@ -433,8 +511,16 @@ def _check_together(config: Config, source: str) -> None:
 
     safe = re.fullmatch(r"[\w-][\w.-]*", config.name)
     demand(safe is not None, f"name = {config.name!r}: expected letters, digits, '_', '-' and '.'")
-    demand(config.data.train != "", "data.train is empty: expected a CoNLL-U file")
-    demand(config.data.dev != "", "data.dev is empty: expected a CoNLL-U file")
+    data = config.data
+    demand(data.train != "", "data.train is empty: expected a CoNLL-U file")
+    demand(data.dev != "", "data.dev is empty: expected a CoNLL-U file")
+    styles = by_style(data.train)
+    for name, part in (("dev", by_style(data.dev)), ("test", by_style(data.test)), ("weights", data.weights)):
+        for style in part:
+            demand(
+                style in styles,
+                f"data.{name}: style {style!r} is none of those of data.train: {_join(styles)}",
+            )
     if config.structure.policy == "annotated":
         found = config.data.structures != ""
         demand(found, "structure.policy = 'annotated' needs data.structures, a WIST-format file")

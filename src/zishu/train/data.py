@@ -34,20 +34,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Treebank:
-    """The trees of one file, with how many could not be used because they are not projective."""
+    """The trees of a training set, and the number of those left out because they are not projective."""
 
     trees: tuple[WordTree, ...]
+    styles: tuple[int, ...]  # the number of each tree's style
     left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What a training set teaches to number: characters, pairs of characters, labels, parts of speech."""
+    """What a training set teaches to number: characters, pairs of characters, labels, parts of speech, styles."""
 
     chars: Vocabulary
     bigrams: Vocabulary | None
     labels: tuple[str, ...]
     upos: tuple[str, ...]
+    styles: tuple[str, ...] = ()  # empty: the training set has no styles
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +66,7 @@ class Example:
     slot_labels: NDArray[np.int64]  # u+1 k
     slot_intra: NDArray[np.bool_]  # u+1 k
     gaps: NDArray[np.int8]  # u+1
+    style: int = 0
 
     @property
     def length(self) -> int:
@@ -78,6 +81,7 @@ class Batch:
     chars: Tensor  # b n+1
     bigrams: Tensor  # b n+1
     lengths: Tensor  # b, characters
+    styles: Tensor | None  # b; None if the training set has no styles
     units: Tensor  # b, characters or words
     pool: Tensor | None  # b u+1 n+1
     tags: Tensor  # b n+1
@@ -95,13 +99,28 @@ class Batch:
         return replace(self, **moved)
 
 
-def read_treebank(path: str, *, projective_only: bool = False) -> Treebank:
-    """Read the trees of a CoNLL-U file."""
-    trees = [sentence.tree() for sentence in read_conllu(path)]
-    kept = [tree for tree in trees if not projective_only or tree.is_projective]
+def read_trees(paths: Iterable[str]) -> tuple[WordTree, ...]:
+    """Read the trees of CoNLL-U files."""
+    trees: list[WordTree] = []
+    for path in paths:
+        before = len(trees)
+        trees += [sentence.tree() for sentence in read_conllu(path)]
+        if len(trees) == before:
+            raise InputError(f"{path}: no sentence in it")
+    return tuple(trees)
+
+
+def read_treebank(files: Mapping[str, Iterable[str]], *, projective_only: bool = False) -> Treebank:
+    """Read the training trees of all styles, which are numbered in their order."""
+    trees = [(tree, number) for number, paths in enumerate(files.values()) for tree in read_trees(paths)]
+    kept = [(tree, style) for tree, style in trees if not projective_only or tree.is_projective]
     if not kept:
-        raise InputError(f"{path}: no {'projective ' if projective_only else ''}sentence in it")
-    return Treebank(tuple(kept), len(trees) - len(kept))
+        raise InputError(
+            f"{', '.join(p for paths in files.values() for p in paths)}: no projective sentence in it"
+        )
+    return Treebank(
+        tuple(tree for tree, _ in kept), tuple(style for _, style in kept), len(trees) - len(kept)
+    )
 
 
 def take_inventory(
@@ -111,6 +130,7 @@ def take_inventory(
     *,
     bigram_min_count: int,
     joint: bool,
+    styles: tuple[str, ...] = (),
 ) -> Inventory:
     """Number what occurs in the training trees; a pre-trained encoder brings vocabularies of its own.
 
@@ -129,6 +149,7 @@ def take_inventory(
         (pairs or Vocabulary.build(bigram_counts, min_count=bigram_min_count)) if bigram_min_count else None,
         ((INTRA,) if joint else ()) + _by_count(labels),
         _by_count(upos),
+        styles,
     )
 
 
@@ -139,6 +160,7 @@ def make_example(
     structures: Structures | None,
     *,
     task: str,
+    style: int = 0,
 ) -> Example:
     """Number one training sentence and build its forest (for models of words: its tree, a word being one unit)."""
     chars = tree.chars
@@ -161,6 +183,7 @@ def make_example(
         slot_labels=slot_labels,
         slot_intra=slot_intra,
         gaps=forest.gaps,
+        style=style,
     )
 
 
@@ -181,6 +204,16 @@ def batches_of(lengths: Sequence[int], batch_chars: int, *, seed: int, epoch: in
             start, longest = place, int(sizes[example])
     dealt.append(order[start:])
     return [dealt[k] for k in random.permutation(len(dealt))]
+
+
+def repeat_sentences(weights: NDArray[np.float64], *, seed: int, epoch: int) -> NDArray[np.int64]:
+    """Return the numbers of the sentences that an epoch sees, each as often as its weight says.
+
+    Of a fraction, chance decides anew in every epoch.
+    """
+    random = np.random.default_rng((seed, epoch, 1))
+    times = np.floor(weights + random.uniform(0, 1, len(weights))).astype(np.int64)
+    return np.repeat(np.arange(len(weights)), times)
 
 
 def count_units(examples: Iterable[Example], *, task: str) -> int:
@@ -207,6 +240,7 @@ def collate(examples: Sequence[Example], inventory: Inventory, *, task: str) -> 
         chars=stack("chars", (width,), inventory.chars.pad),
         bigrams=stack("bigrams", (width,), bigram_pad),
         lengths=torch.from_numpy(lengths),
+        styles=torch.tensor([example.style for example in examples]) if inventory.styles else None,
         units=torch.from_numpy(units),
         pool=pool,
         tags=stack("tags", (width,), 0),

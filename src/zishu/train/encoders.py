@@ -1,7 +1,7 @@
 """Turn characters into vectors: a BiLSTM, a small transformer, or a pre-trained BERT (`_hf.py`).
 
     encoder = build_encoder(config.encoder, vocabulary, bigram_vocabulary)
-    encoded = encoder(chars, bigrams, lengths)   # batch n+1 encoder.width
+    encoded = encoder(chars, bigrams, lengths, styles)   # batch n+1 encoder.width
 
 Position 0 is the begin of the sentence, which stands for ROOT, and `lengths` counts the characters after it.
 What follows a sentence in its row never changes the sentence's encoding. Section 4 of the paper encodes with
@@ -41,8 +41,10 @@ class Encoder(nn.Module):
     hf_config: dict[str, Any] | None = None
     """What `build_encoder` needs to build a BERT again without its original folder."""
 
-    def forward(self, chars: Tensor, bigrams: Tensor | None, lengths: Tensor) -> Tensor:
-        """Encode sentences: `[batch, n+1]` twice and `[batch]` to `[batch, n+1, width]`."""
+    def forward(
+        self, chars: Tensor, bigrams: Tensor | None, lengths: Tensor, styles: Tensor | None = None
+    ) -> Tensor:
+        """Encode sentences: `[batch, n+1]` twice and `[batch]` twice to `[batch, n+1, width]`."""
         raise NotImplementedError
 
 
@@ -51,23 +53,26 @@ def build_encoder(
     vocabulary: Vocabulary,
     bigram_vocabulary: Vocabulary | None,
     *,
+    styles: int = 0,
     pretrained: bool = True,
     hf_config: Mapping[str, Any] | None = None,
     weights: Mapping[str, Tensor] | None = None,
 ) -> Encoder:
     """Build an encoder; with `pretrained=False` its weights are random, for a checkpoint to be loaded over them.
 
-    A BERT without its pre-trained weights is built from `hf_config`, which an encoder keeps under that name.
-    Every other kind starts from `weights`, those of an equal encoder, if there are any.
+    With `styles` there is an embedding for each of that many styles, which is added to those of the characters. A BERT
+    without its pre-trained weights is built from `hf_config`, which an encoder keeps under that name. Every other kind
+    starts from `weights`, those of an encoder that is equal except for its styles, if there are any.
     """
     if config.kind == "bert":
         # Imported here: only this kind needs transformers, which takes seconds to import.
         from zishu.train import _hf
 
-        return _hf.build(config, vocabulary, pretrained=pretrained, hf_config=hf_config)
+        return _hf.build(config, vocabulary, styles=styles, pretrained=pretrained, hf_config=hf_config)
     if config.bigram_width and bigram_vocabulary is None:
         raise ConfigError("encoder.bigram_width: bigrams are wanted, but there is no vocabulary of them")
-    embeddings = Embeddings(config, vocabulary, bigram_vocabulary if config.bigram_width else None)
+    pairs = bigram_vocabulary if config.bigram_width else None
+    embeddings = Embeddings(config, vocabulary, pairs, styles=styles)
     encoder: Encoder
     if config.kind == "bilstm":
         encoder = BiLSTM(embeddings, config)
@@ -81,8 +86,10 @@ def build_encoder(
 
 
 def _load(encoder: Encoder, weights: Mapping[str, Tensor]) -> None:
+    own = encoder.state_dict()
+    styles = {name: own[name] for name in own if name.startswith("embeddings.styles.")}
     try:
-        encoder.load_state_dict(weights)
+        encoder.load_state_dict({**styles, **weights})
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"encoder.pretrained: the weights do not fit this encoder: {reason}") from error
@@ -92,10 +99,15 @@ def _load(encoder: Encoder, weights: Mapping[str, Tensor]) -> None:
 
 
 class Embeddings(nn.Module):
-    """Look characters and bigrams up, side by side; in training forget some of both."""
+    """Look characters and bigrams up, side by side, and add the style's; in training forget some characters."""
 
     def __init__(
-        self, config: EncoderConfig, vocabulary: Vocabulary, bigram_vocabulary: Vocabulary | None
+        self,
+        config: EncoderConfig,
+        vocabulary: Vocabulary,
+        bigram_vocabulary: Vocabulary | None,
+        *,
+        styles: int = 0,
     ) -> None:
         super().__init__()
         self.unknown = vocabulary.unknown
@@ -108,8 +120,9 @@ class Embeddings(nn.Module):
             self.unknown_bigram = bigram_vocabulary.unknown
             self.bigrams = _embedding(bigram_vocabulary, config.bigram_width)
             self.width += config.bigram_width
+        self.styles = style_embedding(styles, self.width)
 
-    def forward(self, chars: Tensor, bigrams: Tensor | None) -> Tensor:
+    def forward(self, chars: Tensor, bigrams: Tensor | None, styles: Tensor | None = None) -> Tensor:
         """Return the embeddings, `[batch, n+1, width]`."""
         if self.bigrams is None:
             bigrams = None
@@ -122,7 +135,8 @@ class Embeddings(nn.Module):
             parts.append(self.bigrams(bigrams))
         if self.training and self.dropout:
             parts = drop_embeddings(parts, self.dropout)
-        return torch.cat(parts, dim=-1)
+        embedded = torch.cat(parts, dim=-1)
+        return embedded if self.styles is None else embedded + self.styles(styles)[:, None]
 
     def _forget(self, chars: Tensor, bigrams: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Replace some characters by the unknown one, as they will be met in new text."""
@@ -141,6 +155,15 @@ def _embedding(vocabulary: Vocabulary, width: int) -> nn.Embedding:
     with torch.no_grad():
         table.weight.normal_(std=width**-0.5)
         table.weight[vocabulary.pad] = 0
+    return table
+
+
+def style_embedding(styles: int, width: int) -> nn.Embedding | None:
+    """Make a table of styles; all start equal, so that at first they change nothing."""
+    if not styles:
+        return None
+    table = nn.Embedding(styles, width)
+    nn.init.zeros_(table.weight)
     return table
 
 
@@ -231,9 +254,11 @@ class BiLSTM(Encoder):
         self.recurrence = Recurrence(embeddings.width, config.layers, config.hidden, dropout=config.dropout)
         self.width = self.recurrence.width
 
-    def forward(self, chars: Tensor, bigrams: Tensor | None, lengths: Tensor) -> Tensor:
+    def forward(
+        self, chars: Tensor, bigrams: Tensor | None, lengths: Tensor, styles: Tensor | None = None
+    ) -> Tensor:
         """Encode sentences."""
-        encoded: Tensor = self.recurrence(self.embeddings(chars, bigrams), lengths)
+        encoded: Tensor = self.recurrence(self.embeddings(chars, bigrams, styles), lengths)
         return encoded
 
 
@@ -250,9 +275,11 @@ class Topped(Encoder):
         self.top = Recurrence(base.width, 1, hidden, dropout=dropout)
         self.width = self.top.width
 
-    def forward(self, chars: Tensor, bigrams: Tensor | None, lengths: Tensor) -> Tensor:
+    def forward(
+        self, chars: Tensor, bigrams: Tensor | None, lengths: Tensor, styles: Tensor | None = None
+    ) -> Tensor:
         """Encode sentences."""
-        encoded: Tensor = self.top(self.base(chars, bigrams, lengths), lengths)
+        encoded: Tensor = self.top(self.base(chars, bigrams, lengths, styles), lengths)
         return encoded
 
 
@@ -292,13 +319,15 @@ class Transformer(Encoder):
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.hidden)
 
-    def forward(self, chars: Tensor, bigrams: Tensor | None, lengths: Tensor) -> Tensor:
+    def forward(
+        self, chars: Tensor, bigrams: Tensor | None, lengths: Tensor, styles: Tensor | None = None
+    ) -> Tensor:
         """Encode sentences."""
         position = torch.arange(chars.shape[1], device=chars.device)
         buckets = distance_buckets(position[None, :] - position[:, None])
         padding = torch.zeros(chars.shape, dtype=torch.float32, device=chars.device)
         padding = padding.masked_fill(position > lengths[:, None], -torch.inf)[:, None, None, :]
-        x = self.project(self.embeddings(chars, bigrams))
+        x = self.project(self.embeddings(chars, bigrams, styles))
         if self.neighbours is not None:
             x = self.neighbours(x.masked_fill((position > lengths[:, None])[..., None], 0))
         x = self.dropout(x)

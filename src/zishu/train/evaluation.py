@@ -32,24 +32,35 @@ _BATCH_CHARS = 2000
 
 
 def evaluate(
-    network: Network, inventory: Inventory, gold: Sequence[WordTree], *, given_words: bool = False
+    network: Network,
+    inventory: Inventory,
+    gold: Sequence[WordTree],
+    *,
+    given_words: bool = False,
+    style: str = "",
 ) -> Evaluation:
     """Score the network on gold trees: from raw characters or, if its task or the caller says so, from gold words."""
-    predicted = parse(network, inventory, gold, given_words=given_words)
+    predicted = parse(network, inventory, gold, given_words=given_words, style=style)
     return metrics.evaluate(zip(gold, predicted, strict=True))
 
 
 def parse(
-    network: Network, inventory: Inventory, gold: Sequence[WordTree], *, given_words: bool = False
+    network: Network,
+    inventory: Inventory,
+    gold: Sequence[WordTree],
+    *,
+    given_words: bool = False,
+    style: str = "",
 ) -> list[WordTree]:
     """Parse the characters of gold trees, in batches of about equal length, and return trees in their order."""
     sentences = [tree.chars for tree in gold]
     parsed: dict[int, WordTree] = {}
+    number = inventory.styles.index(style) if style else None
     training = network.training
     network.eval()
     for batch in batches([len(chars) for chars in sentences], _BATCH_CHARS):
         chosen = [gold[k] for k in batch]
-        trees = _parse_batch(network, inventory, [sentences[k] for k in batch], chosen, given_words)
+        trees = _parse_batch(network, inventory, [sentences[k] for k in batch], chosen, given_words, number)
         parsed.update(zip(batch.tolist(), trees, strict=True))
     network.train(training)
     return [parsed[k] for k in range(len(gold))]
@@ -62,14 +73,17 @@ def _parse_batch(
     sentences: list[list[str]],
     gold: list[WordTree],
     given_words: bool,
+    style: int | None,
 ) -> list[WordTree]:
     settings = network.settings
     device = next(network.parameters()).device
-    arrays: dict[str, NDArray[Any]] = dict(features(sentences, inventory.chars, inventory.bigrams))
+    arrays: dict[str, NDArray[Any]] = dict(features(sentences, inventory.chars, inventory.bigrams, style))
     if settings.task == "parse-words":
         arrays["pool"] = pooling([tree.lengths for tree in gold])
     inputs = {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
-    raw = network(inputs["chars"], inputs.get("bigrams"), inputs["lengths"], inputs.get("pool"))
+    raw = network(
+        inputs["chars"], inputs.get("bigrams"), inputs["lengths"], inputs.get("pool"), inputs.get("styles")
+    )
     outputs = Outputs.from_mapping({name: value.cpu().numpy() for name, value in raw.items()})
     if settings.task == "segment":
         return [flat_tree(words) for words in decode_words(outputs, sentences, settings_of(network))]

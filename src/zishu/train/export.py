@@ -55,7 +55,7 @@ _COMPARED = ((1,), (4, 2, 3, 1, 1))
 # The dynamic dimensions of what the graphs read and return.
 _DIMENSIONS = {
     **dict.fromkeys(("chars", "bigrams", "encoded", "tags"), ("batch", "n")),
-    "lengths": ("batch",),
+    **dict.fromkeys(("lengths", "styles"), ("batch",)),
     "pool": ("batch", "units", "n"),
     **dict.fromkeys(("inter", "intra"), ("batch", "units", "units")),
     **dict.fromkeys(("label_dep", "label_head", "upos"), ("batch", "units")),
@@ -130,7 +130,9 @@ class _Encoder(nn.Module):
 
     def forward(self, *inputs: Tensor) -> Tensor:
         named = dict(zip(self.names, inputs, strict=True))
-        encoded: Tensor = self.encoder(named["chars"], named.get("bigrams"), named["lengths"])
+        encoded: Tensor = self.encoder(
+            named["chars"], named.get("bigrams"), named["lengths"], named.get("styles")
+        )
         return encoded
 
 
@@ -149,7 +151,7 @@ class _Scorer(nn.Module):
 class _Given(nn.Module):
     """Stands in for an encoder whose work is done: returns what it gets in place of characters."""
 
-    def forward(self, encoded: Tensor, _bigrams: None, _lengths: None) -> Tensor:
+    def forward(self, encoded: Tensor, _bigrams: None, _lengths: None, _styles: None) -> Tensor:
         return encoded
 
 
@@ -187,6 +189,8 @@ def _example(network: Network, word_lengths: Sequence[Sequence[int]]) -> dict[st
             numbers[:, 0] = vocabulary.bos
             arrays[name] = np.where(inside, numbers, vocabulary.pad)
     arrays["lengths"] = lengths
+    if network.settings.styles:
+        arrays["styles"] = np.arange(len(lengths)) % len(network.settings.styles)
     if network.settings.task == "parse-words":
         arrays["pool"] = pooling(word_lengths)
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
@@ -195,7 +199,11 @@ def _example(network: Network, word_lengths: Sequence[Sequence[int]]) -> dict[st
 def _run(network: Network, example: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Run a network on a made-up batch; the arcs that get labels are all those between neighbours."""
     outputs: dict[str, Tensor] = network(
-        example["chars"], example.get("bigrams"), example["lengths"], example.get("pool")
+        example["chars"],
+        example.get("bigrams"),
+        example["lengths"],
+        example.get("pool"),
+        example.get("styles"),
     )
     if network.settings.task != "segment":
         outputs["labels"] = network.label_scorer(*_neighbours(outputs["label_dep"], outputs["label_head"]))

@@ -15,10 +15,11 @@ from zishu.model.directory import write_pipeline
 from zishu.model.runtime import load_model
 from zishu.train.checkpoint import write_atomically
 from zishu.train.compact import compact
-from zishu.train.config import config_to_dict
-from zishu.train.data import read_treebank
+from zishu.train.config import by_style, config_to_dict
+from zishu.train.data import read_trees
 from zishu.train.evaluation import evaluate
 from zishu.train.export import export_model
+from zishu.tree import WordTree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
     from zishu.train.config import Config
     from zishu.train.data import Inventory
     from zishu.train.systems import Network
-    from zishu.tree import WordTree
 
 RESULT, MODEL = "result.json", "model"
+
+Gold = dict[str, tuple[WordTree, ...]]  # by style; without styles there is one, whose name is empty
 
 
 def criterion(task: str) -> str:
@@ -49,32 +51,43 @@ def scores_of(evaluation: Evaluation, task: str) -> dict[str, float]:
     return {name: round(evaluation.value(name), 3) for name in names}
 
 
+def mean_scores(by_style: dict[str, dict[str, float]]) -> dict[str, float]:
+    """Return the mean of every score over styles and, if there are several, those of each style: `hk.lf`."""
+    tables = list(by_style.values())
+    mean = {name: round(sum(table[name] for table in tables) / len(tables), 3) for name in tables[0]}
+    if len(tables) > 1:
+        for style, table in by_style.items():
+            mean |= {f"{style}.{name}": table[name] for name in ("seg", "uf", "lf") if name in table}
+    return mean
+
+
 def finish(
     config: Config,
     folder: Path,
     network: Network,
     inventory: Inventory,
-    dev: tuple[WordTree, ...],
+    dev: Gold,
     *,
     best_epoch: int,
 ) -> dict[str, float]:
     """Score the best weights on dev and, once, on test, export them, calibrate them, write result.json."""
-    parts = {"dev": dev}
-    if config.data.test:
-        parts["test"] = read_treebank(config.data.test).trees
+    parts = [("dev", style, gold) for style, gold in dev.items()]
+    parts += [("test", style, read_trees(paths)) for style, paths in by_style(config.data.test).items()]
     result: dict[str, Any] = {"name": config.name, "seed": config.seed, "best_epoch": best_epoch}
     if config.export.compact:
         compact(network.encoder)
-    for part, gold in parts.items():
+    for part, style, gold in parts:
+        name = f"{part}-{style}" if style else part
         words_only = config.task == "parse-words"
-        found = evaluate(network, inventory, gold)
-        result.update(_record(folder, part, found, config.task, given_words=words_only))
+        found = evaluate(network, inventory, gold, style=style)
+        result.update(_record(folder, name, found, config.task, given_words=words_only))
         if config.task == "parse":
-            found = evaluate(network, inventory, gold, given_words=True)
-            result.update(_record(folder, part, found, "parse-words", given_words=True))
+            found = evaluate(network, inventory, gold, given_words=True, style=style)
+            result.update(_record(folder, name, found, "parse-words", given_words=True))
     model = export_model(network, folder / MODEL, training={"config": config_to_dict(config), **result})
     if config.task != "segment":
-        set_temperatures(folder / MODEL, calibrate(model, dev))
+        default = next(iter(dev))
+        set_temperatures(folder / MODEL, calibrate(model.in_style(default or None), dev[default]))
     return _write_result(folder, result)
 
 
@@ -83,12 +96,13 @@ def finish_pipeline(config: Config, folder: Path, *, segmenter: Path, treecrf: P
     write_pipeline(segmenter / MODEL, treecrf / MODEL, folder / MODEL, name=config.name)
     model = load_model(folder / MODEL)
     result: dict[str, Any] = {"name": config.name, "seed": config.seed}
-    for part, path in (("dev", config.data.dev), ("test", config.data.test)):
-        if path:
-            gold = read_treebank(path).trees
-            analyses = model.parse([tree.chars for tree in gold], decoding="viterbi")
+    for part, files in (("dev", config.data.dev), ("test", config.data.test)):
+        for style, paths in by_style(files).items():
+            gold = read_trees(paths)
+            analyses = model.in_style(style or None).parse([tree.chars for tree in gold], decoding="viterbi")
             pairs = zip(gold, (analysis.tree for analysis in analyses), strict=True)
-            result.update(_record(folder, part, metrics.evaluate(pairs), "parse", given_words=False))
+            name = f"{part}-{style}" if style else part
+            result.update(_record(folder, name, metrics.evaluate(pairs), "parse", given_words=False))
     return _write_result(folder, result)
 
 

@@ -28,6 +28,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from rich.console import Console
 
@@ -40,12 +41,36 @@ from zishu.train.checkpoint import (
     restore_optimiser,
     save_checkpoint,
 )
-from zishu.train.config import Config, check_unchanged, config_from_dict, config_to_dict, run_directory
-from zishu.train.data import batches_of, collate, count_units, make_example, read_treebank
+from zishu.train.config import (
+    Config,
+    by_style,
+    check_unchanged,
+    config_from_dict,
+    config_to_dict,
+    run_directory,
+)
+from zishu.train.data import (
+    batches_of,
+    collate,
+    count_units,
+    make_example,
+    read_treebank,
+    read_trees,
+    repeat_sentences,
+)
 from zishu.train.denormals import denormals_flushed
 from zishu.train.distributed import ALONE
 from zishu.train.evaluation import evaluate
-from zishu.train.finish import RESULT, criterion, finish, finish_pipeline, read_result, scores_of
+from zishu.train.finish import (
+    RESULT,
+    Gold,
+    criterion,
+    finish,
+    finish_pipeline,
+    mean_scores,
+    read_result,
+    scores_of,
+)
 from zishu.train.provenance import record_run
 from zishu.train.report import MetricsLog, Progress, plot_curve
 from zishu.train.setup import build_network, inventory_from_json, inventory_to_json, read_structures
@@ -54,7 +79,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 
@@ -113,27 +137,32 @@ def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict
     torch.set_num_threads(threads)
     chart.set_threads(threads)
 
-    treebank = read_treebank(config.data.train, projective_only=config.task != "segment")
-    dev = read_treebank(config.data.dev).trees
+    files = by_style(config.data.train)
+    treebank = read_treebank(files, projective_only=config.task != "segment")
+    dev = {style: read_trees(paths) for style, paths in by_style(config.data.dev).items()}
     going_on = group.tell(resume and (folder / LAST).exists())
     run = _restore(config, folder, group=group) if going_on else _start(config, folder, treebank.trees, group)
     if group.is_writer:
         record_run(config, folder, device=_device(run).type, processes=group.size)
     structures = read_structures(config)
     examples = [
-        make_example(tree, run.inventory, config.structure, structures, task=config.task)
-        for tree in treebank.trees
+        make_example(tree, run.inventory, config.structure, structures, task=config.task, style=style)
+        for tree, style in zip(treebank.trees, treebank.styles, strict=True)
     ]
+    by_number = np.array([config.data.weights.get(style, 1.0) for style in files])
+    weights = by_number[list(treebank.styles)]
     log = MetricsLog(folder / METRICS, epochs=run.position.epoch) if group.is_writer else None
     console = Console(stderr=True, quiet=not group.is_writer)
     with (
         _interruptible() as interrupted,
         Progress(config, len(examples), treebank.left_out, console=console) as progress,
     ):
-        lengths = [example.length for example in examples]
-        total_steps = sum(len(_batches(config, lengths, epoch)) for epoch in range(config.optimiser.epochs))
+        lengths = np.array([example.length for example in examples])
+        epochs = range(config.optimiser.epochs)
+        total_steps = sum(len(_batches(config, lengths, weights, epoch)) for epoch in epochs)
         while run.position.epoch < config.optimiser.epochs and not _out_of_patience(run):
-            _train_epoch(run, examples, total_steps, progress, interrupted)
+            batches = _batches(config, lengths, weights, run.position.epoch)
+            _train_epoch(run, examples, batches, total_steps, progress, interrupted)
             _end_epoch(run, dev, log, progress)
     scores = {}
     if group.is_writer:
@@ -143,18 +172,26 @@ def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict
     return scores
 
 
-def _batches(config: Config, lengths: list[int], epoch: int) -> list[NDArray[np.int64]]:
-    """Return the batches of an epoch; there are not quite as many in each."""
-    return batches_of(lengths, config.optimiser.batch_chars, seed=config.seed, epoch=epoch)
+def _batches(
+    config: Config, lengths: NDArray[np.int64], weights: NDArray[np.float64], epoch: int
+) -> list[NDArray[np.int64]]:
+    """Return the batches of an epoch as numbers of sentences; the number of batches varies a little."""
+    chosen = repeat_sentences(weights, seed=config.seed, epoch=epoch)
+    dealt = batches_of(lengths[chosen], config.optimiser.batch_chars, seed=config.seed, epoch=epoch)
+    return [chosen[batch] for batch in dealt]
 
 
 def _train_epoch(
-    run: _Run, examples: list[Example], total_steps: int, progress: Progress, interrupted: threading.Event
+    run: _Run,
+    examples: list[Example],
+    batches: list[NDArray[np.int64]],
+    total_steps: int,
+    progress: Progress,
+    interrupted: threading.Event,
 ) -> None:
     """Go through the rest of an epoch, with a checkpoint every now and then."""
     config, position, network, group = run.config, run.position, run.network, run.group
     lengths = [example.length for example in examples]
-    batches = _batches(config, lengths, position.epoch)
     progress.start_epoch(position.epoch, len(batches), position.batch)
     network.train()
     group.spread(network.parameters())
@@ -198,18 +235,25 @@ def _backward(run: _Run, batch: list[Example], share: list[Example]) -> Tensor |
     run.group.seed(run.config.seed, run.position.step)
     # The network takes the mean over the share's own units.
     part = count_units(share, task=task) / count_units(batch, task=task)
-    loss = run.network.loss(collate(share, run.inventory, task=task).to(_device(run))) * part
+    device = _device(run)
+    with torch.autocast(device.type, torch.bfloat16, enabled=run.config.run.precision == "bfloat16"):
+        loss = run.network.loss(collate(share, run.inventory, task=task).to(device)) * part
     loss.backward()  # type: ignore[no-untyped-call]
     return loss
 
 
-def _end_epoch(run: _Run, dev: tuple[WordTree, ...], log: MetricsLog | None, progress: Progress) -> None:
+def _end_epoch(run: _Run, dev: Gold, log: MetricsLog | None, progress: Progress) -> None:
     """Score the dev set after an epoch, keep the best weights, and turn to the next epoch."""
     position, task = run.position, run.config.task
     scores: dict[str, float] = {}
     if run.group.is_writer:
         with _averaged(run):
-            scores = scores_of(evaluate(run.network, run.inventory, dev), task)
+            scores = mean_scores(
+                {
+                    style: scores_of(evaluate(run.network, run.inventory, gold, style=style), task)
+                    for style, gold in dev.items()
+                }
+            )
     line = {
         "epoch": position.epoch + 1,
         "step": position.step,
@@ -233,7 +277,7 @@ def _end_epoch(run: _Run, dev: tuple[WordTree, ...], log: MetricsLog | None, pro
     progress.end_epoch(line, better=better)
 
 
-def _finish(run: _Run, dev: tuple[WordTree, ...]) -> dict[str, float]:
+def _finish(run: _Run, dev: Gold) -> dict[str, float]:
     """Go back to the best weights, and make the results from them."""
     best = _restore(run.config, run.folder, BEST, group=run.group)
     epoch = best.position.best_epoch + 1

@@ -14,6 +14,7 @@ from zishu.errors import ConfigError
 from zishu.model.settings import Settings
 from zishu.model.stand_ins import stand_ins
 from zishu.model.vocabulary import Vocabulary
+from zishu.train.config import by_style
 from zishu.train.data import Inventory, take_inventory
 from zishu.train.encoders import build_encoder
 from zishu.train.pretrain import load_pretrained
@@ -61,6 +62,7 @@ def build_network(
             if encoder_config.bigram_width and not is_bert
             else 0,
             joint=config.task == "parse",
+            styles=tuple(style for style in by_style(config.data.train) if style),
         )
         known = inventory.chars
         table = stand_ins(known.symbols, lowercase=known.lowercase)
@@ -74,6 +76,7 @@ def build_network(
         upos=inventory.upos if parses and config.scorer.upos else (),
         encoder=encoder_config.kind,
         bigrams=inventory.bigrams is not None,
+        styles=inventory.styles,
         name=config.name,
         version=__version__,
     )
@@ -81,6 +84,7 @@ def build_network(
         encoder_config,
         inventory.chars,
         inventory.bigrams,
+        styles=len(inventory.styles),
         pretrained=not restored,
         hf_config=hf_config,
         weights=weights,
@@ -105,6 +109,7 @@ def inventory_to_json(inventory: Inventory) -> dict[str, Any]:
         "bigrams": inventory.bigrams.to_json() if inventory.bigrams else None,
         "labels": list(inventory.labels),
         "upos": list(inventory.upos),
+        "styles": list(inventory.styles),
     }
 
 
@@ -115,4 +120,5 @@ def inventory_from_json(data: dict[str, Any]) -> Inventory:
         Vocabulary.from_json(data["bigrams"]) if data["bigrams"] else None,
         tuple(data["labels"]),
         tuple(data["upos"]),
+        tuple(data["styles"]),
     )

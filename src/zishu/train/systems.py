@@ -63,10 +63,15 @@ class Network(nn.Module):
         self.upos_weight = scorer.upos_weight
 
     def forward(
-        self, chars: Tensor, bigrams: Tensor | None, lengths: Tensor, pool: Tensor | None = None
+        self,
+        chars: Tensor,
+        bigrams: Tensor | None,
+        lengths: Tensor,
+        pool: Tensor | None = None,
+        styles: Tensor | None = None,
     ) -> dict[str, Tensor]:
         """Return the outputs named in `zishu.model`: arc scores by role, ends of labelled arcs, tags."""
-        encoded = self.encoder(chars, bigrams, lengths)
+        encoded = self.encoder(chars, bigrams, lengths, styles)
         if self.settings.task == "segment":
             return {"tags": self.emissions(encoded)}
         if pool is not None:
@@ -81,7 +86,9 @@ class Network(nn.Module):
 
     def loss(self, batch: Batch) -> Tensor:
         """Return minus the log-likelihood of a batch, for each unit of it."""
-        outputs = self(batch.chars, batch.bigrams, batch.lengths, batch.pool)
+        outputs = self(batch.chars, batch.bigrams, batch.lengths, batch.pool, batch.styles)
+        # Sums over trees are in single precision, whatever the matrix products are in.
+        outputs = {name: output.float() for name, output in outputs.items()}
         units = batch.units.sum()
         if self.settings.task == "segment":
             tags = self.crf.loss(outputs["tags"][:, 1:], batch.tags[:, 1:], batch.lengths)

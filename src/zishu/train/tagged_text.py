@@ -1,0 +1,181 @@
+"""Read the tagged text that `zishu pretrain` learns from, into a few bytes per character.
+
+The text has one sentence per line, its words with tags (`上海/ns 计划/v`), split at the last slash. Where they come
+from does not matter; `tools/tag_text.py` takes them from a dictionary. The file is read twice, first to count what
+occurs in it and then to number it; only arrays of numbers stay in memory, four bytes per character. A sentence
+longer than the limit is cut into pieces between words.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from zishu.chart.chain import word_tags
+from zishu.errors import ConfigError, FormatError
+from zishu.formats._lines import read_lines
+from zishu.model.vocabulary import Vocabulary, bigrams
+from zishu.text import characters
+from zishu.train.config import by_style
+from zishu.train.data import pad, read_trees
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from zishu.train.config import Config
+
+IGNORED = -100  # a target that does not count, as `cross_entropy` calls it
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TaggedText:
+    """A tagged text in numbers, all sentences one after the other."""
+
+    chars: Vocabulary
+    pairs: Vocabulary | None
+    tags: tuple[str, ...]
+    starts: NDArray[np.int64]  # where each sentence begins, and where the last one ends
+    char_ids: NDArray[np.uint16]
+    places: NDArray[np.int8]  # B M E S
+    tag_ids: NDArray[np.uint8]
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Return the number of characters of every sentence."""
+        return np.diff(self.starts)
+
+    def batch(self, numbers: NDArray[np.int64]) -> dict[str, Tensor]:
+        """Return sentences side by side; position 0 is the beginning of the sentence."""
+        spans = [slice(self.starts[k], self.starts[k + 1]) for k in numbers]
+        width = max(span.stop - span.start for span in spans) + 1
+
+        def stack(values: NDArray[Any], first: int, padding: int) -> Tensor:
+            rows = [np.concatenate(([first], values[span])).astype(np.int64) for span in spans]
+            return torch.from_numpy(pad(rows, (width,), padding))
+
+        return {
+            "chars": stack(self.char_ids, self.chars.bos, self.chars.pad),
+            "places": stack(self.places, IGNORED, IGNORED),
+            "tags": stack(self.tag_ids, IGNORED, IGNORED),
+            "lengths": torch.tensor([span.stop - span.start for span in spans]),
+        }
+
+
+def read_tagged_text(
+    config: Config, vocabularies: tuple[Vocabulary, Vocabulary | None] | None = None
+) -> TaggedText:
+    """Read the text of a configuration; without `vocabularies` those of text and treebank are made."""
+    settings = config.pretrain
+    counts: Counter[str] = Counter()
+    pairs: Counter[str] = Counter()
+    tag_counts: Counter[str] = Counter()
+    sizes: list[int] = []
+    for words, tags in _read(settings.text, settings.longest):
+        chars = [char for word in words for char in word]
+        counts.update(chars)
+        if config.encoder.bigram_width and not vocabularies:
+            pairs.update(bigrams(chars))
+        tag_counts.update(tags)
+        sizes.append(len(chars))
+    if not sizes:
+        raise ConfigError(f"pretrain.text: {settings.text} has no sentence in it")
+    char_vocabulary, pair_vocabulary = vocabularies or _vocabularies(config, counts, pairs)
+    tags_by_count = tuple(tag for tag, _ in tag_counts.most_common())
+    if len(char_vocabulary) > 2**16 or len(tags_by_count) > 2**8:
+        raise ConfigError(
+            f"pretrain.text: {len(char_vocabulary)} characters and {len(tags_by_count)} tags: "
+            "at most 65,536 and 256 can be numbered; raise pretrain.min_count"
+        )
+    tag_numbers = {tag: number for number, tag in enumerate(tags_by_count)}
+    starts = np.concatenate(([0], np.cumsum(sizes)))
+    char_ids = np.zeros(starts[-1], dtype=np.uint16)
+    places = np.zeros(starts[-1], dtype=np.int8)
+    tag_ids = np.zeros(starts[-1], dtype=np.uint8)
+    for start, (words, tags) in zip(starts, _read(settings.text, settings.longest), strict=False):
+        lengths = [len(word) for word in words]
+        span = slice(start, start + sum(lengths))
+        char_ids[span] = char_vocabulary.ids([char for word in words for char in word])
+        places[span] = word_tags(lengths)
+        tag_ids[span] = np.repeat([tag_numbers[tag] for tag in tags], lengths)
+    return TaggedText(char_vocabulary, pair_vocabulary, tags_by_count, starts, char_ids, places, tag_ids)
+
+
+class PairTable:
+    """The numbers of pairs of neighbouring characters, looked up by the numbers of the characters."""
+
+    def __init__(self, chars: Vocabulary, pairs: Vocabulary) -> None:
+        numbers = {symbol: number for number, symbol in enumerate(chars.symbols)}
+        self._unknown, self._bos, self._size = pairs.unknown, pairs.bos, len(chars)
+        # A character may have several code points, so a pair may be cut at more than one place.
+        rows = sorted(
+            (numbers[pair[:cut]] * self._size + numbers[pair[cut:]], number)
+            for number, pair in enumerate(pairs.symbols)
+            for cut in range(1, len(pair))
+            if pair[:cut] in numbers and pair[cut:] in numbers
+        )
+        self._keys = torch.tensor([key for key, _ in rows] or [0])
+        self._numbers = torch.tensor([number for _, number in rows] or [pairs.unknown])
+
+    def __call__(self, chars: Tensor) -> Tensor:
+        """Return the pair of each character with the one before it, `[batch, n+1]` to the same shape."""
+        keys = chars[:, :-1] * self._size + chars[:, 1:]
+        places = torch.searchsorted(self._keys, keys).clamp(max=len(self._keys) - 1)
+        found = torch.where(self._keys[places] == keys, self._numbers[places], self._unknown)
+        return torch.nn.functional.pad(found, (1, 0), value=self._bos)
+
+
+def _vocabularies(
+    config: Config, counts: Mapping[str, int], pairs: Counter[str]
+) -> tuple[Vocabulary, Vocabulary | None]:
+    files = [path for paths in by_style(config.data.train).values() for path in paths]
+    treebank = [tree.chars for tree in read_trees(files)]
+    chars = _keep(counts, treebank, min_count=config.pretrain.min_count)
+    if not config.encoder.bigram_width:
+        return chars, None
+    frequent = dict(pairs.most_common(config.pretrain.bigrams))
+    min_count = config.encoder.bigram_min_count
+    return chars, _keep(frequent, map(bigrams, treebank), min_count=1, treebank_min_count=min_count)
+
+
+def _keep(
+    counts: Mapping[str, int],
+    treebank: Iterable[Iterable[str]],
+    *,
+    min_count: int,
+    treebank_min_count: int = 1,
+) -> Vocabulary:
+    """Make a vocabulary of what is frequent in the text or in the treebank."""
+    known = Counter(symbol for sentence in treebank for symbol in sentence)
+    kept = {symbol: count for symbol, count in counts.items() if count >= min_count}
+    for symbol, count in known.items():
+        if count >= treebank_min_count:
+            kept[symbol] = kept.get(symbol, 0) + count
+    return Vocabulary.build(kept)
+
+
+def _read(path: str, longest: int) -> Iterator[tuple[list[list[str]], list[str]]]:
+    """Yield the words, each as its characters, and the tags of every sentence; long ones in pieces."""
+    for place, line in enumerate(read_lines(path, path), start=1):
+        words: list[list[str]] = []
+        tags: list[str] = []
+        size = 0
+        for token in line.split():
+            form, slash, tag = token.rpartition("/")
+            if not (slash and form and tag):
+                raise FormatError(f"{token!r}: expected a word, a slash and a tag", path=path, line=place)
+            chars = characters(form)
+            if words and size + len(chars) > longest:
+                yield words, tags
+                words, tags, size = [], [], 0
+            words.append(chars[:longest])
+            tags.append(tag)
+            size += len(words[-1])
+        if words:
+            yield words, tags
