@@ -12,10 +12,16 @@ BASE := $(VENV)/.base-installed
 DEV := $(VENV)/.dev-installed
 ALL := $(VENV)/.all-installed
 
-# What the shipped model is made of: UD_Chinese-GSDSimp, and open text as the card in src/zishu/models/default tells.
+# What the bundled model is made of: UD_Chinese-GSDSimp, three more treebanks, and open text; see its card.
 GSD ?= data/gsd
+UD ?= data/ud
 TEXT ?= data/text
-TREEBANK := --set data.train=$(GSD)/train.conllu --set data.dev=$(GSD)/dev.conllu --set data.test=$(GSD)/test.conllu
+# A model folder that teaches instead of four parsers trained here, for example one with a BERT.
+TEACHER ?= build/teacher
+SILVER ?= 200000
+FILES = gsd = "$(GSD)/$(1).conllu", pud = "$(UD)/pud/$(1).conllu", hk = ["$(UD)/hk/$(1).conllu", "$(UD)/cfl/$(1).conllu"]
+TREEBANKS = --set 'data.train={$(call FILES,train)}' $(HELD_OUT)
+HELD_OUT = --set 'data.dev={$(call FILES,dev)}' --set 'data.test={gsd = "$(GSD)/test.conllu"}'
 
 .PHONY: help demo lint types test test-page test-all bench results encoder model clean
 .DEFAULT_GOAL := help
@@ -27,8 +33,8 @@ help:
 	@echo "make test-all  the slow tests, too"
 	@echo "make bench     measure the speed of the chart and of training"
 	@echo "make results   make the tables of docs/results.md again from the records of the runs"
-	@echo "make encoder   pre-train the encoder of the shipped model again, from GSD=folder and TEXT=folder (an hour)"
-	@echo "make model     train one like the shipped model, from GSD=folder, TEXT=folder and the encoder (hours)"
+	@echo "make encoder   pre-train the larger encoder of configs/base.toml, from GSD=, UD= and TEXT=folder (many hours)"
+	@echo "make model     train the bundled model again, from GSD=, UD= and TEXT=folder (hours); TEACHER=folder of a parser"
 	@echo "make clean     remove .venv and all that tools have left behind"
 
 # Stamps, written when a step has ended well: what was interrupted is done again.
@@ -79,25 +85,36 @@ results: $(DEV)
 build/text.txt: tools/tag_text.py | $(DEV)
 	$(PIP) --editable '.[pretrain]'
 	mkdir -p build
-	$(BIN)/python tools/tag_text.py $@ $(TEXT)/wiki.txt.xz:4 $(TEXT)/docs.txt.xz $(TEXT)/laws.txt.xz:0.33
+	$(BIN)/python tools/tag_text.py $@.unfinished $(TEXT)/wiki2019.txt.xz $(TEXT)/everyday.txt.xz:4 $(TEXT)/docs.txt.xz:0.5 $(TEXT)/laws.txt.xz:0.2
+	mv $@.unfinished $@
 
-# Both go on where they were interrupted. The cards stay as they are: their scores are written by hand.
+# Both commands continue where they were interrupted. The cards stay as they are: their scores are written by hand.
 encoder: build/text.txt
-	test -e encoders/small/last.safetensors || rm -f encoders/small/weights.safetensors
-	$(BIN)/zishu pretrain configs/default.toml $(TREEBANK) --resume
+	$(BIN)/zishu pretrain configs/base.toml $(TREEBANKS) --set pretrain.text=$< --resume
 
-# Four teachers, their trees of open text, and the model that learns from them and the treebank.
-model: build/gold-and-silver.conllu
-	$(BIN)/zishu train configs/self-training.toml --set data.dev=$(GSD)/dev.conllu --set data.test=$(GSD)/test.conllu --resume
+# Teachers, their trees of open text in the styles that fit it, and the model that learns from them and the treebanks.
+model: build/silver-gsd.conllu build/silver-hk.conllu
+	$(BIN)/zishu train configs/self-training.toml $(HELD_OUT) --resume \
+	  --set 'data.train={gsd = ["$(GSD)/train.conllu", "$(GSD)/train.conllu", "$(GSD)/train.conllu", "build/silver-gsd.conllu"], pud = "$(UD)/pud/train.conllu", hk = ["$(UD)/hk/train.conllu", "$(UD)/hk/train.conllu", "$(UD)/hk/train.conllu", "$(UD)/cfl/train.conllu", "$(UD)/cfl/train.conllu", "$(UD)/cfl/train.conllu", "build/silver-hk.conllu"]}'
 	cp runs/self-training/seed-0/model/* src/zishu/models/default/
 
-build/gold-and-silver.conllu: | $(DEV)
+build/teacher: | $(DEV)
+	$(BIN)/zishu train configs/styles.toml $(TREEBANKS) --seeds 0,1,2,3 --resume
+	$(BIN)/zishu ensemble $@ runs/styles/seed-*/model
+
+build/wiki.txt: | $(DEV)
 	mkdir -p build
-	$(BIN)/zishu train configs/default.toml $(TREEBANK) --seeds 0,1,2,3 --resume
-	$(BIN)/zishu ensemble build/teacher runs/default/seed-*/model
-	xz --decompress --stdout $(TEXT)/wiki.txt.xz > build/wiki.txt
-	$(BIN)/zishu parse -i build/wiki.txt -o build/silver.conllu --model build/teacher --no-confidence --jobs $(WORKERS) --resume
-	cat $(GSD)/train.conllu $(GSD)/train.conllu $(GSD)/train.conllu build/silver.conllu > $@
+	xz --decompress --stdout $(TEXT)/wiki2019.txt.xz | head -n $(SILVER) > $@
+
+build/everyday.txt: | $(DEV)
+	mkdir -p build
+	xz --decompress --stdout $(TEXT)/everyday.txt.xz > $@
+
+build/silver-gsd.conllu: build/wiki.txt | $(TEACHER)
+	$(BIN)/zishu parse -i $< -o $@ --model $(TEACHER) --style gsd --no-confidence --jobs $(WORKERS) --resume
+
+build/silver-hk.conllu: build/everyday.txt | $(TEACHER)
+	$(BIN)/zishu parse -i $< -o $@ --model $(TEACHER) --style hk --no-confidence --jobs $(WORKERS) --resume
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

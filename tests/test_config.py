@@ -17,6 +17,7 @@ from zishu.train.config import (
     DataConfig,
     EncoderConfig,
     RunConfig,
+    by_style,
     config_from_dict,
     config_to_dict,
     load_config,
@@ -89,7 +90,7 @@ def test_overrides_are_toml_values_or_plain_strings(small: Path) -> None:
         ("score.dropout", "scorer.dropout"),  # the name exists twice
         ("sede", "seed"),
         ("lerning_rate", "optimiser.learning_rate"),
-        ("data.train.path", "data.train"),
+        ("data.trains.path", "data.train"),
     ],
 )
 def test_an_unknown_key_names_the_nearest_right_one(small: Path, wrong: str, right: str) -> None:
@@ -151,7 +152,7 @@ def test_a_wrong_value_in_a_file_names_file_key_and_value(small: Path) -> None:
         small.write_text(SMALL.replace('train = "train.conllu"', line), encoding="utf-8")
         with pytest.raises(ConfigError) as caught:
             load_config(small)
-        assert str(caught.value) == f"{small}: {shown}: expected a string"
+        assert str(caught.value) == f"{small}: {shown}: expected a file, or a table of files by style"
 
 
 @pytest.mark.parametrize(
@@ -195,6 +196,42 @@ def test_unreadable_files(tmp_path: Path) -> None:
         load_config(path)
     with pytest.raises(FileNotFoundError):
         load_config(tmp_path / "absent.toml")
+
+
+def test_files_by_style(small: Path) -> None:
+    config = load_config(
+        small,
+        [
+            'data.train={gsd = "a.conllu", hk = ["b.conllu", "c.conllu"]}',
+            "data.dev.gsd=d.conllu",
+            "data.weights.hk=2",
+        ],
+    )
+    assert config.data.train == {"gsd": ("a.conllu",), "hk": ("b.conllu", "c.conllu")}
+    assert list(by_style(config.data.train)) == ["gsd", "hk"]  # the first one is the default
+    assert by_style(config.data.dev) == {"gsd": ("d.conllu",)}
+    assert config.data.weights == {"hk": 2.0}
+    assert config_from_dict(json.loads(json.dumps(config_to_dict(config)))) == config
+    assert by_style("x.conllu") == {"": ("x.conllu",)}
+    assert by_style("") == {}
+
+
+@pytest.mark.parametrize(
+    "overrides, message",
+    [
+        (["data.train={}"], "a file, or a table of files by style"),
+        (["data.train={gsd = 3}"], "a file or a list of files"),
+        (["data.train={gsd = []}"], "a file or a list of files"),
+        (['data.train={"g sd" = "a"}'], "names of styles"),
+        (['data.dev={hk = "a"}'], "data.dev: style 'hk' is none of those of data.train"),
+        (["data.weights.gsd=1"], "data.weights: style 'gsd' is none of those of data.train"),
+        (['data.train={gsd = "a"}', 'data.dev={gsd = "a"}', "data.weights.gsd=0"], "a number above 0"),
+        (["data.weights=3"], "a table of numbers by style"),
+    ],
+)
+def test_wrong_files_by_style(small: Path, overrides: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_config(small, overrides)
 
 
 def test_a_file_extends_another_one(small: Path, tmp_path: Path) -> None:
@@ -281,7 +318,9 @@ SYSTEMS = {
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.toml")), ids=lambda path: path.stem)
 def test_every_configuration_loads(path: Path) -> None:
     config = load_config(path)
-    bundled = dict.fromkeys(("default", "self-training"), "latent-c2f-transformer")
+    bundled = dict.fromkeys(
+        ("default", "styles", "base", "self-training"), "latent-c2f-transformer"
+    )
     stem = bundled.get(path.stem, path.stem)
     system = stem.removesuffix("-bilstm").removesuffix("-transformer").removesuffix("-small-bert")
     structure = config.structure

@@ -42,7 +42,9 @@ def test_it_fits_a_linear_map() -> None:
 
 
 def test_only_linear_maps_of_the_layers_are_its_own() -> None:
-    network = nn.ModuleDict({"layers": nn.Sequential(nn.Linear(3, 5), nn.LayerNorm(5)), "out": nn.Linear(5, 2)})
+    network = nn.ModuleDict(
+        {"layers": nn.Sequential(nn.Linear(3, 5), nn.LayerNorm(5)), "out": nn.Linear(5, 2)}
+    )
     matrices, others = split_weights(network["layers"], network)
     assert [weight.shape for weight in matrices] == [(5, 3)]
     assert len(matrices) + len(others) == len(list(network.parameters()))

@@ -11,6 +11,8 @@ import time
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
+import onnx
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -18,10 +20,13 @@ from safetensors.torch import load_file
 import tiny
 from zishu.errors import InputError
 from zishu.model import load_model
+from zishu.model.features import features
 from zishu.train import loop
 from zishu.train.checkpoint import Interrupted, load_checkpoint
 from zishu.train.config import EncoderConfig, config_from_dict, config_to_dict
+from zishu.train.data import repeat_sentences
 from zishu.train.loop import train
+from zishu.tree import WordTree
 
 WIST = """\
 1\t发\t0\troot
@@ -104,6 +109,95 @@ def test_every_system_learns_its_treebank_by_heart(system, treebank, tmp_path):
         "model/config.json",
     ):
         assert (tmp_path / "run" / name).exists()
+
+
+def in_pieces(tree):
+    """Return the tree of another convention: every character is a word, and hangs on the one before it."""
+    chars = tree.chars
+    return WordTree(tuple(chars), tuple(range(len(chars))), ("root", *["flat"] * (len(chars) - 1)))
+
+
+@pytest.mark.parametrize("encoder", ["bilstm", "transformer"])
+def test_one_model_learns_the_conventions_of_several_styles(encoder, treebank, tmp_path):
+    pieces = tuple(map(in_pieces, tiny.TREES))
+    tiny.write(tmp_path / "pieces.conllu", pieces)
+    files = {"whole": str(treebank / "projective.conllu"), "pieces": [str(tmp_path / "pieces.conllu")]}
+    config = make_config(
+        treebank,
+        tmp_path / "run",
+        encoder=encoder,
+        data={"train": files, "dev": files, "weights": {"pieces": 1.5}},
+    )
+    scores = train(config)
+    lines = read_lines(tmp_path / "run" / "metrics.jsonl")
+    assert lines[-1]["dev"]["lf"] == pytest.approx(
+        (lines[-1]["dev"]["whole.lf"] + lines[-1]["dev"]["pieces.lf"]) / 2, abs=0.01
+    )
+    assert scores["dev-whole.lf"] == scores["dev-pieces.lf"] == 100
+    model = load_model(tmp_path / "run" / "model")
+    assert model.settings.styles == ("whole", "pieces")
+    chars = [tree.chars for tree in tiny.TREES]
+    found = {
+        style: [a.tree for a in model.in_style(style).parse(chars)] for style in (None, "whole", "pieces")
+    }
+    assert [tree.heads for tree in found["pieces"]] == [tree.heads for tree in pieces]
+    assert [tree.forms for tree in found["whole"]] == [tree.forms for tree in tiny.TREES]
+    assert found[None] == found["whole"]  # the first one is the default
+    with pytest.raises(InputError, match="unknown style 'ctb': this model has whole, pieces"):
+        model.in_style("ctb")
+    with pytest.raises(InputError, match="a style is a string, not int"):
+        model.in_style(3)
+
+
+def test_a_model_without_styles_says_so(treebank, tmp_path):
+    train(make_config(treebank, tmp_path / "run", optimiser={"epochs": 1}))
+    model = load_model(tmp_path / "run" / "model")
+    assert model.in_style(None) is model
+    with pytest.raises(InputError, match="unknown style 'gsd': this model has no styles"):
+        model.in_style("gsd")
+
+
+def test_weights_repeat_sentences():
+    weights = np.array([1.0, 2.0, 0.5, 2.5] * 500)
+    chosen = [np.bincount(repeat_sentences(weights, seed=0, epoch=k), minlength=2000) for k in range(4)]
+    for counts in chosen:
+        assert set(counts[0::4]) == {1}
+        assert set(counts[1::4]) == {2}
+        assert set(counts[3::4]) == {2, 3}
+        assert 200 < counts[2::4].sum() < 300
+    assert not np.array_equal(chosen[0], chosen[1])  # chance decides anew in every epoch
+    again = repeat_sentences(weights, seed=0, epoch=0)
+    assert np.array_equal(np.bincount(again, minlength=2000), chosen[0])
+
+
+def test_training_in_bfloat16_learns_the_treebank(treebank, tmp_path):
+    config = make_config(treebank, tmp_path / "run", encoder="transformer", run={"precision": "bfloat16"})
+    assert train(config)["dev.lf"] == 100
+
+
+@pytest.mark.parametrize("task", ["parse", "parse-words", "segment"])
+def test_an_8_bit_model_parses_alike_whatever_the_batch(task, treebank, tmp_path):
+    config = make_config(
+        treebank,
+        tmp_path / "run",
+        encoder="transformer",
+        task=task,
+        export={"precision": "int8", "compact": True},
+    )
+    train(config)
+    result = json.loads((tmp_path / "run" / "result.json").read_text(encoding="utf-8"))
+    name = "seg" if task == "segment" else "lf"
+    assert result["int8"][name] == result["float32"][name] == 100
+    model = load_model(tmp_path / "run" / "model")
+    assert model.settings.training["int8"] == result["int8"]
+    assert model.settings.temperature > 0
+    chars = [tree.chars for tree in tiny.TREES]
+    together = model.networks.encode(features(chars, model.networks.chars, None))
+    for k, sentence in enumerate(chars):
+        alone = model.networks.encode(features([sentence], model.networks.chars, None))
+        assert np.allclose(alone[0], together[k, : len(sentence) + 1], atol=1e-5)
+    graph = onnx.load(tmp_path / "run" / "model" / "encoder.onnx").graph
+    assert sum(node.op_type == "QuantizeLinear" for node in graph.node) >= 4
 
 
 def make_bert(folder):
@@ -284,7 +378,9 @@ def test_killed_at_any_moment_and_resumed_ends_as_an_unbroken_run(encoder, treeb
 _RUN = """
 import json, sys
 from zishu.train.config import EncoderConfig, config_from_dict, config_to_dict
+from zishu.train.data import repeat_sentences
 from zishu.train.loop import train
+from zishu.tree import WordTree
 train(config_from_dict(json.loads(sys.argv[1])), resume=True)
 """
 

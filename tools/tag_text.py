@@ -1,10 +1,11 @@
-"""Segment and tag raw text with jieba's dictionary (MIT), as something for an encoder to learn from.
+"""Segment and tag raw text with jieba's dictionary (MIT), for `zishu pretrain` to learn from.
 
     python tools/tag_text.py OUT wiki.txt.xz docs.txt.xz:2 laws.txt.xz:0.5
 
-Every input is a text file, one sentence a line, plain or compressed with xz; behind a colon stands how often its
-sentences are used (a share below one takes every so many). OUT gets one sentence a line, words with their tags
-(`上海/ns 计划/v`), in a random order that depends on nothing. What `zishu pretrain` makes of it is told there.
+Every input is a text file with one sentence per line, plain or compressed with xz. The number after the colon says how
+often its sentences are used; of a fraction, chance decides sentence by sentence. OUT gets one sentence per line, words
+with their tags (`上海/ns 计划/v`). The inputs are mixed at random, each in its own order, and read line by line, so a
+text of any size takes little memory.
 """
 
 from __future__ import annotations
@@ -13,8 +14,12 @@ import lzma
 import random
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import jieba
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _UNLISTED = "x"  # the tag of a word that the dictionary does not have
 
@@ -23,15 +28,20 @@ def main(out: str, *inputs: str) -> None:
     """Tag the inputs and write them to one file."""
     jieba.setLogLevel("ERROR")
     tags = _read_tags()
-    lines: list[str] = []
+    chance = random.Random(0)
+    streams = []
     for name in inputs:
         path, _, times = name.partition(":")
-        tagged = [_tag(line, tags) for line in _read(Path(path))]
-        whole, share = divmod(float(times or 1), 1)
-        lines += tagged * int(whole)
-        lines += random.Random(0).sample(tagged, round(share * len(tagged)))
-    random.Random(0).shuffle(lines)
-    Path(out).write_text("".join(f"{line}\n" for line in lines if line), encoding="utf-8")
+        share = float(times or 1)
+        streams.append((_repeat(Path(path), share), share * sum(1 for _ in _read(Path(path)))))
+    with Path(out).open("w", encoding="utf-8") as file:
+        while streams:
+            stream, _ = chosen = chance.choices(streams, [size for _, size in streams])[0]
+            line = next(stream, None)
+            if line is None:
+                streams.remove(chosen)
+            elif tagged := _tag(line, tags):
+                file.write(f"{tagged}\n")
 
 
 def _read_tags() -> dict[str, str]:
@@ -41,11 +51,17 @@ def _read_tags() -> dict[str, str]:
         return {word: tag for word, _, tag in rows}
 
 
-def _read(path: Path) -> list[str]:
-    if path.suffix == ".xz":
-        with lzma.open(path, "rt", encoding="utf-8") as file:
-            return file.read().splitlines()
-    return path.read_text(encoding="utf-8").splitlines()
+def _repeat(path: Path, times: float) -> Iterator[str]:
+    """Yield the lines of a file that many times."""
+    chance = random.Random(0)
+    while times > 0:
+        yield from (line for line in _read(path) if chance.random() < times)
+        times -= 1
+
+
+def _read(path: Path) -> Iterator[str]:
+    with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="utf-8") as file:
+        yield from file
 
 
 def _tag(line: str, tags: dict[str, str]) -> str:

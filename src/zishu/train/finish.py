@@ -6,20 +6,23 @@ Nothing here trains, and nothing knows a checkpoint: `zishu.train.loop` hands ov
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from zishu import metrics
 from zishu.metrics import evaluation_file, save_evaluation
 from zishu.model.calibration import calibrate, set_temperatures
 from zishu.model.directory import write_pipeline
+from zishu.model.parsers import Model
 from zishu.model.runtime import load_model
+from zishu.model.settings import CONFIG, write_json
 from zishu.train.checkpoint import write_atomically
 from zishu.train.compact import compact
 from zishu.train.config import by_style, config_to_dict
 from zishu.train.data import read_trees
 from zishu.train.evaluation import evaluate
 from zishu.train.export import export_model
-from zishu.tree import WordTree
+from zishu.tree import WordTree, flat_tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from zishu.train.systems import Network
 
 RESULT, MODEL = "result.json", "model"
+_SAMPLES = 300  # training sentences of each style that give the scales of an 8-bit model's activations
 
 Gold = dict[str, tuple[WordTree, ...]]  # by style; without styles there is one, whose name is empty
 
@@ -52,9 +56,10 @@ def scores_of(evaluation: Evaluation, task: str) -> dict[str, float]:
 
 
 def mean_scores(by_style: dict[str, dict[str, float]]) -> dict[str, float]:
-    """Return the mean of every score over styles and, if there are several, those of each style: `hk.lf`."""
+    """Return the means of the scores that all styles have and, if there are several, those of each: `hk.lf`."""
     tables = list(by_style.values())
-    mean = {name: round(sum(table[name] for table in tables) / len(tables), 3) for name in tables[0]}
+    common = [name for name in tables[0] if all(name in table for table in tables)]
+    mean = {name: round(sum(table[name] for table in tables) / len(tables), 3) for name in common}
     if len(tables) > 1:
         for style, table in by_style.items():
             mean |= {f"{style}.{name}": table[name] for name in ("seg", "uf", "lf") if name in table}
@@ -85,10 +90,44 @@ def finish(
             found = evaluate(network, inventory, gold, given_words=True, style=style)
             result.update(_record(folder, name, found, "parse-words", given_words=True))
     model = export_model(network, folder / MODEL, training={"config": config_to_dict(config), **result})
+    if config.export.precision == "int8":
+        model = _quantise(config, folder, model, dev, result)
     if config.task != "segment":
         default = next(iter(dev))
         set_temperatures(folder / MODEL, calibrate(model.in_style(default or None), dev[default]))
     return _write_result(folder, result)
+
+
+def _quantise(config: Config, folder: Path, model: Model, dev: Gold, result: dict[str, Any]) -> Model:
+    """Turn the exported model into an 8-bit one, and record its dev scores before and after."""
+    # Imported here: the quantiser brings onnx along.
+    from zishu.train.quantise import quantise
+
+    files = by_style(config.data.train)
+    samples = {style: [tree.chars for tree in read_trees(paths)[:_SAMPLES]] for style, paths in files.items()}
+    before = _exported_scores(model, dev, config.task)
+    quantise(folder / MODEL, samples)
+    quantised = load_model(folder / MODEL)
+    assert isinstance(quantised, Model)
+    result["float32"], result["int8"] = before, _exported_scores(quantised, dev, config.task)
+    settings = replace(model.settings, training={"config": config_to_dict(config), **result})
+    write_json(folder / MODEL / CONFIG, settings.to_json())
+    return Model(settings, quantised.networks)
+
+
+def _exported_scores(model: Model, dev: Gold, task: str) -> dict[str, float]:
+    """Score an exported model on dev, by the decoding that users get."""
+    scores = {}
+    for style, gold in dev.items():
+        styled = model.in_style(style or None)
+        if task == "segment":
+            trees = [flat_tree(words) for words in styled.segment([tree.chars for tree in gold])]
+        elif task == "parse-words":
+            trees = [analysis.tree for analysis in styled.parse_words([tree.forms for tree in gold])]
+        else:
+            trees = [analysis.tree for analysis in styled.parse([tree.chars for tree in gold])]
+        scores[style] = scores_of(metrics.evaluate(zip(gold, trees, strict=True)), task)
+    return mean_scores(scores)
 
 
 def finish_pipeline(config: Config, folder: Path, *, segmenter: Path, treecrf: Path) -> dict[str, float]:
