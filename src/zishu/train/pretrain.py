@@ -30,10 +30,10 @@ from torch import nn
 
 from zishu.chart.chain import word_tags
 from zishu.errors import ConfigError, FormatError, ZishuError
-from zishu.formats._lines import read_lines
 from zishu.model.features import number
 from zishu.model.settings import BIGRAMS, CHARS, read_json, write_json
 from zishu.model.vocabulary import Vocabulary, bigrams
+from zishu.reading import read_lines
 from zishu.text import characters
 from zishu.train.checkpoint import load_checkpoint, optimiser_state, restore_optimiser, save_checkpoint
 from zishu.train.config import check_unchanged, config_from_dict, config_to_dict
