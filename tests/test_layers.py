@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(zishu.__file__).parent
 
-_GROUND = {"errors", "compression", "reading", "writing", "gaps", "text", "tree", "forest"}
+_GROUND = {"errors", "compression", "reading", "writing", "gaps", "deal", "text", "tree", "forest"}
 _RUNTIME = _GROUND | {"document", "chart", "model", "formats", "render"}
 
 # A layer is a module or package directly under `zishu`; each may import those named here, and itself.
@@ -30,10 +30,11 @@ LAYERS: dict[str, set[str]] = {
     "reading": {"errors", "compression"},
     "writing": {"errors", "compression", "reading"},
     "gaps": set(),
+    "deal": set(),
     "text": {"errors"},
     "tree": {"errors", "text"},
     "forest": {"errors", "gaps", "text", "tree"},
-    "chart": {"errors", "gaps"},
+    "chart": {"errors", "gaps", "deal"},
     "document": {"errors", "text", "tree"},
     "formats": _GROUND | {"document"},
     "render": _GROUND | {"document"},

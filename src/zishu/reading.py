@@ -146,7 +146,8 @@ class Input:
     def _raw(self) -> Iterable[Any]:
         """Return the blocks of a stream of bytes, or the lines of a stream of text."""
         if isinstance(self._stream, io.TextIOBase) or not hasattr(self._stream, "read"):
-            return self._stream
+            lines: Iterable[Any] = self._stream
+            return lines
         read: Callable[[int], bytes] = getattr(self._stream, "read1", self._stream.read)
         return iter(partial(read, _BLOCK), b"")
 

@@ -100,13 +100,14 @@ def read_documents(
             yield RawDocument(path, _blocks(path, errors))
             continue
         fields = _Fields(path, text_field or TEXT_FIELD, id_field)
-        match kind:
-            case "jsonl":
-                yield from _read_jsonl(fields, errors)
-            case "parquet":
-                yield from _read_parquet(fields)
-            case _:
-                yield from _read_csv(fields, errors, tabs=kind == "tsv")
+        if kind == "parquet":
+            yield from _read_parquet(fields)
+            continue
+        with Input(path, errors=errors) as text:
+            if kind == "jsonl":
+                yield from _read_jsonl(fields, text.lines())
+            else:
+                yield from _read_csv(fields, text.lines(), tabs=kind == "tsv")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +146,8 @@ def _blocks(path: str, errors: Errors) -> Iterator[str]:
         yield from text.blocks()
 
 
-def _lines(path: str, errors: Errors) -> Iterator[str]:
-    with Input(path, errors=errors) as text:
-        yield from text.lines()
-
-
-def _read_jsonl(fields: _Fields, errors: Errors) -> Iterator[RawDocument]:
-    for number, line in enumerate(_lines(fields.path, errors), start=1):
+def _read_jsonl(fields: _Fields, lines: Iterable[str]) -> Iterator[RawDocument]:
+    for number, line in enumerate(lines, start=1):
 
         def fault(message: str, number: int = number) -> FormatError:
             return FormatError(message, path=fields.path, line=number)
@@ -170,13 +166,13 @@ def _read_jsonl(fields: _Fields, errors: Errors) -> Iterator[RawDocument]:
         yield fields.document(record[fields.text], record.get(fields.id), number, fault)
 
 
-def _read_csv(fields: _Fields, errors: Errors, *, tabs: bool) -> Iterator[RawDocument]:
+def _read_csv(fields: _Fields, lines: Iterable[str], *, tabs: bool) -> Iterator[RawDocument]:
     """Read CSV, or with `tabs` TSV, where a quotation mark is an ordinary character and every line is a row."""
     # The default limit guards against files that are no CSV, but texts are often longer. It holds for the process.
     csv.field_size_limit(max(csv.field_size_limit(), (1 << 31) - 1))
     name, delimiter = ("TSV", "\t") if tabs else ("CSV", ",")
     reader = csv.reader(
-        _lines(fields.path, errors),
+        lines,
         delimiter=delimiter,
         quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL,
         strict=True,
