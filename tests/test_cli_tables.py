@@ -135,10 +135,10 @@ def test_a_bad_row_ends_the_run(corpus: Path, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["我", "--format", "parquet"], "--format parquet needs -o FILE"),
-        (["我", "--format", "parquet", "-o", "-"], "--format parquet needs -o FILE"),
-        (["我", "-o", "x.parquet", "--kbest", "2"], "--kbest does not go with --format parquet"),
-        (["-i", "a.txt", "-o", "x.parquet", "--resume"], "--resume does not go with --format parquet"),
+        (["我", "--format", "parquet"], "a Parquet table needs a file"),
+        (["我", "--format", "parquet", "-o", "-"], "a Parquet table needs a file"),
+        (["我", "-o", "x.parquet", "--kbest", "2"], "a Parquet table holds one analysis of each sentence"),
+        (["-i", "a.txt", "-o", "x.parquet", "--resume"], "the format parquet cannot be resumed"),
         (["我", "--text-field", "x"], "--text-field does not go with TEXT"),
         (["-i", "*.nothing"], "*.nothing: no file matches"),
         (["-i", "a.txt", "--text-field", "x"], "a.txt: plain text has no fields"),

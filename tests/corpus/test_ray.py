@@ -137,8 +137,12 @@ def manifest(folder: Path) -> dict[str, dict[str, Any]]:
     return {row["shard"]: row for row in data["shards"]}
 
 
-def run(corpus: Path, output: Path, setup: Any, **more: Any) -> Summary:
-    return engine.run([str(corpus)], str(output), setup, ending=".conllu", options={}, **more)
+def run(corpus: Path, output: Path, setup: Any, **more: Any) -> Told:
+    """Run other work than parsing; return what was told, also if inputs fail."""
+    told = more.pop("watcher", Told())
+    with suppress(ZishuError):
+        engine.parse_shards([str(corpus)], str(output), Recipe(QUICK), setup=setup, watcher=told, **more)
+    return told
 
 
 class Told(Watcher):
@@ -287,9 +291,9 @@ def wait_for(path: Path) -> None:
         time.sleep(0.02)
 
 
-def halting(options: Options, signs: Path) -> Work:
+def halting(recipe: Recipe, signs: Path) -> Work:
     """Parse as always, but let the first worker halt in the middle of the first large file."""
-    work = engine.prepare(Recipe(options, threads=1))
+    work = engine.prepare(recipe)
 
     def parts(document: RawDocument) -> Iterator[Written]:
         for number, part in enumerate(work(document)):
@@ -331,11 +335,11 @@ def test_a_worker_killed_in_the_middle_costs_nothing_but_time(
 
     killer = threading.Thread(target=kill)
     killer.start()
-    summary = run(corpus, out, partial(halting, QUICK, signs), workers=2)
+    told = run(corpus, out, partial(halting, signs=signs), workers=2)
     killer.join()
     # Half a shard was there when the worker was killed, under another name.
     assert "a.txt.conllu" in seen[0]
-    assert (summary.written, summary.failed) == (6, 0)
+    assert told.ends == [(6, 0, 0)]
     assert shards(out) == expected
     assert sorted(row["attempts"] for row in manifest(out).values()) == [1, 1, 1, 1, 1, 2]
     assert not (out / UNFINISHED).exists()
@@ -356,8 +360,7 @@ def test_a_document_that_no_worker_survives_is_taken_down(
     folder.mkdir()
     for name in "甲毒乙":
         (folder / f"{name}.txt").write_text(name, encoding="utf-8")
-    summary = run(folder, out, lambda: deadly, workers=2)
-    assert (summary.written, summary.failed) == (2, 1)
+    assert run(folder, out, lambda _: deadly, workers=2).ends == [(2, 0, 1)]
     row = manifest(out)["毒.txt.conllu"]
     assert row["attempts"] == 2
     assert "its worker died 2 times" in row["error"]
@@ -377,12 +380,11 @@ def test_a_run_that_is_interrupted_leaves_whole_shards_and_can_be_resumed(tmp_pa
     for k in range(5):
         (folder / f"{k}.txt").write_text("x" * (k + 1))
     with pytest.raises(KeyboardInterrupt):
-        run(folder, out, lambda: deadly, workers=1, watcher=Interrupting())
+        run(folder, out, lambda _: deadly, workers=1, watcher=Interrupting())
     assert list(manifest(out)) == ["4.txt.conllu"]  # the largest came first
     for name, content in shards(out).items():
         assert content == (folder / name.removesuffix(".conllu")).read_bytes()
-    summary = run(folder, out, lambda: deadly, workers=1, resume=True)
-    assert (summary.written, summary.skipped) == (4, 1)
+    assert run(folder, out, lambda _: deadly, workers=1, resume=True).ends == [(4, 1, 0)]
 
 
 def test_a_model_that_is_not_there_ends_the_run_in_one_line(corpus: Path, tmp_path: Path) -> None:
@@ -393,7 +395,7 @@ def test_a_model_that_is_not_there_ends_the_run_in_one_line(corpus: Path, tmp_pa
 def test_an_output_that_cannot_be_written_ends_the_run(corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file")
     with pytest.raises(CannotWrite, match="out"):
-        run(corpus, tmp_path / "out", lambda: deadly, workers=1)
+        engine.parse_shards([str(corpus)], str(tmp_path / "out"), Recipe(QUICK), workers=1)
 
 
 def test_formats_without_shards_are_refused(corpus: Path, tmp_path: Path) -> None:

@@ -158,38 +158,26 @@ def parse_command(
     """
     from zishu.cli._progress import watching
     from zishu.corpus import Options, parse_files, parse_texts
-    from zishu.corpus.outputs import format_of
     from zishu.lexicon import Lexicon
 
     target = STANDARD if output is None else output
-    chosen: Format = (
-        format_name.value if format_name else "tree" if texts and target == STANDARD else format_of(target)
-    )
+    chosen: Format | None = format_name.value if format_name else None
     pins = [_span(text) for text in pin or ()]
     _check_usage(
         {
             "TEXT": bool(texts),
             "-i": input_file is not None,
             "-o": output is not None,
-            "-o FILE": target != STANDARD,
             "--text-field": text_field is not None,
             "--id-field": id_field is not None,
-            "--format parquet": chosen == "parquet",
-            "--words": words,
-            "--lexicon": lexicon is not None,
             "--pin": bool(pins),
             "--break": bool(breaks),
-            "--kbest": kbest is not None,
-            "--decoding": decoding is not None,
-            "--no-confidence": no_confidence,
             "--jobs": (jobs or 1) > 1,
             "--resume": resume,
             "--engine ray": engine is EngineName.RAY,
             "--ray-address": ray_address is not None,
         }
     )
-    if (pins or breaks) and len(texts or ()) > 1:
-        raise InputError("--pin and --break count offsets of one TEXT, not of several")
     options = Options(
         words=words,
         lexicon=None if lexicon is None else Lexicon.load(lexicon),
@@ -202,15 +190,8 @@ def parse_command(
             if os.path.isfile(text):  # noqa: PTH113 (a path refuses names that are too long)
                 typer.echo(f"zishu: {text}: parsed as a text; -i parses the file of this name", err=True)
         parse_texts(
-            texts,
-            target,
-            options,
-            pins=pins,
-            breaks=breaks or (),
-            format=chosen,
-            model=model,
-            threads=threads,
-        )
+            texts, target, options, pins=pins, breaks=breaks or (), format=chosen, model=model, threads=threads
+        )  # fmt: skip
         return
     source = STANDARD if input_file is None else input_file
     typing = source == STANDARD and not text_field and sys.stdin is not None and sys.stdin.isatty()
@@ -226,19 +207,11 @@ def parse_command(
         )  # fmt: skip
 
 
-# Options that exclude each other, and options that need another one.
-_NOT_WITH = [
-    ("TEXT", ("-i", "--jobs", "--resume", "--engine ray", "--text-field", "--id-field")),
-    ("--engine ray", ("--text-field", "--id-field")),
-    ("--format parquet", ("--kbest", "--resume")),
-    ("--words", ("--lexicon", "--pin", "--break")),
-    ("--kbest", ("--decoding", "--no-confidence", "--resume")),
-]
+# Options that exclude each other, and options that need another one. What holds for Python, too, `zishu.corpus` checks.
+_NOT_WITH = [("TEXT", ("-i", "--jobs", "--resume", "--engine ray", "--text-field", "--id-field"))]
 _ONLY_WITH = [
     ("--pin", "TEXT"),
     ("--break", "TEXT"),
-    ("--resume", "-o FILE"),
-    ("--format parquet", "-o FILE"),
     ("--engine ray", "-i"),
     ("--engine ray", "-o"),
     ("--ray-address", "--engine ray"),

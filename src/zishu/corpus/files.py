@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from zishu.constraints import Pin
     from zishu.corpus.chunks import Chunk
     from zishu.corpus.options import Format
-    from zishu.corpus.outputs import Sink, Written
+    from zishu.corpus.outputs import Written
     from zishu.items import Item
     from zishu.reading import Errors, FilePath
 
@@ -189,12 +189,12 @@ def _recipe(
 
 
 def _check_resumable(recipe: Recipe, output: FilePath) -> None:
+    if os.fspath(output) == STANDARD:
+        raise InputError("standard output cannot be resumed; an output file can")
     if recipe.format not in FORMATS:
         raise InputError(f"the format {recipe.format} cannot be resumed; {', '.join(FORMATS)} can")
     if recipe.options.k_best:
         raise InputError("a run with several analyses of each sentence cannot be resumed")
-    if os.fspath(output) == STANDARD:
-        raise InputError("standard output cannot be resumed; a file can")
 
 
 def _parse(
@@ -214,7 +214,7 @@ def _parse(
         run = stack.enter_context(_engine(recipe, jobs))
         # The last sentence of the output is parsed once more, to see that it is the same.
         wanted = (chunk for chunk in found if chunk.last >= done.sentences)
-        out: Sink | None = None
+        out = None
         for written in run(wanted):
             skipped = max(0, done.sentences - written.first)
             if out is None:
@@ -222,7 +222,8 @@ def _parse(
                     check_same(done, "".join(written.sentences[skipped - 1]), path, recipe.format)
                     cut(path, done)
                 # Not earlier: a mistake must not cost the user an existing file.
-                out = stack.enter_context(open_output(output, recipe.format, append=bool(done)))
+                out = open_output(output, recipe.format, append=bool(done))
+                stack.enter_context(out)
             for analyses in written.sentences[skipped:]:
                 out.put(analyses)
             report(written)

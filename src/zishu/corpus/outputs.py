@@ -14,10 +14,10 @@ import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from zishu.compression import plain_name
-from zishu.corpus.tables import ParquetWriter, to_batch
+from zishu.corpus.tables import ParquetWriter
 from zishu.formats.jsonl import to_json
 from zishu.formats.parsed_conllu import to_chars_conllu, to_conllu
 from zishu.reading import STANDARD
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from zishu.corpus.chunks import Chunk, Place
     from zishu.corpus.options import Format, Recipe
-    from zishu.corpus.tables import Row
     from zishu.document import Sentence
     from zishu.reading import FilePath
 
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 _FORMATS: Final[dict[str, Format]] = {
     ".conllu": "conllu", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".svg": "svg", ".parquet": "parquet",
 }  # fmt: skip
-_SENTENCES: Final = 1000  # sentences that go into a table at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,21 +118,11 @@ def _show(sentence: Sentence, number: int, rank: int | None, space: str, place: 
 # ---- output to files
 
 
-class Sink(Protocol):
-    """Where sentences go."""
-
-    def put(self, analyses: Sequence[Any]) -> None:
-        """Write the analyses of a sentence."""
-
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *error: Any) -> None: ...
-
-
-def open_output(path: FilePath, kind: Format, *, append: bool = False) -> Sink:
-    """Open the output for sentences of a format."""
+def open_output(path: FilePath, kind: Format, *, append: bool = False) -> _Figures | _Text | ParquetWriter:
+    """Open the output for sentences of a format; `put` writes the analyses of one."""
     if kind == "svg" and os.fspath(path) != STANDARD:
         return _Figures(Path(path))
-    return _Table(path) if kind == "parquet" else _Text(path, append=append)
+    return ParquetWriter(path) if kind == "parquet" else _Text(path, append=append)
 
 
 class _Text(Output):
@@ -142,32 +130,6 @@ class _Text(Output):
 
     def put(self, analyses: Sequence[str]) -> None:
         self.write("".join(analyses))
-
-
-class _Table:
-    """A Parquet file with one row per word."""
-
-    def __init__(self, path: FilePath) -> None:
-        self._file = ParquetWriter(path)
-        self._rows: list[Row] = []
-
-    def put(self, analyses: Sequence[Row]) -> None:
-        self._rows += analyses
-        if len(self._rows) >= _SENTENCES:
-            self._write()
-
-    def _write(self) -> None:
-        self._file.write(to_batch(self._rows))
-        self._rows = []
-
-    def __enter__(self) -> Self:
-        self._file.__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        if error[1] is None and self._rows:
-            self._write()
-        self._file.__exit__(*error)
 
 
 class _Figures:

@@ -32,7 +32,7 @@ from zishu.corpus.storage import join, storage
 from zishu.errors import InputError, MissingExtra, ZishuError, one_line, portable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import ModuleType
 
     from zishu.corpus.options import Recipe
@@ -45,6 +45,12 @@ ENDINGS: Final = {"conllu": ".conllu", "chars": ".chars.conllu", "json": ".jsonl
 _OBJECT_STORE: Final = 80 * 1024 * 1024
 
 
+def prepare(recipe: Recipe) -> Work:
+    """Load the model, and return the function that parses a document."""
+    parse = recipe.load()
+    return lambda document: map(parse, chunks([document], recipe.options.items, named=False))
+
+
 def parse_shards(
     inputs: Sequence[str],
     output: str,
@@ -55,73 +61,35 @@ def parse_shards(
     resume: bool = False,
     errors: Errors = "strict",
     watcher: Watcher | None = None,
+    setup: Callable[[Recipe], Work] = prepare,
 ) -> Summary:
-    """Parse files into shards; if inputs fail, raise a `ZishuError` when all others are done."""
+    """Parse files into shards, with one worker per core of the cluster unless `workers` is given.
+
+    `address` is that of a cluster, as `ray.init` takes it; without it (and without RAY_ADDRESS) a local Ray is started
+    for this run. `setup` is called once in every worker. If inputs fail, the others are parsed, and a `ZishuError` is
+    raised at the end.
+    """
     if recipe.format not in ENDINGS:
         raise InputError(f"the Ray engine writes {', '.join(ENDINGS)}, not {recipe.format}")
     for pattern in inputs:
         if kind_of(pattern) != "text":
             raise InputError(f"{pattern}: the Ray engine reads plain text only")
     recipe = replace(recipe, threads=recipe.threads or 1)
-    model = None if recipe.model is None else str(recipe.model)
-    summary = run(
-        inputs,
-        output,
-        partial(prepare, recipe),
-        ending=ENDINGS[recipe.format],
-        options={"format": recipe.format, "model": model, **recipe.options.record(), "errors": errors},
-        address=address,
-        workers=workers,
-        threads=recipe.threads,
-        resume=resume,
-        errors=errors,
-        watcher=watcher,
-    )
-    if summary.failed:
-        raise ZishuError(f"{summary.failed} of {summary.inputs} inputs failed: see {join(output, MANIFEST)}")
-    return summary
-
-
-def prepare(recipe: Recipe) -> Work:
-    """Load the model, and return the function that parses a document."""
-    parse = recipe.load()
-    return lambda document: map(parse, chunks([document], recipe.options.items, named=False))
-
-
-def run(
-    inputs: Sequence[str],
-    output: str,
-    setup: Setup,
-    *,
-    ending: str,
-    options: Mapping[str, Any],
-    address: str | None = None,
-    workers: int | None = None,
-    threads: int = 1,
-    resume: bool = False,
-    errors: Errors = "strict",
-    watcher: Watcher | None = None,
-) -> Summary:
-    """Parse files into shards, with one worker per core of the cluster unless `workers` is given.
-
-    `setup()` is called once in every worker, to load the model, and returns the function that parses a document.
-    `ending` is that of the shards. `options` is what their content depends on; it goes into the manifest, and a run
-    with other options cannot resume this one. `address` is that of a cluster, as `ray.init` takes it; without it (and
-    without RAY_ADDRESS) a local Ray is started for this run. A failed input does not end the run: see the summary.
-    """
-    sources = find_sources(inputs, output, ending)
-    manifest = Manifest.open(output, options, resume=resume)
+    watcher = watcher or Watcher()
+    sources = find_sources(inputs, output, ENDINGS[recipe.format])
+    # What the content of the shards depends on: a run with other options cannot resume this one.
+    options = {"format": recipe.format, "model": recipe.model and str(recipe.model), "errors": errors}
+    manifest = Manifest.open(output, options | recipe.options.record(), resume=resume)
     todo = [source for source in sources if not manifest.done(source)]
     summary = Summary(len(sources), skipped=len(sources) - len(todo))
-    watcher = watcher or Watcher()
     if todo:
         ray = _import_ray()
-        ours = _connect(ray, address, workers, threads)
+        ours = _connect(ray, address, workers, recipe.threads)
         try:
-            count = _worker_count(ray, workers, threads, len(todo))
+            count = _worker_count(ray, workers, recipe.threads, len(todo))
             watcher.begin(summary, sum(source.size for source in todo), count)
             manifest.save()  # at once: a folder that cannot be written must not cost an hour of parsing
-            pool = _Pool(ray, setup, output, threads, errors)
+            pool = _Pool(ray, partial(setup, recipe), output, recipe.threads, errors)
             size = 0
             try:
                 for entry in pool.run(todo, count):
@@ -137,6 +105,8 @@ def run(
             if ours:
                 ray.shutdown()
     watcher.end(summary)
+    if summary.failed:
+        raise ZishuError(f"{summary.failed} of {summary.inputs} inputs failed: see {join(output, MANIFEST)}")
     return summary
 
 

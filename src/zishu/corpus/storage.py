@@ -23,7 +23,7 @@ import tempfile
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from zishu.errors import InputError, MissingExtra
 from zishu.writing import moving
@@ -47,29 +47,7 @@ class Found:
     stamp: str
 
 
-class Storage(Protocol):
-    """A place for files. All names are full names, and folders are made when they are needed."""
-
-    def find(self, pattern: str) -> list[Found]:
-        """Return the files that a name, a folder or a pattern stands for."""
-
-    def size(self, path: str) -> int | None:
-        """Return the size of a file, or None if it does not exist."""
-
-    def sizes(self, folder: str) -> dict[str, int]:
-        """Return the size of every file in a folder and below, by its name there."""
-
-    def local(self, path: str) -> contextlib.AbstractContextManager[Path]:
-        """Give a local file with the content of another."""
-
-    def staged(self, path: str, folder: str) -> contextlib.AbstractContextManager[Path]:
-        """Give a local file to write; when the block ends without an error it becomes `path`, below `folder`."""
-
-    def clean(self, folder: str) -> None:
-        """Remove what killed processes have left unfinished."""
-
-
-def storage(path: str) -> Storage:
+def storage(path: str) -> _Local | _Remote:
     """Return the storage of a path or URL."""
     return _Remote(path) if "://" in path else _Local()
 
@@ -101,7 +79,10 @@ def write(path: str, content: bytes, folder: str) -> None:
 
 
 class _Local:
+    """Files by path. All names are full names, and folders are made when they are needed."""
+
     def find(self, pattern: str) -> list[Found]:
+        """Return the files that a name, a folder or a pattern stands for."""
         path = Path(pattern)
         if path.is_dir():
             base, found = path, [file for file in path.rglob("*") if _plain(file.relative_to(path).parts)]
@@ -113,21 +94,25 @@ class _Local:
         return [_local_file(file, base) for file in found if file.is_file()]
 
     def size(self, path: str) -> int | None:
+        """Return the size of a file, or None if it does not exist."""
         try:
             return Path(path).stat().st_size
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def sizes(self, folder: str) -> dict[str, int]:
+        """Return the size of every file in a folder and below, by its name there."""
         files = (file for file in Path(folder).rglob("*") if file.is_file())
         return {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}
 
     @contextlib.contextmanager
     def local(self, path: str) -> Iterator[Path]:
+        """Give a local file with the content of another."""
         yield Path(path)
 
     @contextlib.contextmanager
     def staged(self, path: str, folder: str) -> Iterator[Path]:
+        """Give a local file to write; when the block ends without an error it becomes `path`, below `folder`."""
         target = Path(path)
         temporary = Path(folder) / UNFINISHED / _unique(target.name)
         temporary.parent.mkdir(parents=True, exist_ok=True)
@@ -135,10 +120,13 @@ class _Local:
             yield temporary
 
     def clean(self, folder: str) -> None:
+        """Remove what killed processes have left unfinished."""
         shutil.rmtree(Path(folder) / UNFINISHED, ignore_errors=True)
 
 
 class _Remote:
+    """The same by URL."""
+
     def __init__(self, url: str) -> None:
         try:
             from fsspec.core import url_to_fs  # type: ignore[import-untyped, unused-ignore]

@@ -118,13 +118,15 @@ def _array(pa: Any, values: list[Any], kind: Any) -> Any:
 
 def to_batches(documents: Iterable[tuple[str, Iterable[Sentence]]]) -> Iterator[pa.RecordBatch]:
     """Yield the words of documents, given as ids and sentences, in record batches of some thousand rows."""
-    rows = (
-        (doc_id, number, sentence)
-        for doc_id, sentences in documents
-        for number, sentence in enumerate(sentences, start=1)
-    )
+    rows = iter(_rows(documents))
     while some := list(islice(rows, _SENTENCES)):
         yield to_batch(some)
+
+
+def _rows(documents: Iterable[tuple[str, Iterable[Sentence]]]) -> Iterable[Row]:
+    for doc_id, sentences in documents:
+        for number, sentence in enumerate(sentences, start=1):
+            yield doc_id, number, sentence
 
 
 def to_table(documents: Iterable[tuple[str, Iterable[Sentence]]]) -> pa.Table:
@@ -135,13 +137,12 @@ def to_table(documents: Iterable[tuple[str, Iterable[Sentence]]]) -> pa.Table:
 def write_parquet(path: FilePath, documents: Iterable[tuple[str, Iterable[Sentence]]]) -> int:
     """Write the words of documents, and return how many there are."""
     with ParquetWriter(path) as out:
-        for batch in to_batches(documents):
-            out.write(batch)
+        out.put(_rows(documents))
     return out.rows
 
 
 class ParquetWriter:
-    """A Parquet file of words that is written batch by batch and takes its name when it is complete."""
+    """A Parquet file of words that takes its name when it is complete."""
 
     def __init__(self, path: FilePath, *, row_group: int = ROW_GROUP) -> None:
         if row_group < 1:
@@ -150,6 +151,7 @@ class ParquetWriter:
         self.path = Path(path)
         self.rows = 0
         self._row_group = row_group
+        self._sentences: list[Row] = []  # not in a batch yet
         self._waiting: list[pa.RecordBatch] = []
         self._size = 0
         self._arrow = arrow()  # a missing package is reported before anything is parsed
@@ -162,6 +164,18 @@ class ParquetWriter:
             self._writer = stack.enter_context(writer)
             self._stack = stack.pop_all()
         return self
+
+    def put(self, rows: Iterable[Row]) -> None:
+        """Write sentences, each with the id of its document and its number there."""
+        for row in rows:
+            self._sentences.append(row)
+            if len(self._sentences) >= _SENTENCES:
+                self._batch()
+
+    def _batch(self) -> None:
+        if self._sentences:
+            self.write(to_batch(self._sentences))
+            self._sentences = []
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Write a batch; it reaches the file when a row group is full."""
@@ -186,4 +200,5 @@ class ParquetWriter:
             # An error raised inside the stack keeps the file from taking its name.
             if error[1] is not None:
                 raise error[1]
+            self._batch()
             self._flush()
