@@ -172,9 +172,7 @@ def duration(seconds: float) -> str:
 
 def on_ray(sentences: Sequence[str], model: str | None, most: int) -> str:
     """Parse the text in files with Ray, from a cold start, for each number of workers."""
-    from zishu.cli._corpus import prepare_text
-    from zishu.cli._parsing import Options
-    from zishu.integrations.ray import Watcher, run
+    from zishu.corpus import Watcher, parse_files
 
     class Clock(Watcher):
         began = ended = 0.0
@@ -182,11 +180,10 @@ def on_ray(sentences: Sequence[str], model: str | None, most: int) -> str:
         def begin(self, *_: object) -> None:
             self.began = time.perf_counter()
 
-        def end(self, *_: object) -> None:
+        def advance(self, *_: object) -> None:
             self.ended = time.perf_counter()
 
     rows = []
-    setup = partial(prepare_text, Options(model=model, threads=1))
     with tempfile.TemporaryDirectory() as name:
         corpus = Path(name, "corpus")
         corpus.mkdir()
@@ -194,10 +191,9 @@ def on_ray(sentences: Sequence[str], model: str | None, most: int) -> str:
             (corpus / f"{k}.txt").write_text("\n".join(sentences[k::FILES]), encoding="utf-8")
         for workers in range(1, most + 1):
             clock, began = Clock(), time.perf_counter()
-            summary = run(
-                [str(corpus)], f"{name}/out-{workers}", setup, ending=".conllu", options={}, workers=workers,
-                watcher=clock,
-            )  # fmt: skip
+            summary = parse_files(
+                corpus, f"{name}/out-{workers}", model=model, jobs=workers, engine="ray", watcher=clock
+            )
             start = clock.began - began
             speed = summary.characters / (clock.ended - clock.began)
             rows.append([workers, f"{start:.1f}", f"{speed:,.0f}", f"{time.perf_counter() - began:.1f}"])

@@ -259,7 +259,7 @@ def test_the_command_line_starts_without_the_heavy_libraries():
 
 
 def test_a_missing_extra_is_a_failure_and_not_bad_input():
-    message, code = cli.explain(MissingExtra("torch", "train"))
+    message, code = cli.outcome(MissingExtra("torch", "train"))
     assert code == 1
     assert "pip install 'zishu[train]'" in message
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import itertools
 import json
 import os
 import re
@@ -19,17 +18,14 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
+from text_files import read, write
 from zishu import cli
-from zishu.cli import _parsing
-from zishu.cli._progress import progress
-from zishu.cli._workers import workers
-from zishu.errors import InputError, ZishuError
-from zishu.files import Input, Output, open_bytes
+from zishu.cli._progress import watching
+from zishu.corpus import Summary, chunks
 from zishu.formats.conllu import read_conllu
 from zishu.formats.jsonl import from_json
+from zishu.reading import open_bytes
 from zishu.tree import INTRA
 
 COMMAND = Path(sys.executable).with_name("zishu")
@@ -39,17 +35,6 @@ TEXT = "我喜欢北京。他去上海！\n\n  你好吗？今天天气很好，
 
 def run(*arguments: object) -> int:
     return cli.run(["parse", *map(str, arguments)])
-
-
-def read(path: Path) -> str:
-    with Input(path) as text:
-        return "".join(text.blocks())
-
-
-def write(path: Path, text: str) -> Path:
-    with Output(path) as out:
-        out.write(text)
-    return path
 
 
 def assert_one_line(stderr: str, *parts: str) -> None:
@@ -75,7 +60,7 @@ def rebuild(conllu: str) -> str:
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Let a few sentences be many chunks."""
-    monkeypatch.setattr(_parsing, "CHUNK", 12)
+    monkeypatch.setattr(chunks, "CHUNK", 12)
 
 
 # ---- formats
@@ -345,48 +330,6 @@ def test_several_processes_give_the_same(tmp_path, capsys, small_chunks):
     assert read(tmp_path / "one") == read(tmp_path / "two")
 
 
-@settings(max_examples=60)
-@given(
-    st.lists(
-        st.sampled_from(["我", "北京。", " ", "\n", "\r\n", "\n\n", "“好！”", "a", "e\u0301", "🇨🇳"]),
-        max_size=40,
-    ),
-    st.integers(1, 9),
-    st.booleans(),
-)
-def test_chunks_hold_the_whole_text(pieces, size, words):
-    chunks = list(_parsing.chunks(pieces, _parsing.Options(words=words), size=size))
-    text, found = "".join(pieces), []
-    for chunk in chunks:
-        assert chunk.first == len(found)
-        assert chunk.items
-        found += zip(chunk.items, chunk.spaces, strict=True)
-        assert chunk.last == len(found)
-    assert "".join(item.text + space for item, space in found) == text.lstrip()
-    assert all(text.startswith(item.text, item.start) for item, _ in found)
-
-
-def test_a_sentence_costs_the_same_in_a_long_text():
-    """A row of a table is one block, whatever its length: nothing that long may be copied at every sentence."""
-
-    def seconds(text: str) -> float:
-        found = _parsing.chunks([text], _parsing.Options(words=True), size=1000)
-        began = time.process_time()
-        assert next(found).last == 1000
-        return time.process_time() - began
-
-    assert seconds("我\n" * 5_000_000) < 20 * seconds("我\n" * 5_000)
-
-
-def test_chunks_come_before_the_text_ends():
-    endless = _parsing.chunks(itertools.repeat(EASY), _parsing.Options())
-    for k in range(3):
-        chunk = next(endless)
-        assert _parsing.CHUNK <= chunk.size < _parsing.CHUNK + 400
-        assert chunk.items[0].start == sum(map(len, EASY)) * chunk.first
-        assert (chunk.first == 0) == (k == 0)
-
-
 # ---- going on with an interrupted run
 
 
@@ -426,10 +369,10 @@ def test_only_the_output_of_the_same_input_is_resumed(tmp_path, capsys, small_ch
     other = write(tmp_path / "other.txt", TEXT.replace("最后", "最前"))
     shorter = write(tmp_path / "shorter.txt", EASY)
     for source, kind, message in (
-        (other, "conllu", "its sentence 5 is not that of this input"),
+        (other, "conllu", "sentence 5 is not that of this input"),
         (shorter, "conllu", f"has more sentences than {shorter}"),
-        (path, "json", "is there, but not as json"),
-        (path, "chars", "its sentence 5 is not that of this input: another input, or other options?"),
+        (path, "json", "exists but is not json; cannot resume"),
+        (path, "chars", "sentence 5 is not that of this input: another input, or other options?"),
     ):
         out.write_bytes(data)
         assert run("-i", source, "-o", out, "--resume", "--format", kind) == 2
@@ -450,15 +393,23 @@ def test_only_the_output_of_the_same_input_is_resumed(tmp_path, capsys, small_ch
     [
         ([EASY, "-i", "x"], "-i does not go with TEXT"),
         ([EASY, "--jobs", "2"], "--jobs does not go with TEXT"),
-        (["-i", "x", "--resume"], "--resume needs -o FILE"),
-        (["-i", "x", "-o", "-", "--resume"], "--resume needs -o FILE"),
-        (["-i", "x", "-o", "y.svg", "--resume"], "--resume: the format svg cannot be resumed"),
+        (["-i", "x", "--resume"], "standard output cannot be resumed; an output file can"),
+        (["-i", "x", "-o", "-", "--resume"], "standard output cannot be resumed; an output file can"),
+        (["-i", "x", "-o", "y.svg", "--resume"], "the format svg cannot be resumed"),
         (["-i", "x", "--pin", "0:1"], "--pin needs TEXT"),
-        ([EASY, EASY, "--break", "1"], "offsets of one TEXT"),
+        ([EASY, EASY, "--break", "1"], "offsets into one text"),
         ([EASY, "--pin", "1-2"], "--pin 1-2: expected two offsets A:B"),
         ([EASY, "--pin", "0:2", "--pin", "1:3"], "1"),
         ([EASY, "--pin", "0:99"], "99"),
         ([EASY, "--kbest", "0"], "--kbest"),
+        ([EASY, "--kbest", "2", "--no-confidence"], "k_best ranks by probability"),
+        ([EASY, "--kbest", "2", "--decoding", "viterbi"], "k_best ranks by probability"),
+        (
+            ["-i", "x", "-o", "y", "--kbest", "2", "--resume"],
+            "several analyses of each sentence cannot be resumed",
+        ),
+        ([EASY, "--words", "--pin", "0:1"], "offsets into one text whose words are not given"),
+        ([EASY, "--words", "--lexicon", __file__], "lexicon"),
         ([EASY, "--format", "xml"], "xml"),
         (["-i", "no-such-file"], "no-such-file: No such file or directory"),
         (["-i", "/"], "Is a directory"),
@@ -519,50 +470,21 @@ def test_a_full_disk_is_one_line_and_code_1(capsys):
     assert_one_line(capsys.readouterr().err, "/dev/full: No space left on device")
 
 
-# Work for other processes; they import this module to find it.
-
-
-def give_doubles():
-    return lambda task: 1 / 0 if task == 0 else task * 2
-
-
-def fail_to_start():
-    raise InputError("no model here")
-
-
-def die():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def die_at_work():
-    return lambda task: die() if task == 3 else task
-
-
-@pytest.mark.skipif(os.name != "posix", reason="signals as on POSIX")
-def test_processes_keep_the_order_and_their_failures_are_told():
-    with workers(2, give_doubles) as work:
-        assert list(work(range(1, 30))) == list(range(2, 60, 2))
-        with pytest.raises(ZishuError, match="internal error in a worker process: ZeroDivisionError"):
-            list(work([1, 0]))
-    with pytest.raises(InputError, match="no model here"), workers(1, fail_to_start):
-        pass
-    with pytest.raises(ZishuError, match="a worker process was killed by signal 9"), workers(1, die):
-        pass
-    seen = []
-    with pytest.raises(ZishuError, match="killed by signal 9"), workers(2, die_at_work) as work:  # noqa: PT012
-        for result in work(range(100)):
-            seen.append(result)  # noqa: PERF402
-    assert seen == [0, 1, 2]
-
-
 def test_the_bar(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     path = write(tmp_path / "in.txt", TEXT)
-    with Input(path) as text, progress(text, shown=True) as report:
-        for _ in text.blocks():
-            report(len(TEXT), 1234)
+    summary = Summary(2)
+    with watching(shown=True, totals=True) as watcher:
+        watcher.begin(summary, path.stat().st_size, workers=3)
+        summary.sentences, summary.characters, summary.written = 1234, len(TEXT), 1
+        watcher.advance(summary, path.stat().st_size)
+        watcher.fail("b.txt: not\nvalid")
+        watcher.end(summary)
     err = capsys.readouterr().err
     assert "100%" in err
+    assert "1/2 shards, 3 workers" in err
+    assert "zishu: b.txt: not valid\n" in err
+    assert "1 shards written, 0 skipped, 0 failed; 1,234 sentences" in err
     assert "1,234 sentences" in err
     assert "characters/s" in err
 

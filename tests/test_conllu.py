@@ -16,7 +16,6 @@ from zishu.formats.conllu import (
     Token,
     format_sentence,
     from_tree,
-    join_words,
     read_conllu,
     write_conllu,
 )
@@ -347,19 +346,6 @@ def test_conllx_is_told_from_its_first_sentence_or_by_the_caller():
     assert read(PLAIN)[0].dialect == "x"
     assert read(PLAIN, dialect="u")[0].text == "上海 发展"
     assert [sentence.dialect for sentence in read(RICH + PLAIN)] == ["u", "u"]
-
-
-@pytest.mark.parametrize(
-    ("words", "text"),
-    [
-        (["我", "用", "Python", "3", "。"], "我用Python 3。"),
-        (["é", "a"], "éa"),
-        (["word"], "word"),
-        ([], ""),
-    ],
-)
-def test_words_are_joined_as_chinese_is_written(words, text):
-    assert join_words(words) == text
 
 
 # --- trees

@@ -25,7 +25,7 @@ from zishu.errors import ConfigError, ZishuError
 from zishu.train.checkpoint import load_checkpoint
 from zishu.train.config import config_from_dict
 from zishu.train.data import collate, count_units, make_example
-from zishu.train.distributed import ALONE, Group, _launched, deal
+from zishu.train.distributed import ALONE, Group, _launched
 from zishu.train.setup import build_network
 
 if TYPE_CHECKING:
@@ -39,16 +39,6 @@ ENCODERS = {
 
 
 # --- shares -------------------------------------------------------------------------------------------------------
-
-
-@given(st.lists(st.integers(1, 300)), st.integers(1, 8))
-def test_every_item_is_dealt_once_and_the_parts_cost_about_the_same(costs: list[int], parts: int) -> None:
-    dealt = deal(costs, parts)
-    assert len(dealt) == parts
-    assert sorted(item for part in dealt for item in part) == list(range(len(costs)))
-    loads = [sum(costs[item] for item in part) for part in dealt]
-    # Had a part that much more, its last item would have gone elsewhere.
-    assert max(loads) - min(loads) <= max(costs, default=0)
 
 
 @given(st.lists(st.integers(1, 100), min_size=1), st.integers(1, 5))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from zishu import text as text_module
 from zishu.errors import InputError
-from zishu.text import RawSentence, characters, is_punctuation, iter_sentences, split_sentences
+from zishu.text import RawSentence, characters, is_punctuation, iter_sentences, join_words, split_sentences
 
 # Everything a rule looks at, and everything that breaks naive offsets.
 NASTY = [
@@ -470,3 +470,16 @@ def test_a_million_code_points(unit: str) -> None:
     start = time.process_time()
     assert split_sentences(unit * 1_000_000)
     assert time.process_time() - start < 10
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["我", "用", "Python", "3", "。"], "我用Python 3。"),
+        (["é", "a"], "éa"),
+        (["word"], "word"),
+        ([], ""),
+    ],
+)
+def test_words_are_joined_as_chinese_is_written(words, text):
+    assert join_words(words) == text

@@ -131,7 +131,7 @@ class Sentence:
 
     def to_conllu(self, *, sent_id: str = "1") -> str:
         """Return the sentence as CoNLL-U, with the blank line that ends it."""
-        from zishu.formats.sentences import to_conllu
+        from zishu.formats.parsed_conllu import to_conllu
 
         return to_conllu(self, sent_id=sent_id)
 
@@ -174,7 +174,7 @@ class Document(Sequence[Sentence]):
 
     def to_conllu(self) -> str:
         """Return all sentences as CoNLL-U, numbered from 1; the spaces between them are told, too."""
-        from zishu.formats.sentences import to_conllu
+        from zishu.formats.parsed_conllu import to_conllu
 
         nexts = [*(sentence.start for sentence in self.sentences[1:]), len(self.text)]
         return "".join(

@@ -46,3 +46,25 @@ class MissingExtra(ZishuError, ImportError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"{package} is not installed: pip install 'zishu[{extra}]' brings it")
+
+
+def explain(error: BaseException) -> str:
+    """Return one line that tells a user what went wrong."""
+    if isinstance(error, ZishuError):
+        message = str(error)
+    elif isinstance(error, OSError):
+        name = "" if error.filename is None else f"{error.filename}: "
+        message = f"{name}{error.strerror or error}"
+    else:
+        message = f"internal error: {type(error).__name__}: {error}"
+    return one_line(message)
+
+
+def one_line(message: str) -> str:
+    """Return a message as one line, whatever a file name or a value in it holds."""
+    return " ".join(line.strip() for line in message.splitlines() if line.strip())
+
+
+def portable(error: BaseException) -> ZishuError:
+    """Return an error with the same line and blame that any process can unpickle."""
+    return (InputError if isinstance(error, InputError) else ZishuError)(explain(error))

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 
 from zishu.constraints import Constraints, Pin, read_constraints
 from zishu.errors import InputError
-from zishu.formats.conllu import join_words
-from zishu.text import LIMIT, characters, is_punctuation, iter_sentences, split_sentences
+from zishu.text import LIMIT, characters, is_punctuation, iter_sentences, join_words, split_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -23,9 +23,9 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from zishu.errors import FormatError, InputError
-from zishu.formats._lines import Source, read_lines, source_name
+from zishu.errors import FormatError, InputError, explain
 from zishu.gaps import BREAK, JOIN
+from zishu.reading import Source, read_lines, source_name
 from zishu.text import LIMIT, characters
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Lexicon:
 
     @classmethod
     def load(cls, source: Source) -> Lexicon:
-        """Read a lexicon from a path (`.gz` included) or an open stream: a word a line, in UTF-8."""
+        """Read a lexicon from a path (`.gz` and `.zst`, too) or an open stream: one word per line, in UTF-8."""
         name = source_name(source)
         words = []
         try:
@@ -69,7 +69,7 @@ class Lexicon:
                     raise FormatError(fault, path=name, line=number)
                 words.append(word)
         except OSError as error:
-            raise InputError(f"{name}: {error.strerror or error}") from error
+            raise InputError(explain(error)) from error
         return cls(words)
 
     def __len__(self) -> int:

@@ -70,6 +70,16 @@ def is_punctuation(form: str) -> bool:
     return bool(form) and all(unicodedata.category(c)[0] == "P" for c in form)
 
 
+def join_words(forms: Sequence[str]) -> str:
+    """Join words as Chinese is written: with a space only where two ASCII letters or digits would meet."""
+    pieces = list(forms[:1])
+    for left, right in pairwise(forms):
+        if (left[-1:] + right[:1]).isascii() and left[-1:].isalnum() and right[:1].isalnum():
+            pieces.append(" ")
+        pieces.append(right)
+    return "".join(pieces)
+
+
 @dataclass(frozen=True, slots=True)
 class RawSentence:
     """The characters of one sentence and their places: `text[starts[i]:ends[i]] == chars[i]`."""

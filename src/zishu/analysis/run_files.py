@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from zishu.analysis.study import Run
 from zishu.errors import InputError
-from zishu.files import replacing
 from zishu.tree import WordTree
+from zishu.writing import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from zishu.deal import deal
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -41,19 +43,14 @@ def get_threads() -> int:
 
 
 def for_each_sentence(kernel: Callable[..., None], lengths: NDArray[np.int64], *arguments: Any) -> None:
-    """Call `kernel(order, *arguments)`, the sentences dealt out so that every thread has about the same work."""
+    """Call `kernel(order, *arguments)` in threads with about the same work each."""
     longest_first = np.argsort(-lengths, kind="stable")
     work = lengths.astype(np.float64) ** 3
     shares = min(_threads, lengths.size, max(1, int(work.sum() // _WORTH_A_THREAD)))
     if shares <= 1:
         kernel(longest_first, *arguments)
         return
-    dealt: list[list[int]] = [[] for _ in range(shares)]
-    load = np.zeros(shares)
-    for b in longest_first:
-        share = int(load.argmin())
-        dealt[share].append(int(b))
-        load[share] += work[b]
+    dealt = deal(work.tolist(), shares)
     pool = _get_pool(shares)
     running = [pool.submit(kernel, np.array(order), *arguments) for order in dealt[1:]]
     kernel(np.array(dealt[0]), *arguments)

@@ -30,7 +30,7 @@ from zishu.cli.pretrain import pretrain_command
 from zishu.cli.serve import serve_command
 from zishu.cli.stats import stats_command
 from zishu.cli.train import train_command
-from zishu.errors import InputError, ZishuError
+from zishu.errors import InputError, ZishuError, explain, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -99,9 +99,8 @@ def run(arguments: Sequence[str]) -> int:
         # Whoever reads our output has seen enough (`zishu ... | head`): there is nothing to tell.
         return FAILURE
     except Exception as error:
-        message, code = explain(error)
-        # One line, whatever a file name or a value in the message holds.
-        typer.echo(f"zishu: {' '.join(message.splitlines())}", err=True)
+        message, code = outcome(error)
+        typer.echo(f"zishu: {message}", err=True)
         if os.environ.get("ZISHU_TRACEBACK"):
             traceback.print_exception(error)
     return code
@@ -118,21 +117,15 @@ def _invoke(arguments: Sequence[str]) -> int:
     return SUCCESS
 
 
-def explain(error: Exception) -> tuple[str, int]:
+def outcome(error: Exception) -> tuple[str, int]:
     """Return what to tell the user about an error, and the exit code."""
-    if isinstance(error, InputError):
-        return str(error), BAD_INPUT
-    if isinstance(error, ZishuError):
-        return str(error), FAILURE
-    if isinstance(error, OSError):
-        name = f"{error.filename}: " if error.filename is not None else ""
-        return f"{name}{error.strerror or error}", BAD_INPUT if isinstance(error, _BAD_PATH) else FAILURE
     # Errors of usage are Click's or, in newer Typers, those of a copy of Click: one method, no common class.
     if hasattr(error, "format_message"):
         context = getattr(error, "ctx", None)
         program = context.command_path if context else "zishu"
-        return f"{error.format_message().rstrip('.')} (see {program} --help)", BAD_INPUT
-    return f"internal error: {type(error).__name__}: {error} (ZISHU_TRACEBACK=1 shows where)", FAILURE
+        return one_line(f"{error.format_message().rstrip('.')} (see {program} --help)"), BAD_INPUT
+    hint = "" if isinstance(error, ZishuError | OSError) else " (ZISHU_TRACEBACK=1 shows where)"
+    return explain(error) + hint, BAD_INPUT if isinstance(error, (InputError, *_BAD_PATH)) else FAILURE
 
 
 class _Closed(io.TextIOBase):

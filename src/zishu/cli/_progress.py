@@ -1,31 +1,27 @@
-"""Show on a terminal how far a long parse is: a bar, characters a second, and the time that is left."""
+"""Show on a terminal how far a long parse is: a bar, characters per second, and the time left."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
+
+import typer
+
+from zishu.corpus.files import Summary, Watcher
+from zishu.errors import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from zishu.files import Input
-
-
-class Report(Protocol):
-    """Take notice that the text is done up to an offset, which makes so many sentences."""
-
-    def __call__(self, offset: int, sentences: int, /) -> None: ...
+    from rich.progress import Progress
 
 
 @contextlib.contextmanager
-def progress(text: Input | None, *, shown: bool | None = None) -> Iterator[Report]:
-    """Give a function to report with; nothing is shown if standard error is no terminal.
-
-    Without a `text` it is not known how much there is to do.
-    """
+def watching(*, shown: bool | None = None, totals: bool = False) -> Iterator[Watcher]:
+    """Give a watcher that reports failed inputs, `totals` at the end, and shows a bar if standard error is a terminal."""
     if not (sys.stderr.isatty() if shown is None else shown):
-        yield lambda _offset, _sentences: None
+        yield _Reporter(totals)
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -33,18 +29,48 @@ def progress(text: Input | None, *, shown: bool | None = None) -> Iterator[Repor
     columns = [
         BarColumn(),
         TaskProgressColumn(),
-        TextColumn("{task.fields[sentences]:,} sentences"),
+        TextColumn("{task.description}"),
         TextColumn("{task.fields[speed]:,.0f} characters/s"),
         TimeRemainingColumn(compact=True),
     ]
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("", total=text.size if text else None, sentences=0, speed=0.0)
+        yield _Bar(totals, bar)
 
-        def report(offset: int, sentences: int) -> None:
-            # Offsets count characters, the size counts bytes, which may be compressed ones.
-            portion = offset * text.bytes / max(1, text.characters) if text else 0.0
-            elapsed = bar.tasks[0].elapsed
-            speed = offset / elapsed if elapsed else 0.0
-            bar.update(task, completed=portion, sentences=sentences, speed=speed)
 
-        yield report
+class _Reporter(Watcher):
+    def __init__(self, totals: bool) -> None:
+        self._totals = totals
+
+    def fail(self, message: str) -> None:
+        typer.echo(f"zishu: {one_line(message)}", err=True)
+
+    def end(self, summary: Summary) -> None:
+        if self._totals:
+            typer.echo(
+                f"{summary.written:,} shards written, {summary.skipped:,} skipped, {summary.failed:,} failed; "
+                f"{summary.sentences:,} sentences, {summary.characters:,} characters",
+                err=True,
+            )
+
+
+class _Bar(_Reporter):
+    """A bar that counts bytes of input, because files differ in size."""
+
+    def __init__(self, totals: bool, bar: Progress) -> None:
+        super().__init__(totals)
+        self._bar = bar
+        self._workers = ""
+
+    def begin(self, summary: Summary, size: int | None, workers: int) -> None:
+        self._workers = f", {workers} workers" if workers > 1 else ""
+        self._task = self._bar.add_task(self._describe(summary), total=size, speed=0.0)
+
+    def advance(self, summary: Summary, size: float) -> None:
+        elapsed = self._bar.tasks[0].elapsed
+        speed = summary.characters / elapsed if elapsed else 0.0
+        self._bar.update(self._task, completed=size, description=self._describe(summary), speed=speed)
+
+    def _describe(self, summary: Summary) -> str:
+        done = summary.written + summary.failed
+        shards = f", {done}/{summary.inputs - summary.skipped} shards" if self._totals else ""
+        return f"{summary.sentences:,} sentences{shards}{self._workers}"

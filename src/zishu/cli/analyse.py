@@ -14,17 +14,15 @@ from zishu.cli._table import Table, print_tables
 from zishu.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from rich.console import Console
 
     from zishu.analysis.seeds import Average
     from zishu.analysis.study import Run, Study
-    from zishu.formats.conllu import ConlluSentence
     from zishu.tree import WordTree
 
 ABSENT = "-"
-STDIN = "-"
 REFERENCE = "reference"
 KEPT = ".predictions"  # how the names of kept predictions end
 
@@ -129,10 +127,11 @@ def _study(
     """Parse the gold file with every model, and analyse what comes out."""
     from zishu.analysis.run_files import write_run
     from zishu.analysis.study import study
+    from zishu.formats.conllu import read_conllu
     from zishu.treebank.wist import read_wist
 
     reference = None if structures is None else read_wist(structures)
-    gold = [sentence.tree() for sentence in _read(gold_path)]
+    gold = [sentence.tree() for sentence in read_conllu(gold_path)]
     if not gold:
         raise InputError(f"{gold_path}: there are no sentences to analyse")
     places = {} if keep is None else _places(systems, keep)
@@ -175,13 +174,6 @@ def _places(systems: dict[str, list[Path]], keep: Path) -> dict[tuple[str, Path]
 def _kept_name(path: Path) -> str:
     """Return the name of a model's predictions: that of its run, such as seed-0, or its own."""
     return f"{path.stem if path.suffix == KEPT else path.parent.name if path.name == 'model' else path.name}{KEPT}"
-
-
-def _read(path: Path) -> Iterator[ConlluSentence]:
-    from zishu.files import standard_input
-    from zishu.formats.conllu import read_conllu
-
-    return read_conllu(standard_input(), name="<stdin>") if str(path) == STDIN else read_conllu(path)
 
 
 def print_study(

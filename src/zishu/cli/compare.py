@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from zishu.cli._table import Table, print_tables
-from zishu.errors import InputError
+from zishu.errors import InputError, one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -117,4 +117,4 @@ def tables(comparison: Comparison) -> list[Table]:
 
 
 def _warn(message: str) -> None:
-    typer.echo(f"zishu: {' '.join(message.splitlines())}", err=True)
+    typer.echo(f"zishu: {one_line(message)}", err=True)

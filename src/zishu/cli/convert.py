@@ -88,7 +88,7 @@ def brackets_command(
     Sentences that cannot be read are listed and left out. The report goes to standard error if the sentences
     go to standard output.
     """
-    from zishu.files import standard_input
+    from zishu.reading import standard_input
     from zishu.treebank.convert import convert_brackets
 
     piped = str(file) == STANDARD

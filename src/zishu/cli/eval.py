@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from zishu.formats.conllu import ConlluSentence
     from zishu.metrics import Evaluation, Ratio
     from zishu.tree import WordTree
 
@@ -58,8 +57,9 @@ def eval_command(
     of each gold sentence without white space, so that nothing gives the gold words away.
     """
     from zishu.errors import InputError
-    from zishu.files import check_not_input
+    from zishu.formats.conllu import read_conllu
     from zishu.metrics import evaluate, pair, save_evaluation
+    from zishu.writing import check_not_input
 
     if (pred is None) == (model is None):
         raise InputError("give either a file of predictions or --model")
@@ -76,11 +76,11 @@ def eval_command(
         for path in (gold, pred):
             if path is not None:
                 check_not_input(path, output)
-    gold_sentences = list(_read(gold))
+    gold_sentences = list(read_conllu(gold))
     gold_trees = [sentence.tree() for sentence in gold_sentences]
     predictions: Iterator[WordTree]
     if pred is not None:
-        predictions = (sentence.tree() for sentence in _read(pred))
+        predictions = (sentence.tree() for sentence in read_conllu(pred))
     else:
         assert model is not None  # checked above
         way = decoding or DecodingName.MBR
@@ -134,13 +134,6 @@ def tables(evaluation: Evaluation) -> list[Table]:
         Table(("", "unlabeled", "labeled"), single),
         Table(("F1 by word length", "gold words", "segmentation", "UPOS", "UF", "LF"), by_length),
     ]
-
-
-def _read(path: Path) -> Iterator[ConlluSentence]:
-    from zishu.files import standard_input
-    from zishu.formats.conllu import read_conllu
-
-    return read_conllu(standard_input(), name="<stdin>") if str(path) == STDIN else read_conllu(path)
 
 
 def _parse(

@@ -20,12 +20,10 @@ def stats_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object with all counts.")] = False,
 ) -> None:
     """Count the words, labels and arcs of a treebank."""
-    from zishu.files import standard_input
     from zishu.formats.conllu import read_conllu
     from zishu.stats import measure
 
-    sentences = read_conllu(standard_input(), name="<stdin>") if str(file) == "-" else read_conllu(file)
-    statistics = measure(sentences)
+    statistics = measure(read_conllu(file))
     if as_json:
         typer.echo(json.dumps(asdict(statistics), ensure_ascii=False, indent=2))
     else:

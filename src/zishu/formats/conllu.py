@@ -11,7 +11,7 @@ heads form a tree, for an unannotated file has no heads at all: `ConlluSentence.
 CoNLL-X has the same ten columns with other names for the last two (PHEAD, PDEPREL), no comments, and no
 record of white space. Hence the two differ in one respect here, the text of a sentence that has no `# text`
 comment: CoNLL-U puts a space after each token that does not say `SpaceAfter=No`, CoNLL-X words are joined as
-Chinese is written (`join_words`).
+Chinese is written (`zishu.text.join_words`).
 
 Written by hand because the libraries for it are lossy, lenient or slow. To read 100 MB (79,940 sentences,
 1.97 million words) `conllu` 6.0.0 takes 30 to 37 s of CPU time, `pyconll` 3.3.1 takes 9 s and this module 5
@@ -22,11 +22,11 @@ to 6 s, in 15 MB of memory. Both libraries merge repeated comments, `conllu` cut
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 from zishu.errors import FormatError, InputError, InvalidTree
-from zishu.formats._lines import Source, read_lines, source_name
+from zishu.reading import Source, read_lines, source_name
+from zishu.text import join_words
 from zishu.tree import WordTree
 
 if TYPE_CHECKING:
@@ -214,16 +214,6 @@ def from_tree(
         token.misc = "|".join(values if spaced else [*values, "SpaceAfter=No"]) or EMPTY
         sentence.tokens.append(token)
     return sentence
-
-
-def join_words(forms: Sequence[str]) -> str:
-    """Join words as Chinese is written: with a space only where two ASCII letters or digits would meet."""
-    pieces = list(forms[:1])
-    for left, right in pairwise(forms):
-        if (left[-1:] + right[:1]).isascii() and left[-1:].isalnum() and right[:1].isalnum():
-            pieces.append(" ")
-        pieces.append(right)
-    return "".join(pieces)
 
 
 def _space_after(misc: str) -> bool:

@@ -1,1 +1,1 @@
-"""Zishu inside other tools: spaCy, Ray. Each needs its extra, and nothing else imports them."""
+"""Zishu inside other tools: spaCy. Each needs its extra, and nothing else imports them."""

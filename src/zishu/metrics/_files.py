@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 from zishu.errors import InputError
-from zishu.files import replacing
 from zishu.metrics._counts import LENGTHS, Count, Counts
 from zishu.metrics._scores import Evaluation
+from zishu.writing import replacing
 
 FORMAT, VERSION = "zishu-evaluation", 1
 

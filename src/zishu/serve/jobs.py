@@ -14,7 +14,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from zishu.formats.jsonl import to_json
-from zishu.formats.sentences import to_conllu
+from zishu.formats.parsed_conllu import to_conllu
 from zishu.items import text_items, words_document
 from zishu.lexicon import Lexicon
 from zishu.render.svg import to_svg

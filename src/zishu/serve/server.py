@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 import uvicorn
 
 from zishu.errors import InputError, ZishuError
-from zishu.formats._lines import read_lines
+from zishu.reading import read_lines
 from zishu.serve.app import create_app
 from zishu.serve.limits import Limits
 

@@ -4,7 +4,7 @@ A checkpoint's tensors are weights (`model.*`, `average.*`), the state of the op
 (`optimiser.<weight>.<slot>`) and random states (`random.*`, bytes); everything else is one JSON object in the
 file's header. No pickle: a checkpoint from somebody else can be wrong, but it cannot run code.
 
-A file is written beside its final name, flushed to the disk, and only then renamed onto it (`zishu.files`). So a
+A file is written beside its final name, flushed to the disk, and only then renamed onto it (`zishu.writing`). So a
 process that is killed, or a disk that fills up, leaves the previous checkpoint as it was. The name of the
 unfinished file is always the same, so what a killed run left of it is gone after the next save.
 
@@ -25,7 +25,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from zishu.errors import InputError, ZishuError
-from zishu.files import replacing
+from zishu.writing import replacing
 
 try:
     import fcntl

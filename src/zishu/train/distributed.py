@@ -20,7 +20,6 @@ Cost of a step: one sum over as many numbers as there are weights.
 
 from __future__ import annotations
 
-import heapq
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ import torch
 from torch import distributed
 
 from zishu import chart
+from zishu.deal import deal
 from zishu.errors import ConfigError, ZishuError
 
 if TYPE_CHECKING:
@@ -157,17 +157,6 @@ class Group:
 
 
 ALONE = Group()
-
-
-def deal(costs: Sequence[float], parts: int) -> list[list[int]]:
-    """Share out items so that all parts cost about the same: each to the cheapest part, the dearest item first."""
-    dealt: list[list[int]] = [[] for _ in range(parts)]
-    loads = [(0.0, part) for part in range(parts)]
-    for item in sorted(range(len(costs)), key=lambda item: -costs[item]):
-        load, part = loads[0]
-        dealt[part].append(item)
-        heapq.heapreplace(loads, (load + costs[item], part))
-    return [sorted(items) for items in dealt]
 
 
 @contextmanager

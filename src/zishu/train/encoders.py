@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import nn
 
-from zishu.errors import ConfigError
+from zishu.errors import ConfigError, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,8 +91,9 @@ def _load(encoder: Encoder, weights: Mapping[str, Tensor]) -> None:
     try:
         encoder.load_state_dict({**styles, **weights})
     except RuntimeError as error:
-        reason = " ".join(str(error).split())
-        raise ConfigError(f"encoder.pretrained: the weights do not fit this encoder: {reason}") from error
+        raise ConfigError(
+            f"encoder.pretrained: the weights do not fit this encoder: {one_line(str(error))}"
+        ) from error
 
 
 # --- bricks ---------------------------------------------------------------------------------------------------

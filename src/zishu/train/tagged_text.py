@@ -17,8 +17,8 @@ import torch
 
 from zishu.chart.chain import word_tags
 from zishu.errors import ConfigError, FormatError
-from zishu.formats._lines import read_lines
 from zishu.model.vocabulary import Vocabulary, bigrams
+from zishu.reading import read_lines
 from zishu.text import characters
 from zishu.train.config import by_style
 from zishu.train.data import pad, read_trees

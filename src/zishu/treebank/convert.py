@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from zishu.errors import FormatError, InputError, InvalidTree
-from zishu.files import check_not_input, replacing, replacing_all
 from zishu.formats.brackets import Bracketed, read_brackets, remove_empty
 from zishu.formats.conllu import write_conllu
 from zishu.tree import is_projective
 from zishu.treebank.ctb import Dependencies, dependencies, find_files
 from zishu.treebank.splits import PARTS, PUBLISHED, as_ranges, file_numbers
 from zishu.treebank.stanford import find_java, stanford_dependencies
+from zishu.writing import check_not_input, replacing, replacing_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

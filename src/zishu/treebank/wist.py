@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zishu.errors import FormatError, InvalidTree
-from zishu.formats._lines import Source, read_lines, source_name
+from zishu.reading import Source, read_lines, source_name
 from zishu.text import characters
 from zishu.tree import check_heads, is_projective
 

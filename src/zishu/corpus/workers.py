@@ -1,11 +1,11 @@
-"""Deal tasks to processes, and get the results in the order of the tasks.
+"""Give tasks to processes, and return the results in the order of the tasks.
 
-    with workers(4, setup) as run:         # `setup()` runs once in each process and returns what does a task
-        for result in run(tasks): ...      # tasks are taken as there is need: a few for each process
+    with workers(4, setup) as run:         # `setup()` runs once in each process and returns the function for a task
+        for result in run(tasks): ...      # tasks are taken when they are needed, a few for each process
 
-Processes are spawned, not forked, because the libraries below have threads. Each has a pipe of its own to the parent:
-when one dies its pipe closes, and the parent says so instead of waiting for ever; when the parent dies, all end.
-`setup`, tasks and results must be picklable. It knows nothing of parsing.
+Processes are spawned, not forked, because the libraries below use threads. Each has its own pipe to the parent. If a
+process dies, its pipe closes and the parent reports it instead of waiting forever. If the parent dies, all end.
+`setup`, tasks and results must be picklable. Nothing here knows parsing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from zishu.errors import InputError, ZishuError
+from zishu.errors import ZishuError, portable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 
-_AHEAD = 2  # tasks for each process that are on their way or wait for their turn
+_AHEAD = 2  # tasks per process that are being done or wait
 _PATIENCE = 5.0  # seconds for a process to end by itself
 
 
@@ -36,10 +36,10 @@ _PATIENCE = 5.0  # seconds for a process to end by itself
 def workers(
     count: int, setup: Callable[[], Callable[[_Task], _Result]]
 ) -> Iterator[Callable[[Iterable[_Task]], Iterator[_Result]]]:
-    """Start processes and give a function that maps over tasks with them; it may be used once at a time."""
+    """Start processes and give a function that maps over tasks with them, for one caller at a time."""
     context = multiprocessing.get_context("spawn")
     processes: dict[Connection, SpawnProcess] = {}
-    # A thread for each process sends a task and waits for its result, so that no pipe can fill up on both sides.
+    # One thread per process sends a task and waits for the result, so no pipe can fill up in both directions.
     threads = ThreadPoolExecutor(count, thread_name_prefix="worker")
     ended = False
     try:
@@ -47,7 +47,7 @@ def workers(
             ours, theirs = context.Pipe()
             process = context.Process(target=_serve, args=(theirs, setup), daemon=True)
             process.start()
-            theirs.close()  # now only the process holds it
+            theirs.close()  # only the process holds it now
             processes[ours] = process
         for pipe, process in processes.items():
             _receive(pipe, process)  # ready, or why not
@@ -58,7 +58,7 @@ def workers(
         def ask(task: _Task) -> Any:
             pipe = idle.get()
             try:
-                with contextlib.suppress(OSError):  # a process that has died: `_receive` tells
+                with contextlib.suppress(OSError):  # the process has died: `_receive` reports it
                     pipe.send(task)
                 return _receive(pipe, processes[pipe])
             finally:
@@ -74,7 +74,7 @@ def workers(
                 except StopIteration:
                     break
                 except Exception as error:
-                    # There will be no more tasks, but the results of the earlier ones are good.
+                    # No more tasks, but the results of the earlier ones are good.
                     failure = error
                     break
                 if len(waiting) >= _AHEAD * count:
@@ -95,22 +95,22 @@ def workers(
 
 def _receive(pipe: Connection, process: SpawnProcess) -> Any:
     try:
-        kind, value = pipe.recv()
+        value = pipe.recv()
     except (EOFError, OSError):
         process.join(_PATIENCE)
         code = process.exitcode
         how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
-        hint = ": perhaps memory was short, and fewer --jobs help" if code == -9 else ""
+        hint = ": perhaps memory ran out; try fewer jobs" if code == -9 else ""
         raise ZishuError(f"a worker process {how}{hint}") from None
-    if kind is None:
-        return value
-    raise (InputError if kind == "input" else ZishuError)(value)
+    if isinstance(value, ZishuError):
+        raise value
+    return value
 
 
 def _stop(processes: dict[Connection, SpawnProcess], *, gently: bool) -> None:
     if gently:
         for pipe in processes:
-            # Closing would not do while a thread waits for it; none does now.
+            # Closing would not help while a thread waits for it; none does now.
             with contextlib.suppress(OSError):
                 pipe.send(None)
         for process in processes.values():
@@ -121,31 +121,21 @@ def _stop(processes: dict[Connection, SpawnProcess], *, gently: bool) -> None:
 
 
 def _serve(pipe: Connection, setup: Callable[[], Callable[[Any], Any]]) -> None:
-    """Do tasks until there is None, or the parent is gone."""
-    # Ctrl-C reaches all processes of a terminal; the parent decides what it means.
+    """Do tasks until None arrives or the parent is gone."""
+    # Ctrl-C reaches all processes of a terminal; the parent decides what to do.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         try:
             work = setup()
         except Exception as error:
-            pipe.send(_failure(error))
+            pipe.send(portable(error))
             return
-        pipe.send((None, None))
+        pipe.send(None)
         while (task := pipe.recv()) is not None:
-            answer: tuple[str | None, Any]
             try:
-                answer = (None, work(task))
+                answer = work(task)
             except Exception as error:
-                answer = _failure(error)
+                answer = portable(error)
             pipe.send(answer)
     except (EOFError, OSError):
         return
-
-
-def _failure(error: Exception) -> tuple[str, str]:
-    """Return an error as plain strings: not every exception survives pickling."""
-    if isinstance(error, InputError):
-        return "input", str(error)
-    if isinstance(error, ZishuError):
-        return "failure", str(error)
-    return "failure", f"internal error in a worker process: {type(error).__name__}: {error}"

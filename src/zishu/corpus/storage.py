@@ -1,15 +1,15 @@
-"""Reach files by path or by URL: find them, read them, and let new ones appear whole or not at all.
+"""Find, read and write files by path or by URL; a new file appears whole or not at all.
 
 A path is a file of this machine, or of a file system that all machines mount. Anything with `://` (`s3://`, `gs://`,
 `hdfs://`, `file://` ...) goes through fsspec, whose plug-ins (s3fs, gcsfs ...) the user installs.
 
-Whatever is read or written passes through a local file: a download is complete before its first character is
-parsed, an upload begins when the last one is written. It takes the disk space of one input and one output, and in
-return every backend needs no more than get, put and move.
+All data passes through a local file: a download is complete before its first character is parsed, and an upload
+begins when the last one is written. That takes disk space for one input and one output, and every backend needs no
+more than get, put and move.
 
-A new file is first written under the folder `_unfinished` of the output, by a name that nobody else uses, and moved to
-its place when it is complete. On a file system the move is a rename. An object store copies, which costs a moment and
-is as safe, since an object is there with all its bytes or not at all.
+A new file is first written under the folder `_unfinished` of the output, with a unique name because several workers
+may write the same file, and moved to its place when it is complete. On a file system the move is a rename. An object
+store copies, which is as safe: an object exists with all its bytes or not at all.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ import tempfile
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from zishu.errors import InputError, MissingExtra
+from zishu.writing import moving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 UNFINISHED: Final = "_unfinished"
 
-# What tells that a file has changed, by the names that the plug-ins of fsspec give it.
+# What shows that a file has changed, by the names that the plug-ins of fsspec use.
 _STAMPS: Final = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created")
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file: its full name, its name below the place that was searched, its size, and when or what it was."""
+    """A file: its full name, its name below the place that was searched, its size, and its time or ETag."""
 
     path: str
     name: str
@@ -46,30 +47,8 @@ class Found:
     stamp: str
 
 
-class Storage(Protocol):
-    """Where files are; all names are full ones, and folders come into being when they are needed."""
-
-    def find(self, pattern: str) -> list[Found]:
-        """Return the files that a name, a folder or a pattern means."""
-
-    def size(self, path: str) -> int | None:
-        """Return the size of a file, None if there is none."""
-
-    def sizes(self, folder: str) -> dict[str, int]:
-        """Return the size of every file in a folder and below it, by its name there."""
-
-    def local(self, path: str) -> contextlib.AbstractContextManager[Path]:
-        """Give a local file with the content of another."""
-
-    def staged(self, path: str, folder: str) -> contextlib.AbstractContextManager[Path]:
-        """Give a local file to write; when the block ends well it becomes `path`, which is below `folder`."""
-
-    def clean(self, folder: str) -> None:
-        """Remove what killed processes have left unfinished."""
-
-
-def storage(path: str) -> Storage:
-    """Return what knows how to reach a path or URL."""
+def storage(path: str) -> _Local | _Remote:
+    """Return the storage of a path or URL."""
     return _Remote(path) if "://" in path else _Local()
 
 
@@ -79,13 +58,13 @@ def join(folder: str, name: str) -> str:
 
 
 def inside(path: str, folder: str) -> bool:
-    """Tell whether a file lies in a folder or below it."""
+    """Tell whether a file is in a folder or below it."""
     path, folder = (name if "://" in name else os.path.abspath(name) for name in (path, folder))  # noqa: PTH100
     return path.startswith(join(folder, ""))
 
 
 def read(path: str) -> bytes | None:
-    """Return the content of a file, None if there is none."""
+    """Return the content of a file, or None if it does not exist."""
     place = storage(path)
     if place.size(path) is None:
         return None
@@ -100,7 +79,10 @@ def write(path: str, content: bytes, folder: str) -> None:
 
 
 class _Local:
+    """Files by path. All names are full names, and folders are made when they are needed."""
+
     def find(self, pattern: str) -> list[Found]:
+        """Return the files that a name, a folder or a pattern stands for."""
         path = Path(pattern)
         if path.is_dir():
             base, found = path, [file for file in path.rglob("*") if _plain(file.relative_to(path).parts)]
@@ -112,49 +94,52 @@ class _Local:
         return [_local_file(file, base) for file in found if file.is_file()]
 
     def size(self, path: str) -> int | None:
+        """Return the size of a file, or None if it does not exist."""
         try:
             return Path(path).stat().st_size
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def sizes(self, folder: str) -> dict[str, int]:
+        """Return the size of every file in a folder and below, by its name there."""
         files = (file for file in Path(folder).rglob("*") if file.is_file())
         return {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}
 
     @contextlib.contextmanager
     def local(self, path: str) -> Iterator[Path]:
+        """Give a local file with the content of another."""
         yield Path(path)
 
     @contextlib.contextmanager
     def staged(self, path: str, folder: str) -> Iterator[Path]:
+        """Give a local file to write; when the block ends without an error it becomes `path`, below `folder`."""
         target = Path(path)
         temporary = Path(folder) / UNFINISHED / _unique(target.name)
         temporary.parent.mkdir(parents=True, exist_ok=True)
-        try:
+        with moving({temporary: target}):
             yield temporary
-            with temporary.open("rb") as file:
-                os.fsync(file.fileno())  # else a loss of power could leave a whole name with half a file
-            target.parent.mkdir(parents=True, exist_ok=True)
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
 
     def clean(self, folder: str) -> None:
+        """Remove what killed processes have left unfinished."""
         shutil.rmtree(Path(folder) / UNFINISHED, ignore_errors=True)
 
 
 class _Remote:
+    """The same by URL."""
+
     def __init__(self, url: str) -> None:
         try:
             from fsspec.core import url_to_fs  # type: ignore[import-untyped, unused-ignore]
         except ImportError:
             raise MissingExtra("fsspec", "ray") from None
+        self._resolve = url_to_fs
         try:
-            self._fs: Any = url_to_fs(url)[0]
-        except (ImportError, ValueError) as error:  # no plug-in for this protocol, or none of this name
+            fs, bare = url_to_fs(url)
+        except (ImportError, ValueError) as error:  # no plug-in for this protocol, or no such protocol
             raise InputError(f"{url}: {error}") from None
-        # `hdfs://host:8020`, `s3://`: what the names of a file system lack to be URLs.
-        self._prefix = url.rstrip("/").removesuffix(self._bare(url))
+        self._fs: Any = fs
+        # `hdfs://host:8020`, `s3://`: what turns the names of a file system into URLs.
+        self._prefix = url.rstrip("/").removesuffix(bare)
 
     def find(self, pattern: str) -> list[Found]:
         bare = self._bare(pattern)
@@ -227,11 +212,12 @@ class _Remote:
             self._fs.rm(posixpath.join(self._bare(folder), UNFINISHED), recursive=True)
 
     def _bare(self, path: str) -> str:
-        return str(self._fs._strip_protocol(path))
+        """Return the name of a URL in its file system."""
+        return str(self._resolve(path)[1])
 
 
 def _unique(name: str) -> str:
-    # The name's end stays, because it tells the compression.
+    # The ending stays, because it stands for the compression.
     return f"{uuid.uuid4().hex}-{name}"
 
 
@@ -245,12 +231,12 @@ def _stamp(info: dict[str, Any]) -> str:
 
 
 def _plain(parts: Any) -> bool:
-    """Tell whether a name in a folder is data: `.name` and `_name` are the business of tools."""
+    """Tell whether a name in a folder is data: `.name` and `_name` belong to tools."""
     return not any(part.startswith((".", "_")) for part in parts)
 
 
 def _fixed_part(pattern: str, separator: str) -> str:
-    """Return the folder before the first wildcard, which names below it are relative to."""
+    """Return the folder before the first wildcard; names of shards are relative to it."""
     parts = pattern.split(separator)
     wild = next((k for k, part in enumerate(parts) if glob.has_magic(part)), len(parts) - 1)
     return separator.join(parts[:wild]) or (separator if pattern.startswith(separator) else "")

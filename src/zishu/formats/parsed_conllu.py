@@ -1,4 +1,4 @@
-r"""Write parsed sentences as CoNLL-U: a row a word, or a row a character.
+r"""Write parsed sentences as CoNLL-U, with one row per word or one row per character.
 
     # sent_id = 1
     # text = 上海计划发展金融业
@@ -6,25 +6,24 @@ r"""Write parsed sentences as CoNLL-U: a row a word, or a row a character.
     1  上海  _  PROPN  _  _  2  nsubj  _  CharHeads=2,0|Conf=0.9703|ConfWord=...|Start=0|End=2|SpaceAfter=No
 
 Comments: `sent_id`, `text`, `prob` (probability of words, tree and inner trees), `cut = yes` for a sentence
-that was cut for its length, then what the caller adds. What MISC says about a word; a value that is not known
-is left out:
+that was cut for its length, then those of the caller. The keys of MISC for a word; unknown values are left out:
 
     CharHeads   the head of each of its characters, numbered from 1 inside the word; 0 is the root character
     Conf        its probability, the product of ConfWord (boundaries), ConfHead and ConfLabel
     Start, End  its half-open place in the text that was parsed, in code points
     SpaceAfter=No, SpacesAfter=...   the white space behind it, as UD and UDPipe write it: no key for one space,
                 `\s` space, `\t` tab, `\n`, `\r`; any other white space is `\uXXXX` here. Forms and white space
-                together are exactly the sentence. Behind the last word stands what `after` says.
+                together are exactly the sentence. `after` is the white space behind the last word.
 
-A row of the character tree has the relation INTRA inside words; the root character of a word bears the word's
-relation and part of speech, and Conf. MISC: `Word`, the number of the character's word, and `Place`, B M E S
-(begin, middle, end, single); then CharHeads is not needed.
+In a character tree the relation inside words is INTRA. The root character of a word has the word's relation, part of
+speech and Conf. MISC has `Word`, the number of the word, and `Place`, B M E S (begin, middle, end, single), instead of
+CharHeads.
 
-A comment is one line, so white space in `# text` that could break lines or columns (tabs, line breaks and their
-like) is replaced by a space, one for one: offsets into it stay true. Forms are written as they are, control
-characters included. A lone surrogate stays one too: it has no UTF-8, whoever encodes the text decides about it.
+A comment is one line. So white space in `# text` that could break lines or columns (tabs, line breaks and the like)
+becomes a space, one for one, and offsets into it stay true. Forms are written unchanged, with control characters and
+lone surrogates; whoever encodes the text decides what becomes of these.
 
-Nothing is read here: `formats.conllu` reads these files. Cost: one to three microseconds a character.
+Nothing is read here: `formats.conllu` reads these files. Cost: one to three microseconds per character.
 """
 
 from __future__ import annotations
@@ -126,7 +125,7 @@ def _confidence(word: Word) -> str:
 
 
 def _spaces(sentence: Sentence, after: str) -> list[str]:
-    """Say for each word, in MISC's terms, which white space follows it."""
+    """Return the MISC key for the white space behind each word."""
     text, offset, words = sentence.text, sentence.start, sentence.words
     spaces = [
         "|SpaceAfter=No"

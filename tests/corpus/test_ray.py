@@ -11,8 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,20 +19,21 @@ import pytest
 
 import zishu
 from zishu import cli
-from zishu.cli._corpus import parse_corpus, prepare_text
-from zishu.cli._parsing import Options
+from zishu.corpus import Options, RawDocument, Summary, Watcher, parse_files
+from zishu.corpus import ray as engine
+from zishu.corpus.options import Recipe
+from zishu.corpus.outputs import Written
+from zishu.corpus.shards import CannotWrite
+from zishu.corpus.storage import UNFINISHED
 from zishu.errors import InputError, ZishuError
-from zishu.files import Input
-from zishu.formats.sentences import to_conllu
-from zishu.integrations import ray as engine
-from zishu.integrations.shards import CannotWrite, Part
-from zishu.integrations.storage import UNFINISHED
+from zishu.formats.parsed_conllu import to_conllu
+from zishu.reading import Input
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from zishu.integrations.shards import Entry, Work
+    from zishu.corpus.shards import Work
 
 ray = pytest.importorskip("ray")
 
@@ -46,7 +46,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 
-QUICK = Options(confidence=False, threads=1)
+QUICK = Options(confidence=False)
 PATIENCE = 60.0  # seconds
 
 
@@ -137,19 +137,45 @@ def manifest(folder: Path) -> dict[str, dict[str, Any]]:
     return {row["shard"]: row for row in data["shards"]}
 
 
-def run(corpus: Path, output: Path, setup: Any, **more: Any) -> engine.Summary:
-    return engine.run([str(corpus)], str(output), setup, ending=".conllu", options={}, **more)
+def run(corpus: Path, output: Path, setup: Any, **more: Any) -> Told:
+    """Run other work than parsing; return what was told, also if inputs fail."""
+    told = more.pop("watcher", Told())
+    with suppress(ZishuError):
+        engine.parse_shards([str(corpus)], str(output), Recipe(QUICK), setup=setup, watcher=told, **more)
+    return told
+
+
+class Told(Watcher):
+    """Keep what a run tells."""
+
+    def __init__(self) -> None:
+        self.failures: list[str] = []
+        self.ends: list[tuple[int, int, int]] = []
+
+    def fail(self, message: str) -> None:
+        self.failures.append(message)
+
+    def end(self, summary: Summary) -> None:
+        self.ends.append((summary.written, summary.skipped, summary.failed))
+
+
+def parse(inputs: Any, output: Path | str, options: Options = QUICK, **more: Any) -> Told:
+    """Parse with Ray; return what was told, also if inputs fail."""
+    told = Told()
+    with suppress(ZishuError) if more.pop("failing", False) else nullcontext():
+        summary = parse_files(inputs, output, options, engine="ray", watcher=told, **more)
+        assert told.ends == [(summary.written, summary.skipped, summary.failed)]
+    return told
 
 
 # ---- what it should do
 
 
 def test_shards_are_those_of_a_single_process_and_a_second_run_does_nothing(
-    corpus: Path, expected: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    corpus: Path, expected: dict[str, bytes], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    parse_corpus([str(corpus)], str(out), QUICK, workers=2)
-    assert "6 shards written, 0 skipped, 0 failed" in capsys.readouterr().err
+    assert parse(corpus, out, jobs=2).ends == [(6, 0, 0)]
     assert shards(out) == expected
     for name, row in manifest(out).items():
         assert row["error"] is None
@@ -160,44 +186,41 @@ def test_shards_are_those_of_a_single_process_and_a_second_run_does_nothing(
 
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
     with pytest.raises(InputError, match="--resume"):
-        parse_corpus([str(corpus)], str(out), QUICK)
-    parse_corpus([str(corpus)], str(out), QUICK, resume=True)
-    assert "0 shards written, 6 skipped, 0 failed" in capsys.readouterr().err
+        parse(corpus, out)
+    assert parse(corpus, out, resume=True).ends == [(0, 6, 0)]
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
     with pytest.raises(InputError, match="confidence = False, not True"):
-        parse_corpus([str(corpus)], str(out), replace(QUICK, confidence=True), resume=True)
+        parse(corpus, out, Options(), resume=True)
 
 
 def test_resume_does_what_is_missing_and_no_more(
-    corpus: Path, expected: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    corpus: Path, expected: dict[str, bytes], tmp_path: Path
 ) -> None:
     pytest.importorskip("fsspec")
     out = tmp_path / "out"
     small = [str(corpus / name) for name in ("b.txt", "empty.txt", "blank.txt")]
     # By URL, as on a cloud: other names for the same files.
     urls = [f"file://{path}" for path in small]
-    parse_corpus(urls[1:], f"file://{out}", QUICK, workers=2)
+    parse(urls[1:], f"file://{out}", jobs=2)
     (out / "blank.txt.conllu").unlink()
-    capsys.readouterr()
-    parse_corpus(urls, f"file://{out}", QUICK, resume=True)
-    assert "2 shards written, 1 skipped, 0 failed" in capsys.readouterr().err
+    assert parse(urls, f"file://{out}", resume=True).ends == [(2, 1, 0)]
     assert shards(out) == {name: expected[name] for name in shards(out)}
     assert len(shards(out)) == 3
 
 
-def test_bad_documents_are_taken_down_and_the_others_parsed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_documents_are_taken_down_and_the_others_parsed(tmp_path: Path) -> None:
     folder, out = tmp_path / "in", tmp_path / "out"
     folder.mkdir()
     (folder / "bad.txt").write_bytes("我喜欢北京。".encode() + b"\xff")
     (folder / "broken.txt.gz").write_bytes(gzip.compress("我喜欢北京。".encode())[:-9])
     (folder / "good.txt").write_text("我喜欢北京。", encoding="utf-8")
     with pytest.raises(ZishuError, match=r"2 of 3 inputs failed: see .*manifest\.json"):
-        parse_corpus([str(folder / "*")], str(out), QUICK, workers=1)
-    told = capsys.readouterr().err
-    assert "bad.txt: not valid UTF-8: byte 18" in told
-    assert "broken.txt.gz: not a complete gzip file" in told
+        parse(folder / "*", out, jobs=1)
+    told = parse(folder / "*", tmp_path / "again", jobs=1, failing=True)
+    assert told.ends == [(1, 0, 2)]
+    bad, broken = sorted(told.failures)
+    assert "bad.txt: not valid UTF-8: byte 18" in bad
+    assert "broken.txt.gz: not a complete gzip file" in broken
     rows = manifest(out)
     assert "byte 18" in rows["bad.txt.conllu"]["error"]
     assert "gzip" in rows["broken.txt.conllu.gz"]["error"]
@@ -206,9 +229,7 @@ def test_bad_documents_are_taken_down_and_the_others_parsed(
 
     # When one is mended, `--resume` parses it.
     (folder / "bad.txt").write_text("我喜欢上海。", encoding="utf-8")
-    with pytest.raises(ZishuError, match="1 of 3 inputs failed"):
-        parse_corpus([str(folder / "*")], str(out), QUICK, workers=1, resume=True)
-    assert "1 shards written, 1 skipped, 1 failed" in capsys.readouterr().err
+    assert parse(folder / "*", out, jobs=1, resume=True, failing=True).ends == [(1, 1, 1)]
     assert sorted(shards(out)) == ["bad.txt.conllu", "good.txt.conllu"]
 
 
@@ -248,7 +269,7 @@ def test_the_command_does_what_the_command_without_ray_does(corpus: Path, tmp_pa
         (["-i", "x", "--ray-address", "auto"], "--ray-address needs --engine ray"),
         (
             ["-i", "x/*.jsonl", "-o", "out", "--engine", "ray"],
-            "x/*.jsonl: --engine ray reads plain text only",
+            "x/*.jsonl: the Ray engine reads plain text only",
         ),
         (["-i", "nothing/*.txt", "-o", "out", "--engine", "ray"], "nothing/*.txt: no such file"),
     ],
@@ -270,15 +291,15 @@ def wait_for(path: Path) -> None:
         time.sleep(0.02)
 
 
-def halting(options: Options, signs: Path) -> Work:
+def halting(recipe: Recipe, signs: Path) -> Work:
     """Parse as always, but let the first worker halt in the middle of the first large file."""
-    work = prepare_text(options)
+    work = engine.prepare(recipe)
 
-    def parts(blocks: Iterable[str]) -> Iterator[Part]:
-        for number, part in enumerate(work(blocks)):
+    def parts(document: RawDocument) -> Iterator[Written]:
+        for number, part in enumerate(work(document)):
             yield part
             # It has been written when control comes back here.
-            if number == 0 and part.sentences > 300:
+            if number == 0 and len(part.sentences) > 300:
                 with first(signs / "halted") as mine:
                     if mine:
                         (signs / "pid").write_text(str(os.getpid()))
@@ -314,21 +335,21 @@ def test_a_worker_killed_in_the_middle_costs_nothing_but_time(
 
     killer = threading.Thread(target=kill)
     killer.start()
-    summary = run(corpus, out, partial(halting, QUICK, signs), workers=2)
+    told = run(corpus, out, partial(halting, signs=signs), workers=2)
     killer.join()
     # Half a shard was there when the worker was killed, under another name.
     assert "a.txt.conllu" in seen[0]
-    assert (summary.written, summary.failed) == (6, 0)
+    assert told.ends == [(6, 0, 0)]
     assert shards(out) == expected
     assert sorted(row["attempts"] for row in manifest(out).values()) == [1, 1, 1, 1, 1, 2]
     assert not (out / UNFINISHED).exists()
 
 
-def deadly(blocks: Iterable[str]) -> Iterator[Part]:
-    text = "".join(blocks)
+def deadly(document: RawDocument) -> Iterator[Written]:
+    text = document.read()
     if "毒" in text:
         os.kill(os.getpid(), signal.SIGKILL)
-    yield Part(text, 1)
+    yield Written(0, [[text]])
 
 
 def test_a_document_that_no_worker_survives_is_taken_down(
@@ -339,8 +360,7 @@ def test_a_document_that_no_worker_survives_is_taken_down(
     folder.mkdir()
     for name in "甲毒乙":
         (folder / f"{name}.txt").write_text(name, encoding="utf-8")
-    summary = run(folder, out, lambda: deadly, workers=2)
-    assert (summary.written, summary.failed) == (2, 1)
+    assert run(folder, out, lambda _: deadly, workers=2).ends == [(2, 0, 1)]
     row = manifest(out)["毒.txt.conllu"]
     assert row["attempts"] == 2
     assert "its worker died 2 times" in row["error"]
@@ -351,8 +371,8 @@ def test_a_document_that_no_worker_survives_is_taken_down(
 
 
 def test_a_run_that_is_interrupted_leaves_whole_shards_and_can_be_resumed(tmp_path: Path) -> None:
-    class Interrupting(engine.Watcher):
-        def end(self, entry: Entry) -> None:
+    class Interrupting(Watcher):
+        def advance(self, summary: Summary, size: float) -> None:
             raise KeyboardInterrupt
 
     folder, out = tmp_path / "in", tmp_path / "out"
@@ -360,26 +380,24 @@ def test_a_run_that_is_interrupted_leaves_whole_shards_and_can_be_resumed(tmp_pa
     for k in range(5):
         (folder / f"{k}.txt").write_text("x" * (k + 1))
     with pytest.raises(KeyboardInterrupt):
-        run(folder, out, lambda: deadly, workers=1, watcher=Interrupting())
+        run(folder, out, lambda _: deadly, workers=1, watcher=Interrupting())
     assert list(manifest(out)) == ["4.txt.conllu"]  # the largest came first
     for name, content in shards(out).items():
         assert content == (folder / name.removesuffix(".conllu")).read_bytes()
-    summary = run(folder, out, lambda: deadly, workers=1, resume=True)
-    assert (summary.written, summary.skipped) == (4, 1)
+    assert run(folder, out, lambda _: deadly, workers=1, resume=True).ends == [(4, 1, 0)]
 
 
 def test_a_model_that_is_not_there_ends_the_run_in_one_line(corpus: Path, tmp_path: Path) -> None:
-    options = replace(QUICK, model=tmp_path / "nothing")
     with pytest.raises(InputError, match="nothing"):
-        parse_corpus([str(corpus)], str(tmp_path / "out"), options, workers=1)
+        parse(corpus, tmp_path / "out", model=tmp_path / "nothing", jobs=1)
 
 
 def test_an_output_that_cannot_be_written_ends_the_run(corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file")
     with pytest.raises(CannotWrite, match="out"):
-        run(corpus, tmp_path / "out", lambda: deadly, workers=1)
+        engine.parse_shards([str(corpus)], str(tmp_path / "out"), Recipe(QUICK), workers=1)
 
 
 def test_formats_without_shards_are_refused(corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="conllu, chars, json, not svg"):
-        parse_corpus([str(corpus)], str(tmp_path / "out"), replace(QUICK, format="svg"))
+        parse(corpus, tmp_path / "out", format="svg")

@@ -1,48 +1,28 @@
-"""Text by file ending, decoding with offsets, output that survives a kill, and replacement of whole files."""
+"""Text by file ending, decoding with offsets, and lines."""
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import gzip
 import io
 import os
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zishu import files
+from text_files import read, write
+from zishu import reading
 from zishu.compression import DamagedFile, plain_name
-from zishu.errors import InputError, MissingExtra
-from zishu.files import Input, Output, open_bytes, replacing, replacing_all, truncate
+from zishu.errors import FormatError, InputError, MissingExtra
 from zishu.formats.conllu import read_conllu
+from zishu.reading import Input, open_bytes, read_lines
+from zishu.writing import Output
 
 ENDINGS = ["", ".gz", ".zst", ".GZ"]
 TEXT = "第一行。\r\n第二行\u2028还是第二行。\n\n𠮷野家！\n"
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
-
-
-def read(path: Path | str, **options) -> str:
-    with Input(path, **options) as text:
-        return "".join(text.blocks())
-
-
-def write(path: Path, *pieces: str, append: bool = False) -> Path:
-    with Output(path, append=append) as out:
-        for piece in pieces:
-            out.write(piece)
-    return path
-
-
-# ---- reading
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -120,7 +100,7 @@ def test_bytes_that_are_no_utf8_are_named_by_their_offset(tmp_path_factory, data
     whole = "好".encode() * ahead + data
     path.write_bytes(whole)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "_BLOCK", 4)  # blocks end inside characters
+        patch.setattr(reading, "_BLOCK", 4)  # blocks end inside characters
         assert read(path, errors="replace") == whole.decode(errors="replace").removeprefix("\ufeff")
         try:
             text = whole.decode()
@@ -203,142 +183,41 @@ def test_names_without_compression():
     assert [plain_name(f"a.TXT{ending.upper()}") for ending in ENDINGS] == ["a.TXT"] * 4
 
 
-# ---- writing
+# ---- lines
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_what_was_written_can_be_read_at_once(tmp_path, ending):
-    path = tmp_path / f"a{ending}"
-    out = Output(path)
-    for k in range(1, 4):
-        out.write(TEXT)
-        seen = b""
-        with open_bytes(path) as stream, contextlib.suppress(DamagedFile):  # it has no end yet
-            while block := stream.read1():
-                seen += block
-        assert seen.decode() == TEXT * k
-    out.close()
-    out.close()
+def test_only_lf_ends_a_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "_BLOCK", 4)  # blocks end inside lines
+    path = write(tmp_path / "a.txt", TEXT)
+    with Input(path) as text:
+        assert list(text.lines()) == ["第一行。\r\n", "第二行\u2028还是第二行。\n", "\n", "𠮷野家！\n"]
+    lines = ["第一行。", "第二行\u2028还是第二行。", "", "𠮷野家！"]
+    assert list(read_lines(path)) == lines
+    assert list(read_lines(io.BytesIO(TEXT.encode()))) == lines
+    assert list(read_lines(io.StringIO("\ufeff" + TEXT + "x", newline=""))) == [*lines, "x"]
+    assert list(read_lines(io.BytesIO(b""))) == []
 
 
-def test_surrogates_are_written_as_escapes(tmp_path):
-    assert read(write(tmp_path / "a", "好\ud800")) == "好\\ud800"
+def test_a_stream_of_the_caller_stays_open(tmp_path):
+    with write(tmp_path / "a.txt", TEXT).open("rb") as stream:
+        assert len(list(read_lines(stream))) == 4
+        assert not stream.closed
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_is_named(tmp_path):
-    link = tmp_path / "out.gz"
-    link.symlink_to("/dev/full")
-    with pytest.raises(OSError, match="No space left") as caught, Output(link) as out:
-        out.write(TEXT)
-    assert caught.value.filename == str(link)
+@pytest.mark.parametrize("block", [1, 3, 1 << 16])
+def test_a_fault_in_a_line_comes_after_the_lines_before_it(tmp_path, monkeypatch, block):
+    monkeypatch.setattr(reading, "_BLOCK", block)
+    path = tmp_path / "a.txt"
+    path.write_bytes("一\n二".encode() + b"\xff\n")
+    lines = read_lines(path)
+    assert next(lines) == "一"
+    with pytest.raises(FormatError, match=r"a\.txt:2: not valid UTF-8: byte 4 of the line is 0xff"):
+        next(lines)
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_cutting_a_file_off(tmp_path, ending):
-    path = write(tmp_path / f"a{ending}", "一二三", "四五六")
-    truncate(path, 12)
-    assert read(path) == "一二三四"
-    write(path, "七", append=True)
-    assert read(path) == "一二三四七"
-    if ending:
-        # A torn file, too.
-        path.write_bytes(write(path, "一二三", "四五六").read_bytes()[:-4])
-        truncate(path, 9)
-        assert read(path) == "一二三"
-        with pytest.raises(DamagedFile):
-            truncate(path, 100)
-        assert read(path) == "一二三"
-
-
-# ---- replacing
-
-
-def test_a_file_is_replaced_when_the_block_ends(tmp_path):
-    path = tmp_path / "a"
-    path.write_bytes(b"old")
-    with replacing(path) as file:
-        file.write(b"new")
-        assert path.read_bytes() == b"old"
-    assert path.read_bytes() == b"new"
-    assert names(tmp_path) == ["a"]
-
-
-def test_nothing_happens_when_the_block_fails(tmp_path):
-    path = tmp_path / "a"
-    path.write_bytes(b"old")
-    with pytest.raises(TypeError), replacing_all([path, tmp_path / "b"]) as [first, _]:
-        first.write("text")
-    assert path.read_bytes() == b"old"
-    assert names(tmp_path) == ["a"]
-
-
-def test_no_file_is_replaced_before_all_are_safe(tmp_path, monkeypatch):
-    synced = []
-
-    def fail_second(descriptor):
-        synced.append(descriptor)
-        if len(synced) == 2:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", fail_second)
-    (tmp_path / "a").write_bytes(b"old")
-    with pytest.raises(OSError, match="No space left") as caught:  # noqa: SIM117
-        with replacing_all([tmp_path / "a", tmp_path / "b"]) as [first, _]:
-            first.write(b"new")
-    assert caught.value.filename == str(tmp_path / "b")
-    assert (tmp_path / "a").read_bytes() == b"old"
-    assert names(tmp_path) == ["a"]
-
-
-def test_errors_name_the_file_that_was_asked_for(tmp_path):
-    (tmp_path / "folder").mkdir()
-    for path in (tmp_path / "folder", tmp_path / "no" / "a"):
-        with pytest.raises(OSError) as caught, replacing(path) as file:  # noqa: PT011
-            file.write(b"x")
-        assert caught.value.filename == str(path)
-    assert names(tmp_path) == ["folder"]
-
-
-def test_a_link_stays_and_the_file_behind_it_is_replaced(tmp_path):
-    (tmp_path / "folder").mkdir()
-    path = tmp_path / "folder" / "a"
-    link = tmp_path / "link"
-    link.symlink_to(path)
-    for data in (b"not there yet", b"new"):
-        with replacing(link) as file:
-            file.write(data)
-        assert link.is_symlink()
-        assert path.read_bytes() == data
-    assert names(tmp_path / "folder") == ["a"]
-    link.unlink()
-    link.symlink_to(tmp_path / "no" / "a")
-    with pytest.raises(OSError) as caught, replacing(link) as file:  # noqa: PT011
-        file.write(b"x")
-    assert caught.value.filename == str(link)
-
-
-def test_a_pipe_is_written_into(tmp_path):
-    pipe, path = tmp_path / "pipe", tmp_path / "a"
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        with replacing_all([pipe, path]) as [into_pipe, file]:
-            into_pipe.write(b"new")
-            file.write(b"too")
-        assert os.read(reader, 10) == b"new"
-    finally:
-        os.close(reader)
-    assert path.read_bytes() == b"too"
-    assert pipe.is_fifo()
-    assert names(tmp_path) == ["a", "pipe"]
-
-
-@pytest.mark.skipif(not Path("/dev/null").is_char_device(), reason="needs /dev/null")
-def test_a_device_stays(tmp_path):
-    link = tmp_path / "link"
-    link.symlink_to("/dev/null")  # not the device itself, which a fault would replace for everybody
-    with replacing(link) as file:
-        file.write(b"new")
-    assert link.is_char_device()
-    assert names(tmp_path) == ["link"]
+def test_standard_input_has_lines_too(monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\xff"), encoding="ascii"))
+    lines = read_lines("-")
+    assert next(lines) == "a"
+    with pytest.raises(FormatError, match=r"^<stdin>:2: "):
+        next(lines)

@@ -1,7 +1,7 @@
-"""Find out how far an interrupted run came, from nothing but its output, and cut off what it left half done.
+"""Find where an interrupted run ended, from its output alone, and cut off the sentence it left half done.
 
-Every sentence ends with a separator that stands nowhere else in it: a blank line in CoNLL-U, a line break in JSON. So
-the whole sentences can be counted without understanding them. Cost: one pass over the output.
+Every sentence ends with a separator that occurs nowhere else in it: a blank line in CoNLL-U, a line break in JSON. So
+whole sentences can be counted without reading them. Cost: one pass over the output.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from zishu.compression import DamagedFile
 from zishu.errors import InputError
-from zishu.files import open_bytes, truncate
+from zishu.reading import open_bytes
+from zishu.writing import truncate
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-# How a file begins, and what ends a sentence, by format.
+# How a file begins and what ends a sentence, by format.
 _SHAPES: Final = {"conllu": (b"# ", b"\n\n"), "chars": (b"# ", b"\n\n"), "json": (b'{"sent_id": ', b"\n")}
 FORMATS: Final = tuple(_SHAPES)
 
@@ -26,7 +27,7 @@ _BLOCK: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What an output holds: so many whole sentences in so many bytes, the last one of them, and whether more follows."""
+    """The whole sentences of an output, their bytes, the last of them, and whether part of another one follows."""
 
     sentences: int = 0
     size: int = 0
@@ -38,7 +39,7 @@ class Done:
 
 
 def look_at(path: Path, shape: str) -> Done:
-    """Read an output, as far as it goes; a file that this format does not begin like is an `InputError`."""
+    """Read an output as far as it goes; a file that does not begin like the format is an `InputError`."""
     begin, separator = _SHAPES[shape]
     sentences = size = 0
     rest = last = b""
@@ -55,7 +56,7 @@ def look_at(path: Path, shape: str) -> Done:
                 break
             rest += block
             if not sentences and not begin.startswith(rest[: len(begin)]):
-                raise InputError(f"{path}: is there, but not as {shape} that could be resumed")
+                raise InputError(f"{path}: exists but is not {shape}; cannot resume")
             end = rest.rfind(separator) + len(separator)
             if end >= len(separator):
                 sentences += rest.count(separator, 0, end)
@@ -66,23 +67,23 @@ def look_at(path: Path, shape: str) -> Done:
 
 
 def cut(path: Path, done: Done) -> None:
-    """Remove what stands behind the last whole sentence."""
+    """Remove what follows the last whole sentence."""
     if done.torn:
         truncate(path, done.size)
 
 
 def check_same(done: Done, again: str, path: Path, shape: str) -> None:
-    """Refuse to go on if the output's last sentence is not the one that this run has at its place."""
-    # A lone surrogate, which UTF-8 cannot hold, is spelled out in a file.
+    """Refuse to continue if the last sentence of the output is not the one of this run with the same number."""
+    # A lone surrogate, which UTF-8 cannot hold, is written as an escape.
     as_written = again.encode("utf-8", "backslashreplace").decode()
     if _identity(done.last, shape) != _identity(as_written, shape):
         raise InputError(
-            f"{path}: its sentence {done.sentences} is not that of this input: another input, or other options?"
+            f"{path}: sentence {done.sentences} is not that of this input: another input, or other options?"
         )
 
 
 def _identity(block: str, shape: str) -> list[str]:
-    """Return number and text of a sentence, and what its rows are; its analysis may differ, if only by rounding."""
+    """Return the number, text and kind of rows of a sentence; its analysis may differ, by rounding for example."""
     if shape == "json":
         try:
             record = json.loads(block)

@@ -13,29 +13,27 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from zishu.corpus import shards
+from zishu.corpus.outputs import Written
+from zishu.corpus.shards import CannotWrite, Entry, Manifest, find_sources, shard_name, write_shard
+from zishu.corpus.storage import UNFINISHED, join, read, storage, write
 from zishu.errors import InputError
-from zishu.integrations import shards
-from zishu.integrations.shards import (
-    CannotWrite,
-    Entry,
-    Manifest,
-    Part,
-    find_sources,
-    shard_name,
-    write_shard,
-)
-from zishu.integrations.storage import UNFINISHED, join, read, storage, write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
+
+    from zishu.corpus import RawDocument
 
 OPTIONS = {"format": "conllu", "model": None}
 
 
-def upper(blocks: Iterable[str]) -> Iterator[Part]:
-    """Stand for a parser, as far as shards care: text comes in and goes out in parts."""
-    for block in blocks:
-        yield Part(block.upper(), block.count("\n"))
+def upper(document: RawDocument) -> Iterator[Written]:
+    """Stand for a parser, as far as shards care: every line is a sentence."""
+    held = ""
+    for block in document.blocks:
+        *lines, held = (held + block.upper()).split("\n")
+        yield Written(0, [[f"{line}\n"] for line in lines])
+    yield Written(0, [[held]] if held else [])
 
 
 @pytest.fixture(params=["path", "file", "memory"])
@@ -95,7 +93,7 @@ def test_the_output_may_lie_among_the_inputs(base: str) -> None:
     shard = put(base, "out/a.txt.conllu", "X")
     for pattern in (base, join(base, "*"), join(base, "**/a.txt*")):
         assert [source.shard for source in find_sources([pattern], output, ".conllu")] == ["a.txt.conllu"]
-    with pytest.raises(InputError, match=r"a\.txt\.conllu: lies in the output folder"):
+    with pytest.raises(InputError, match=r"a\.txt\.conllu: is in the output folder"):
         find_sources([base, shard], output, ".conllu")
 
 
@@ -145,7 +143,7 @@ def test_a_shard_is_what_the_work_made_of_the_text(base: str) -> None:
         assert entry.error is None
         assert entry.bytes == storage(output).size(join(output, name))
     assert entries["a.txt.up"].characters == len(text)
-    assert entries["a.txt.up"].sentences == text.count("\n")
+    assert entries["a.txt.up"].sentences == text.count("\n") + 1
 
 
 @pytest.mark.parametrize(
@@ -172,8 +170,8 @@ def test_a_bad_document_is_taken_down_and_leaves_nothing(
 
 
 def test_a_document_that_is_gone_or_breaks_the_parser_is_taken_down(base: str) -> None:
-    def broken(blocks: Iterable[str]) -> Iterator[Part]:
-        yield Part("".join(blocks), 1)
+    def broken(document: RawDocument) -> Iterator[Written]:
+        yield Written(0, [[document.read()]])
         raise ZeroDivisionError("a bug")
 
     path, output = put(base, "in/a.txt", "text"), join(base, "out")
@@ -274,7 +272,7 @@ def test_the_manifest_is_plain_json(tmp_path: Path) -> None:
 
 def test_manifests_of_others_are_refused(base: str) -> None:
     output, _ = finished(base)
-    with pytest.raises(InputError, match="earlier run: go on with --resume"):
+    with pytest.raises(InputError, match="earlier run: use --resume or another output folder"):
         Manifest.open(output, OPTIONS, resume=False)
     with pytest.raises(InputError, match="format = conllu, not json"):
         Manifest.open(output, OPTIONS | {"format": "json"}, resume=True)

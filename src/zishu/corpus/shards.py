@@ -1,13 +1,13 @@
-"""Parse many files into many: which there are, what is done, and the one way to do a file. It knows no engine.
+"""Parse many files into many: find the inputs, keep the manifest, write one shard. Nothing here knows Ray.
 
-Every input file becomes one shard, a file of its own below the output folder: `news/a.txt.gz` of the pattern
-`corpus/**/*.gz` becomes `news/a.txt.conllu.gz`, compressed as the input is. Different inputs have different shards, and a
-shard's name does not depend on which other inputs there are. Files are not split: what a worker writes is what a
-single process writes for that file, sentence numbers and all.
+Every input file becomes one shard, a file below the output folder: `news/a.txt.gz` of the pattern `corpus/**/*.gz`
+becomes `news/a.txt.conllu.gz`, compressed like the input. Different inputs have different shards, and the name of a
+shard does not depend on the other inputs. Files are not split: a worker writes what a single process writes for that
+file, sentence numbers included.
 
-`manifest.json` beside the shards tells of each input its size and stamp (time or ETag), and of its shard the size and
-the number of sentences and characters, or why there is none. A shard is done if the manifest says so, the input is
-still the same, and the shard is there in its size. Doing one again is harmless: it appears whole, with the same content.
+`manifest.json` beside the shards has the size and stamp (time or ETag) of each input, and for its shard the bytes,
+sentences and characters, or the error. A shard is done if the manifest says so, the input is unchanged, and the shard
+exists with its size. Parsing one again is harmless: it appears whole, with the same content.
 
     {"zishu": "0.1.0", "options": {"format": "conllu", ...}, "shards": [
       {"input": "corpus/a.txt", "size": 1048576, "stamp": "1763262000000000000", "shard": "a.txt.conllu", "bytes": 31457280,
@@ -25,21 +25,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 from zishu import __version__
 from zishu.compression import plain_name
-from zishu.errors import InputError, ZishuError
-from zishu.files import Errors, Input, Output
-from zishu.integrations.storage import inside, join, read, storage, write
+from zishu.corpus.documents import RawDocument
+from zishu.corpus.storage import inside, join, read, storage, write
+from zishu.errors import InputError, ZishuError, explain, one_line
+from zishu.reading import Errors, Input
+from zishu.writing import Output
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from zishu.corpus.outputs import Written
+
 MANIFEST: Final = "manifest.json"
 
-_INTERVAL: Final = 1.0  # seconds between two manifests, at least
-_SHARE: Final = 0.05  # of the time may go into writing manifests
+_INTERVAL: Final = 1.0  # least seconds between two manifests
+_SHARE: Final = 0.05  # of the time at most goes into writing manifests
 
 
 class CannotWrite(ZishuError):
-    """The output cannot be written, which is no document's fault and will not get better with the next one."""
+    """The output cannot be written: no fault of the document, and the next one would fail, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +57,9 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """What the manifest tells about an input; `bytes` and what follows is that of its shard, 0 if there is none."""
+class Entry(Source):
+    """A line of the manifest: an input and what became of it; zeros if there is no shard."""
 
-    input: str
-    size: int
-    stamp: str
-    shard: str
     bytes: int = 0
     sentences: int = 0
     characters: int = 0
@@ -68,24 +68,16 @@ class Entry:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Some sentences as they go into a shard."""
-
-    text: str
-    sentences: int
-
-
-# What parses a text that comes in blocks, and what makes such a thing in the process that will use it.
-Work = Callable[[Iterable[str]], Iterable[Part]]
+# A function that parses a document, and one that makes such a function in the process that will use it.
+Work = Callable[[RawDocument], "Iterable[Written]"]
 Setup = Callable[[], Work]
 
 
 def find_sources(inputs: Sequence[str], output: str, ending: str) -> list[Source]:
-    """Return the files that names, folders and patterns mean, with their shards; the largest first.
+    """Return the files that names, folders and patterns stand for, with their shards, the largest first.
 
-    The largest first, because a large file that is begun last would keep everybody waiting. The output may lie in a
-    folder of inputs; what is in it is no input.
+    Everybody would wait for a large file that is started last. The output may lie in a folder of inputs; the files in
+    it are no inputs.
     """
     sources: dict[str, Source] = {}
     for pattern in inputs:
@@ -94,7 +86,7 @@ def find_sources(inputs: Sequence[str], output: str, ending: str) -> list[Source
             raise InputError(f"{pattern}: no such file")
         outside = [file for file in found if not inside(file.path, output)]
         if not outside:
-            raise InputError(f"{found[0].path}: lies in the output folder {output}")
+            raise InputError(f"{found[0].path}: is in the output folder {output}")
         for file in outside:
             shard = shard_name(file.name, ending)
             other = sources.setdefault(shard, Source(file.path, file.size, file.stamp, shard))
@@ -110,27 +102,27 @@ def shard_name(name: str, ending: str) -> str:
 
 
 class Manifest:
-    """What has been done, in memory and beside the shards."""
+    """What has been done, in memory and in a file beside the shards."""
 
     def __init__(self, output: str, options: Mapping[str, Any], entries: Iterable[Entry] = ()) -> None:
         self.path: Final = join(output, MANIFEST)
         self._output = output
-        # As JSON has it, so that it can be compared with what was read.
+        # As JSON has them, to compare them with those of a file.
         self._options = json.loads(json.dumps(dict(options)))
         self._entries = {entry.shard: entry for entry in entries}
-        # One listing: to ask a cloud for each of very many shards would take hours.
+        # One listing: asking a cloud for each of very many shards would take hours.
         self._sizes = storage(output).sizes(output) if self._entries else {}
         self._next = 0.0
 
     @classmethod
     def open(cls, output: str, options: Mapping[str, Any], *, resume: bool) -> Manifest:
-        """Begin a manifest, or go on with one, which must be of the same options and version."""
+        """Begin a manifest, or continue one, which must have the same options and version."""
         path = join(output, MANIFEST)
         content = read(path)
         if content is None:
             return cls(output, options)
         if not resume:
-            raise InputError(f"{path}: there are shards of an earlier run: go on with --resume, or elsewhere")
+            raise InputError(f"{output}: contains an earlier run: use --resume or another output folder")
         old = _loads(content, path)
         manifest = cls(output, options, old["shards"])
         for name, before, now in [
@@ -138,11 +130,13 @@ class Manifest:
             *((key, old["options"].get(key), value) for key, value in manifest._options.items()),
         ]:
             if before != now:
-                raise InputError(f"{path}: was written with {name} = {before}, not {now}: go on elsewhere")
+                raise InputError(
+                    f"{path}: was written with {name} = {before}, not {now}: use another output folder"
+                )
         return manifest
 
     def done(self, source: Source) -> bool:
-        """Tell whether the shard of an input was there at the beginning, of the input as it is now."""
+        """Tell whether an earlier run has made the shard of this input as it is now."""
         entry = self._entries.get(source.shard)
         if entry is None or entry.error is not None:
             return False
@@ -150,25 +144,25 @@ class Manifest:
         return same and self._sizes.get(source.shard) == entry.bytes
 
     def add(self, entry: Entry) -> None:
-        """Take down what became of an input; the file follows soon, or with `save`."""
+        """Add what became of an input; the file is written soon after, or by `save`."""
         self._entries[entry.shard] = entry
         if time.monotonic() >= self._next:
             self.save()
 
     def save(self) -> None:
-        """Write the manifest. What a crash keeps from it is only done once more by the next run."""
+        """Write the manifest. What a crash keeps out of it is parsed again by the next run."""
         began = time.monotonic()
         rows = ",\n".join(
             json.dumps(asdict(self._entries[k]), ensure_ascii=False) for k in sorted(self._entries)
         )
         head = json.dumps({"zishu": __version__, "options": self._options}, ensure_ascii=False)
         text = f'{head[:-1]}, "shards": [\n{rows}\n]}}\n'
-        # A file name may hold bytes that are no UTF-8, which Python tells as lone surrogates.
+        # A file name may hold bytes that are not UTF-8, which Python shows as lone surrogates.
         content = text.encode("utf-8", "surrogatepass")
         with _writing(self.path):
             write(self.path, content, self._output)
         now = time.monotonic()
-        # A manifest of very many shards takes its time, so that it is written less often.
+        # A manifest of very many shards takes longer to write, so it is written less often.
         self._next = now + max(_INTERVAL, (now - began) / _SHARE)
 
 
@@ -179,13 +173,13 @@ def _loads(content: bytes, path: str) -> dict[str, Any]:
         rows = [Entry(**{key: row[key] for key in row.keys() & known}) for row in data["shards"]]
         return {"zishu": data["zishu"], "options": dict(data["options"]), "shards": rows}
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise InputError(f"{path}: not a manifest of zishu") from None
+        raise InputError(f"{path}: not a manifest of Zishu") from None
 
 
 def write_shard(source: Source, output: str, work: Work, *, errors: Errors = "strict") -> Entry:
     """Parse an input into its shard, which appears when it is complete.
 
-    What is wrong with the input, or goes wrong with it, is told in the entry. Only `CannotWrite` is raised.
+    An error of the input or of the parser goes into the entry. Only `CannotWrite` is raised.
     """
     began = time.monotonic()
     entry = Entry(**asdict(source))
@@ -198,7 +192,7 @@ def write_shard(source: Source, output: str, work: Work, *, errors: Errors = "st
         raise
     except Exception as error:
         # Not only `InputError`: one document must not end a run of thousands, whatever it does to the parser.
-        entry = replace(entry, error=_reason(error).replace(local, source.input))
+        entry = replace(entry, error=explain(error).replace(local, source.input))
     return replace(entry, seconds=round(time.monotonic() - began, 3))
 
 
@@ -210,10 +204,10 @@ def _parse(entry: Entry, local: str, output: str, work: Work, errors: Errors) ->
         with _writing(target):
             file = stack.enter_context(_guarded(storage(output).staged(target, output), target))
             out = stack.enter_context(Output(file))
-        for part in work(text.blocks()):
+        for written in work(RawDocument(text.name, text.blocks())):
             with _writing(target):
-                out.write(part.text)
-            sentences += part.sentences
+                out.write(written.text)
+            sentences += len(written.sentences)
         with _writing(target):
             out.close()
         size = file.stat().st_size
@@ -225,22 +219,15 @@ def _writing(target: str, errors: type[Exception] = OSError) -> Iterator[None]:
     try:
         yield
     except errors as error:
-        raise CannotWrite(f"{target}: {getattr(error, 'strerror', None) or error}") from error
+        reason = getattr(error, "strerror", None) or one_line(str(error))
+        raise CannotWrite(f"{target}: {reason}") from error
 
 
 @contextlib.contextmanager
 def _guarded(staged: contextlib.AbstractContextManager[Any], target: str) -> Iterator[Any]:
-    """Tell errors of a file's publication, at the end of the block, from those of the block itself."""
+    """Tell errors of moving the file to its place, at the end of the block, from those of the block itself."""
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(staged)
         yield file
         with _writing(target, Exception):  # the plug-ins of fsspec have errors of all kinds
             stack.close()
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, ZishuError):
-        return str(error)
-    if isinstance(error, OSError):
-        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
-    return f"internal error: {type(error).__name__}: {error}"

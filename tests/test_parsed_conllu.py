@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from parsed import SHANGHAI, SPACES, parsed, sentences
 from zishu.errors import InputError
 from zishu.formats.conllu import ConlluSentence, read_conllu
-from zishu.formats.sentences import to_chars_conllu, to_conllu
+from zishu.formats.parsed_conllu import to_chars_conllu, to_conllu
 from zishu.tree import CharTree, recover
 
 if TYPE_CHECKING:

@@ -1,0 +1,240 @@
+"""Read the texts of files: plain text, or one text per row of JSON lines, CSV, TSV and Parquet.
+
+    for document in read_documents(["news/*.jsonl.gz"], text_field="body"): parser.stream(document.blocks)
+
+Documents come one by one, in order, each with an id: that of a column, or else the name of its file and the number
+of its row. A bad row is an error that names file and row; no row is skipped. Only Parquet needs pyarrow (extra
+`tables`). Nothing here parses; `zishu.reading` decompresses and decodes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import glob
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from zishu.compression import plain_name
+from zishu.corpus.tables import arrow, check_uncompressed
+from zishu.errors import FormatError, InputError
+from zishu.reading import STANDARD, Errors, FilePath, Input
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+Kind = Literal["text", "jsonl", "csv", "tsv", "parquet"]
+
+TEXT_FIELD: Final = "text"
+
+_ROWS: Final = 256  # rows of a Parquet file read at once: a text may be long
+_ENDINGS: Final[dict[str, Kind]] = {
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RawDocument:
+    """A text to parse, in blocks as they come from the file, and its id."""
+
+    doc_id: str
+    blocks: Iterable[str]  # can be read once
+
+    def read(self) -> str:
+        """Return the whole text."""
+        return "".join(self.blocks)
+
+
+def expand(patterns: Iterable[FilePath]) -> list[str]:
+    """Return the files that names and patterns (`*`, `?`, `[...]`, `**`) match, those of a pattern sorted.
+
+    A pattern that is the name of an existing file means that file. A pattern without a match is an `InputError`. No
+    file comes twice. Whether a name exists is found out when it is opened.
+    """
+    found: dict[str, None] = {}
+    for given in patterns:
+        pattern = os.fspath(given)
+        if not glob.has_magic(pattern) or Path(pattern).exists():
+            found[pattern] = None
+            continue
+        # Not `Path.glob`: it needs the fixed part of a pattern cut off, and drops a leading `./`.
+        names = glob.glob(pattern, recursive=True)  # noqa: PTH207
+        files = sorted(name for name in names if Path(name).is_file())
+        if not files:
+            raise InputError(f"{pattern}: no file matches")
+        found |= dict.fromkeys(files)
+    return list(found)
+
+
+def kind_of(path: FilePath) -> Kind:
+    """Tell what a file holds by the ending of its name, before `.gz` or `.zst`; any other ending is plain text."""
+    kind = _ENDINGS.get(Path(plain_name(path)).suffix.lower(), "text")
+    if kind == "parquet":
+        check_uncompressed(path)
+    return kind
+
+
+def read_documents(
+    patterns: Iterable[FilePath],
+    *,
+    text_field: str | None = None,
+    id_field: str | None = None,
+    errors: Errors = "strict",
+) -> Iterator[RawDocument]:
+    """Yield the documents of files or patterns: one per row, or one per file of plain text.
+
+    `text_field` is the column or key of the text, by default "text". `id_field` is that of the id; without it the id
+    is `file:row`. Rows count from 1, without blank lines and the header of a CSV file; in JSON lines the row is the
+    line. Standard input (`-`) is plain text, or JSON lines if `text_field` is given.
+    """
+    for path in expand(patterns):
+        kind = kind_of(path)
+        if path == STANDARD and text_field is not None:
+            kind = "jsonl"
+        if kind == "text":
+            if text_field is not None or id_field is not None:
+                raise InputError(f"{path}: plain text has no fields; .jsonl, .csv, .tsv and .parquet have")
+            yield RawDocument(path, _blocks(path, errors))
+            continue
+        fields = _Fields(path, text_field or TEXT_FIELD, id_field)
+        if kind == "parquet":
+            yield from _read_parquet(fields)
+            continue
+        with Input(path, errors=errors) as text:
+            if kind == "jsonl":
+                yield from _read_jsonl(fields, text.lines())
+            else:
+                yield from _read_csv(fields, text.lines(), tabs=kind == "tsv")
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    """What to read from the rows of a file."""
+
+    path: str
+    text: str
+    id: str | None
+
+    def document(self, text: object, id_: object, row: int, fault: Callable[[str], Exception]) -> RawDocument:
+        """Return a row as a document; `fault` makes an error that names the row."""
+        if not isinstance(text, str):
+            raise fault(f"{self.text!r} is {_short(text)}, not a string")
+        if self.id is None:
+            id_ = f"{self.path}:{row}"
+        elif not isinstance(id_, str | int) or isinstance(id_, bool):
+            raise fault(f"{self.id!r} is {_short(id_)}, neither a string nor a whole number")
+        return RawDocument(str(id_), (text,))
+
+    def place(self, names: list[str], fault: Callable[[str], Exception]) -> tuple[int, int]:
+        """Return the places of the text and the id in a row, -1 if no id is wanted."""
+        for name in (self.text, self.id):
+            if name is not None and (count := names.count(name)) != 1:
+                problem = "no column" if count == 0 else f"{count} columns"
+                raise fault(f"{problem} {name!r}; there are: {', '.join(map(repr, names)) or 'none'}")
+        return names.index(self.text), -1 if self.id is None else names.index(self.id)
+
+
+def _short(value: object) -> str:
+    return "missing" if value is None else f"{value!r:.40}"
+
+
+def _blocks(path: str, errors: Errors) -> Iterator[str]:
+    with Input(path, errors=errors) as text:
+        yield from text.blocks()
+
+
+def _read_jsonl(fields: _Fields, lines: Iterable[str]) -> Iterator[RawDocument]:
+    for number, line in enumerate(lines, start=1):
+
+        def fault(message: str, number: int = number) -> FormatError:
+            return FormatError(message, path=fields.path, line=number)
+
+        if line.isspace():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise fault(f"not JSON: {error}") from None
+        if not isinstance(record, dict):
+            raise fault(f"expected a JSON object on every line, not {line.strip()!r:.40}")
+        if fields.text not in record:
+            keys = ", ".join(map(repr, record)) or "none"
+            raise fault(f"no key {fields.text!r}; there are: {keys}"[:300])
+        yield fields.document(record[fields.text], record.get(fields.id), number, fault)
+
+
+def _read_csv(fields: _Fields, lines: Iterable[str], *, tabs: bool) -> Iterator[RawDocument]:
+    """Read CSV, or with `tabs` TSV, where a quotation mark is an ordinary character and every line is a row."""
+    # The default limit guards against files that are no CSV, but texts are often longer. It holds for the process.
+    csv.field_size_limit(max(csv.field_size_limit(), (1 << 31) - 1))
+    name, delimiter = ("TSV", "\t") if tabs else ("CSV", ",")
+    reader = csv.reader(
+        lines,
+        delimiter=delimiter,
+        quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL,
+        strict=True,
+    )
+    row = -1  # the header is row 0
+
+    def fault(message: str) -> FormatError:
+        where = f"row {row}: " if row > 0 else ""
+        return FormatError(where + message, path=fields.path, line=max(1, reader.line_num))
+
+    header: list[str] = []
+    text = id_ = -1
+    while True:
+        try:
+            values = next(reader, None)
+        except csv.Error as error:
+            row += 1
+            raise fault(f"not {name}: {error}") from None
+        if values is None:
+            break
+        if not values:  # a blank line
+            continue
+        row += 1
+        if row == 0:
+            header = values
+            text, id_ = fields.place(header, fault)
+            continue
+        if len(values) != len(header):
+            raise fault(f"{len(values)} fields where the header has {len(header)}")
+        yield fields.document(values[text], values[id_], row, fault)
+    if row < 0:
+        raise fault("no header: the first line must name the columns")
+
+
+def _read_parquet(fields: _Fields) -> Iterator[RawDocument]:
+    pa = arrow()
+    row = 0
+
+    def fault(message: str) -> InputError:
+        return InputError(f"{fields.path}: row {row}: {message}" if row else f"{fields.path}: {message}")
+
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(pa.parquet.ParquetFile(fields.path))
+            fields.place(file.schema_arrow.names, fault)
+            _check_string(pa, file.schema_arrow.field(fields.text), fault)
+            columns = list({fields.text, fields.id} - {None})
+            for batch in file.iter_batches(batch_size=_ROWS, columns=columns):
+                ids = batch[fields.id] if fields.id is not None else [None] * batch.num_rows
+                for text, id_ in zip(batch[fields.text], ids, strict=True):
+                    row += 1
+                    name = None if id_ is None else id_.as_py()
+                    yield fields.document(text.as_py(), name, row, fault)
+        except UnicodeDecodeError as error:
+            raise fault(f"not valid UTF-8: {error.reason}") from None
+        except (pa.ArrowException, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # no such file and the like; Arrow's own errors have no number
+            raise fault(f"not a Parquet file, or a damaged one: {str(error).splitlines()[0]}") from None
+
+
+def _check_string(pa: Any, field: Any, fault: Callable[[str], Exception]) -> None:
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    if str(kind) not in ("string", "large_string", "string_view"):
+        raise fault(f"the column {field.name!r} holds {field.type}, not strings")

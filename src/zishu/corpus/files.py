@@ -1,0 +1,247 @@
+"""Parse files into files: what `zishu parse -i INPUT -o OUTPUT` does, for Python.
+
+    parse_files("corpus.txt.gz", "corpus.conllu.zst", jobs=4)
+    parse_files("news/*.jsonl", "words.parquet", Options(lexicon=["图书馆"]), text_field="body", id_field="url")
+    parse_files("corpus/*.txt", "out/", engine="ray", resume=True)
+
+The way of a file: `documents` reads texts from it, `chunks` cuts them into sentences, a `Recipe` parses a chunk and
+turns it into output, here or in one of several processes (`workers`), and `outputs` writes it. The order is kept,
+every sentence is written as soon as its chunk is parsed, and memory is that of a few chunks. `resume` finds where an
+interrupted run ended. With Ray every input becomes a file of its own (`shards`, `ray`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from zishu.corpus.chunks import chunks
+from zishu.corpus.documents import RawDocument, expand, kind_of, read_documents
+from zishu.corpus.options import Options, Recipe
+from zishu.corpus.outputs import format_of, open_output, terminal_look
+from zishu.corpus.resume import FORMATS, Done, check_same, cut, look_at
+from zishu.errors import InputError
+from zishu.items import text_items
+from zishu.reading import STANDARD, Input, standard_input
+from zishu.writing import check_not_input
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from zishu.constraints import Pin
+    from zishu.corpus.chunks import Chunk
+    from zishu.corpus.options import Format
+    from zishu.corpus.outputs import Written
+    from zishu.items import Item
+    from zishu.reading import Errors, FilePath
+
+_DEFAULT: Final = Options()
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a run did, or has done so far; sentences and characters are those parsed in this run."""
+
+    inputs: int
+    skipped: int = 0  # inputs that an earlier run has done
+    written: int = 0
+    failed: int = 0
+    sentences: int = 0
+    characters: int = 0
+
+
+class Watcher:
+    """Follow a run, for example with a progress bar. This one ignores everything."""
+
+    def begin(self, summary: Summary, size: int | None, workers: int) -> None:
+        """Take note of a run over `size` bytes of input; None if that is unknown."""
+
+    def advance(self, summary: Summary, size: float) -> None:
+        """Take note of what is done, `size` bytes of the input in all."""
+
+    def fail(self, message: str) -> None:
+        """Take note that an input failed while the others go on, as they do with Ray."""
+
+    def end(self, summary: Summary) -> None:
+        """Take note that the run is over."""
+
+
+def parse_files(
+    inputs: FilePath | Iterable[FilePath],
+    output: FilePath,
+    options: Options = _DEFAULT,
+    *,
+    format: Format | None = None,  # noqa: A002 (what users call it)
+    text_field: str | None = None,
+    id_field: str | None = None,
+    model: FilePath | None = None,
+    jobs: int | None = None,
+    threads: int = 0,
+    resume: bool = False,
+    errors: Errors = "strict",
+    engine: Literal["local", "ray"] = "local",
+    ray_address: str | None = None,
+    watcher: Watcher | None = None,
+) -> Summary:
+    """Parse files into one file, or with `engine="ray"` into a folder with one file per input.
+
+    `inputs` are names or patterns (`*`, `?`, `[...]`, `**`), and `-` for standard input. They hold text, or one text
+    per row (.jsonl, .csv, .tsv, .parquet) in the column or key `text_field`, by default "text"; `id_field` has the ids
+    of these documents. `output` is a file, or `-` for standard output. Its ending decides the format unless `format`
+    does; .gz and .zst compress it. `jobs` is the number of processes, by default 1, or with Ray one per core of the
+    cluster at `ray_address`. `resume` continues an interrupted run. `errors` says what to do with bytes that are not
+    UTF-8: "strict" or "replace".
+
+    Wrong arguments and bad input are an `InputError`; what came before a fault in the input is written. With Ray a bad
+    input does not end the run: the others are parsed, and a `ZishuError` at the end says how many failed.
+    """
+    watcher = watcher or Watcher()
+    names = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
+    if jobs is not None and jobs < 1:
+        raise InputError(f"the number of jobs must be at least 1, not {jobs}")
+    recipe = _recipe(options, output, format, model, threads)
+    if engine == "ray":
+        from zishu.corpus.ray import parse_shards
+
+        if text_field is not None or id_field is not None:
+            raise InputError("the Ray engine reads plain text, which has no fields")
+        return parse_shards(
+            [os.fspath(name) for name in names], os.fspath(output), recipe, address=ray_address, workers=jobs,
+            resume=resume, errors=errors, watcher=watcher,
+        )  # fmt: skip
+    if resume:
+        _check_resumable(recipe, output)
+    sources = expand(names)
+    kinds = [kind_of(source) for source in sources]
+    if os.fspath(output) != STANDARD:
+        for source in sources:
+            check_not_input(standard_input() if source == STANDARD else source, output)
+    # A single text is no document among others, and its length is known.
+    alone = kinds == ["text"] and not (text_field or id_field or recipe.format == "parquet")
+    with contextlib.ExitStack() as stack:
+        text = stack.enter_context(Input(sources[0], errors=errors)) if alone else None
+        if text is not None:
+            documents: Iterable[RawDocument] = [RawDocument(text.name, text.blocks())]
+        else:
+            documents = read_documents(sources, text_field=text_field, id_field=id_field, errors=errors)
+        # Somebody who types gets an answer to every sentence at once.
+        typed = text is not None and text.typed
+        size = 1 if typed else None
+        found = chunks(documents, options.items, named=not alone, size=size, look_ahead=not typed)
+        summary = Summary(len(sources))
+        watcher.begin(summary, text.size if text else None, jobs or 1)
+
+        def report(written: Written) -> None:
+            summary.sentences += len(written.sentences)
+            summary.characters += written.size
+            # Reading is ahead of writing. Offsets count characters, the size counts bytes, perhaps compressed.
+            watcher.advance(summary, written.end * text.bytes / max(1, text.characters) if text else 0.0)
+
+        name = ", ".join(os.fspath(name) for name in names)
+        _parse(found, name, output, recipe, jobs=jobs or 1, resume=resume, report=report)
+    summary.written = len(sources)
+    watcher.end(summary)
+    return summary
+
+
+def parse_texts(
+    texts: Sequence[str],
+    output: FilePath = STANDARD,
+    options: Options = _DEFAULT,
+    *,
+    pins: Iterable[Pin] = (),
+    breaks: Iterable[int] = (),
+    format: Format | None = None,  # noqa: A002 (what users call it)
+    model: FilePath | None = None,
+    threads: int = 0,
+) -> None:
+    """Parse texts as if each were a file; if there is only one, it may have pins and breaks."""
+    if format is None:
+        format = "tree" if os.fspath(output) == STANDARD else format_of(output)  # noqa: A001
+    recipe = _recipe(options, output, format, model, threads)
+    pins, breaks = list(pins), list(breaks)
+    if (pins or breaks) and (len(texts) != 1 or options.words):
+        raise InputError("pins and breaks are offsets into one text whose words are not given")
+
+    def pinned_items(blocks: Iterable[str]) -> Iterable[Item]:
+        return text_items("".join(blocks), pins=pins, breaks=breaks, lexicon=options.known_words)
+
+    named = len(texts) > 1 or recipe.format == "parquet"
+    documents = [RawDocument(str(k) if named else "", (text,)) for k, text in enumerate(texts, start=1)]
+    items = pinned_items if pins or breaks else options.items
+    _parse(chunks(documents, items, named=named), "the texts", output, recipe)
+
+
+def _recipe(
+    options: Options, output: FilePath, chosen: Format | None, model: FilePath | None, threads: int
+) -> Recipe:
+    chosen = chosen or format_of(output)
+    if chosen == "parquet" and os.fspath(output) == STANDARD:
+        raise InputError("a Parquet table needs a file: it cannot go to standard output")
+    if chosen == "parquet" and options.k_best:
+        raise InputError("a Parquet table holds one analysis of each sentence, not k_best of them")
+    colour, width = terminal_look(output)
+    return Recipe(options, chosen, model, threads, colour, width)
+
+
+def _check_resumable(recipe: Recipe, output: FilePath) -> None:
+    if os.fspath(output) == STANDARD:
+        raise InputError("standard output cannot be resumed; an output file can")
+    if recipe.format not in FORMATS:
+        raise InputError(f"the format {recipe.format} cannot be resumed; {', '.join(FORMATS)} can")
+    if recipe.options.k_best:
+        raise InputError("a run with several analyses of each sentence cannot be resumed")
+
+
+def _parse(
+    found: Iterable[Chunk],
+    name: str,
+    output: FilePath,
+    recipe: Recipe,
+    *,
+    jobs: int = 1,
+    resume: bool = False,
+    report: Callable[[Written], None] = lambda _: None,
+) -> None:
+    """Parse chunks into the output; `name` is what they are called together."""
+    path = Path(output)
+    done = look_at(path, recipe.format) if resume and path.exists() else Done()
+    with contextlib.ExitStack() as stack:
+        run = stack.enter_context(_engine(recipe, jobs))
+        # The last sentence of the output is parsed once more, to see that it is the same.
+        wanted = (chunk for chunk in found if chunk.last >= done.sentences)
+        out = None
+        for written in run(wanted):
+            skipped = max(0, done.sentences - written.first)
+            if out is None:
+                if done:
+                    check_same(done, "".join(written.sentences[skipped - 1]), path, recipe.format)
+                    cut(path, done)
+                # Not earlier: a mistake must not cost the user an existing file.
+                out = open_output(output, recipe.format, append=bool(done))
+                stack.enter_context(out)
+            for analyses in written.sentences[skipped:]:
+                out.put(analyses)
+            report(written)
+        if out is None:
+            if done:
+                raise InputError(f"{path}: has more sentences than {name}: another input, or other options?")
+            stack.enter_context(open_output(output, recipe.format))
+
+
+@contextlib.contextmanager
+def _engine(recipe: Recipe, jobs: int) -> Iterator[Callable[[Iterable[Chunk]], Iterator[Written]]]:
+    """Give the function that maps chunks to their output, in order, in this process or in others."""
+    if jobs == 1:
+        yield partial(map, recipe.load())
+        return
+    from zishu.corpus.workers import workers
+
+    # The lexicon has done its work when a chunk is made.
+    lean = replace(recipe, options=replace(recipe.options, lexicon=None), threads=recipe.threads or 1)
+    with workers(jobs, lean.load) as run:
+        yield run

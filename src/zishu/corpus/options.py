@@ -1,0 +1,97 @@
+"""Say how to parse, once, for every sentence of a run.
+
+`Options` is what a user chooses about parsing itself. A `Recipe` adds the model and the output format, so it is all
+that a process needs to turn chunks of sentences into output. Both are passed along whole: a new option is a field of
+`Options` and a word in one of its methods. Neither knows files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from zishu.constraints import Constraints
+from zishu.errors import InputError
+from zishu.items import line_items, stream_items
+from zishu.lexicon import Lexicon
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from zishu.corpus.chunks import Chunk
+    from zishu.corpus.outputs import Written
+    from zishu.document import Sentence
+    from zishu.items import Item
+    from zishu.model.decode import Decoding
+    from zishu.parser import Parser
+    from zishu.reading import FilePath
+
+Format = Literal["tree", "conllu", "json", "chars", "svg", "parquet"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to parse every sentence; the fields mean what they mean to a `Parser`."""
+
+    words: bool = False  # the words are given: one sentence per line, words separated by white space
+    style: str | None = None  # None for the model's default
+    lexicon: Lexicon | Iterable[str] | None = None
+    k_best: int = 0  # this many analyses of each sentence; 0 for the best one, without a rank
+    confidence: bool = True
+    decoding: Decoding = "mbr"
+
+    def __post_init__(self) -> None:
+        if self.lexicon is not None and not isinstance(self.lexicon, Lexicon):
+            object.__setattr__(self, "lexicon", Lexicon(self.lexicon))
+        if self.k_best < 0:
+            raise InputError(f"k_best must be at least 0, not {self.k_best}")
+        if self.words and self.lexicon:
+            raise InputError("a lexicon is of no use where the words are given")
+        if self.k_best and (self.decoding != "mbr" or not self.confidence):
+            raise InputError("k_best ranks by probability: it takes neither decoding nor confidence=False")
+
+    def items(self, blocks: Iterable[str]) -> Iterator[Item]:
+        """Cut a text that arrives in blocks into sentences that are ready for a model."""
+        if self.words:
+            return line_items(blocks)
+        return stream_items(blocks, Constraints(lexicon=self.known_words))
+
+    @property
+    def known_words(self) -> Lexicon | None:
+        """Return the lexicon."""
+        return cast("Lexicon | None", self.lexicon)
+
+    def analyse(self, parser: Parser, items: Iterable[Item]) -> Iterator[list[Sentence]]:
+        """Yield the analyses of each sentence, the best first."""
+        return parser.in_style(self.style).analyse(
+            items, words=self.words, k_best=self.k_best, confidence=self.confidence, decoding=self.decoding
+        )
+
+    def record(self) -> dict[str, Any]:
+        """Return the options as JSON has them, with a fingerprint of the lexicon."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        if self.lexicon is not None:
+            words = "\n".join(self.lexicon).encode("utf-8", "surrogatepass")
+            found["lexicon"] = hashlib.sha256(words).hexdigest()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """All that turns a chunk of sentences into output, wherever that happens."""
+
+    options: Options
+    format: Format = "conllu"
+    model: FilePath | None = None  # None for the bundled one
+    threads: int = 0
+    colour: bool = False  # of drawings for a terminal
+    width: int | None = None
+
+    def load(self) -> Callable[[Chunk], Written]:
+        """Load the model, and return the function that parses a chunk."""
+        from zishu.corpus.outputs import write_chunk
+        from zishu.parser import load
+
+        parser = load(self.model, threads=self.threads)
+        return lambda chunk: write_chunk(chunk, self.options.analyse(parser, chunk.items), self)

@@ -1,0 +1,165 @@
+"""Turn parsed sentences into output, and write it: CoNLL-U, JSON, characters, drawings, figures, tables.
+
+Sentences are numbered from 1 through all documents; in tables from 1 in each document. A document with an id begins
+with `# newdoc id` in CoNLL-U, and its sentences have a `doc_id` in JSON. Text formats are written sentence by
+sentence. A table appears when it is complete. Figures go into one file each.
+
+The formats themselves are in `zishu.formats`, `zishu.render` and `zishu.corpus.tables`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from zishu.compression import plain_name
+from zishu.corpus.tables import ParquetWriter
+from zishu.formats.jsonl import to_json
+from zishu.formats.parsed_conllu import to_chars_conllu, to_conllu
+from zishu.reading import STANDARD
+from zishu.writing import Output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Self
+
+    from zishu.corpus.chunks import Chunk, Place
+    from zishu.corpus.options import Format, Recipe
+    from zishu.document import Sentence
+    from zishu.reading import FilePath
+
+# The format of an output file by its ending, which .gz or .zst may follow.
+_FORMATS: Final[dict[str, Format]] = {
+    ".conllu": "conllu", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".svg": "svg", ".parquet": "parquet",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A chunk as it goes into the output."""
+
+    first: int  # the number of its first sentence, from 0
+    sentences: list[list[Any]]  # the analyses of each sentence: strings, or rows of a table
+    size: int = 0  # characters
+    end: int = 0  # the offset behind its last sentence, counted through all documents
+
+    @property
+    def text(self) -> str:
+        """Return the sentences as one string."""
+        return "".join(analysis for analyses in self.sentences for analysis in analyses)
+
+
+def format_of(output: FilePath) -> Format:
+    """Return the format that an output has unless the user chooses one."""
+    if os.fspath(output) == STANDARD:
+        return "tree" if sys.stdout is not None and sys.stdout.isatty() else "conllu"
+    return _FORMATS.get(Path(plain_name(output)).suffix.lower(), "conllu")
+
+
+def terminal_look(output: FilePath) -> tuple[bool, int | None]:
+    """Return whether drawings have colour, and their width: for a terminal only."""
+    if os.fspath(output) != STANDARD or sys.stdout is None or not sys.stdout.isatty():
+        return False, None
+    return not os.environ.get("NO_COLOR"), shutil.get_terminal_size().columns
+
+
+# ---- sentences to output
+
+
+def write_chunk(chunk: Chunk, analyses: Iterable[Sequence[Sentence]], recipe: Recipe) -> Written:
+    """Turn the analyses of a chunk's sentences into output."""
+    numbers = range(chunk.first, chunk.last)
+    found = zip(analyses, numbers, chunk.spaces, chunk.places, strict=True)
+    shown = [show(ranked, number, space, place, recipe) for ranked, number, space, place in found]
+    return Written(chunk.first, shown, chunk.size, chunk.end)
+
+
+def show(ranked: Sequence[Sentence], number: int, space: str, place: Place, recipe: Recipe) -> list[Any]:
+    """Return the analyses of a sentence in the format of the recipe; `number` counts sentences from 0."""
+    if recipe.format == "parquet":
+        return [(*place, sentence) for sentence in ranked]
+    return [
+        _show(sentence, number, rank if recipe.options.k_best else None, space, place, recipe)
+        for rank, sentence in enumerate(ranked, start=1)
+    ]
+
+
+def _show(sentence: Sentence, number: int, rank: int | None, space: str, place: Place, recipe: Recipe) -> str:
+    name = str(number + 1)
+    doc_id, number_in_document = place
+    more = {} if rank is None else {"rank": rank}
+    match recipe.format:
+        case "json":
+            document = {"doc_id": doc_id} if doc_id else {}
+            return to_json(sentence, sent_id=name, **document, **more) + "\n"
+        case "svg":
+            from zishu.render.svg import to_svg
+
+            return to_svg(sentence).rstrip("\n") + "\n"
+        case "tree":
+            from zishu.render.terminal import draw
+
+            head = "\n" if number or (rank or 1) > 1 else ""
+            if rank is not None:
+                prob = "" if sentence.prob is None else f", probability {sentence.prob:.4g}"
+                head += f"sentence {name}, analysis {rank}{prob}\n"
+            return head + draw(sentence, colour=recipe.colour, width=recipe.width) + "\n"
+    write = to_conllu if recipe.format == "conllu" else to_chars_conllu
+    starts = number_in_document == 1 and (rank or 1) == 1
+    head = f"# newdoc id = {' '.join(doc_id.split())}\n" if starts else ""
+    sent_id = name if rank is None else f"{name}-{rank}"
+    return head + write(sentence, sent_id=sent_id, after=space, **more)
+
+
+# ---- output to files
+
+
+def open_output(path: FilePath, kind: Format, *, append: bool = False) -> _Figures | _Text | ParquetWriter:
+    """Open the output for sentences of a format; `put` writes the analyses of one."""
+    if kind == "svg" and os.fspath(path) != STANDARD:
+        return _Figures(Path(path))
+    return ParquetWriter(path) if kind == "parquet" else _Text(path, append=append)
+
+
+class _Text(Output):
+    """A file of sentences, or standard output; a sentence is out when `put` returns."""
+
+    def put(self, analyses: Sequence[str]) -> None:
+        self.write("".join(analyses))
+
+
+class _Figures:
+    """One file per figure: `figure.svg` if there is one, `figure-1.svg`, `figure-2.svg` and so on if several."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._count = 0
+        self._first = ""
+
+    def put(self, analyses: Sequence[str]) -> None:
+        # The very first figure waits until its name is known.
+        for figure in analyses:
+            self._count += 1
+            if self._count == 1:
+                self._first = figure
+                continue
+            if self._count == 2:
+                self._write("-1", self._first)
+            self._write(f"-{self._count}", figure)
+
+    def _write(self, mark: str, figure: str) -> None:
+        plain = Path(plain_name(self._path.name))
+        packed = self._path.name.removeprefix(plain.name)
+        with Output(self._path.with_name(f"{plain.stem}{mark}{plain.suffix}{packed}")) as file:
+            file.write(figure)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._count == 1:
+            self._write("", self._first)

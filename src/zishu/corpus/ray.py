@@ -1,0 +1,260 @@
+"""Parse a corpus on a Ray cluster: one shard per file, one model per worker, and nothing lost when a worker dies.
+
+    parse_shards(["corpus/*.txt.gz"], "out", Recipe(Options()), address="auto", resume=True)
+
+`zishu.corpus.shards` knows what is done and how to write one shard; this module gives shards to workers. Workers are
+Ray actors of one core each. They read and write files themselves, so no text passes through this process or through
+Ray's object store. All machines need the same Python and Zishu, and must reach the inputs, the output and the model by
+the same names.
+
+A worker that dies (killed, out of memory, machine gone) is replaced, and its file goes to the next free worker. A file
+whose worker died `ATTEMPTS` times is recorded as failed, and the run continues.
+
+Why actors and not Ray Data: Ray Data repeats lost work without limit and on the same worker, so a file that kills its
+worker would never end. It names output after its own blocks, not after the input. And it cannot start with the largest
+files. A queue in front of the actors is shorter than working around all that.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections import Counter, deque
+from dataclasses import asdict, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from zishu.corpus.chunks import chunks
+from zishu.corpus.documents import kind_of
+from zishu.corpus.files import Summary, Watcher
+from zishu.corpus.shards import MANIFEST, CannotWrite, Entry, Manifest, Source, find_sources, write_shard
+from zishu.corpus.storage import join, storage
+from zishu.errors import InputError, MissingExtra, ZishuError, one_line, portable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from types import ModuleType
+
+    from zishu.corpus.options import Recipe
+    from zishu.corpus.shards import Setup, Work
+    from zishu.reading import Errors
+
+ATTEMPTS: Final = 5
+ENDINGS: Final = {"conllu": ".conllu", "chars": ".chars.conllu", "json": ".jsonl"}
+# Almost the smallest object store of Ray: only names and numbers pass through it.
+_OBJECT_STORE: Final = 80 * 1024 * 1024
+
+
+def prepare(recipe: Recipe) -> Work:
+    """Load the model, and return the function that parses a document."""
+    parse = recipe.load()
+    return lambda document: map(parse, chunks([document], recipe.options.items, named=False))
+
+
+def parse_shards(
+    inputs: Sequence[str],
+    output: str,
+    recipe: Recipe,
+    *,
+    address: str | None = None,
+    workers: int | None = None,
+    resume: bool = False,
+    errors: Errors = "strict",
+    watcher: Watcher | None = None,
+    setup: Callable[[Recipe], Work] = prepare,
+) -> Summary:
+    """Parse files into shards, with one worker per core of the cluster unless `workers` is given.
+
+    `address` is that of a cluster, as `ray.init` takes it; without it (and without RAY_ADDRESS) a local Ray is started
+    for this run. `setup` is called once in every worker. If inputs fail, the others are parsed, and a `ZishuError` is
+    raised at the end.
+    """
+    if recipe.format not in ENDINGS:
+        raise InputError(f"the Ray engine writes {', '.join(ENDINGS)}, not {recipe.format}")
+    for pattern in inputs:
+        if kind_of(pattern) != "text":
+            raise InputError(f"{pattern}: the Ray engine reads plain text only")
+    recipe = replace(recipe, threads=recipe.threads or 1)
+    watcher = watcher or Watcher()
+    sources = find_sources(inputs, output, ENDINGS[recipe.format])
+    # What the content of the shards depends on: a run with other options cannot resume this one.
+    options = {"format": recipe.format, "model": recipe.model and str(recipe.model), "errors": errors}
+    manifest = Manifest.open(output, options | recipe.options.record(), resume=resume)
+    todo = [source for source in sources if not manifest.done(source)]
+    summary = Summary(len(sources), skipped=len(sources) - len(todo))
+    if todo:
+        ray = _import_ray()
+        ours = _connect(ray, address, workers, recipe.threads)
+        try:
+            count = _worker_count(ray, workers, recipe.threads, len(todo))
+            watcher.begin(summary, sum(source.size for source in todo), count)
+            manifest.save()  # at once: a folder that cannot be written must not cost an hour of parsing
+            pool = _Pool(ray, partial(setup, recipe), output, recipe.threads, errors)
+            size = 0
+            try:
+                for entry in pool.run(todo, count):
+                    manifest.add(entry)
+                    _count(summary, entry, watcher)
+                    size += entry.size
+                    watcher.advance(summary, size)
+            finally:
+                pool.stop()
+                manifest.save()
+                storage(output).clean(output)
+        finally:
+            if ours:
+                ray.shutdown()
+    watcher.end(summary)
+    if summary.failed:
+        raise ZishuError(f"{summary.failed} of {summary.inputs} inputs failed: see {join(output, MANIFEST)}")
+    return summary
+
+
+def _count(summary: Summary, entry: Entry, watcher: Watcher) -> None:
+    if entry.error is None:
+        summary.written += 1
+        summary.sentences += entry.sentences
+        summary.characters += entry.characters
+    else:
+        summary.failed += 1
+        watcher.fail(entry.error if entry.input in entry.error else f"{entry.input}: {entry.error}")
+
+
+def _import_ray() -> ModuleType:
+    # Ray reports every run to its makers unless this is 0; the user may set it to 1.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # An actor without GPUs sees none. Ray will make this its default, and warns until it is chosen.
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        return importlib.import_module("ray")
+    except ImportError:
+        raise MissingExtra("ray", "ray") from None
+
+
+def _connect(ray: ModuleType, address: str | None, workers: int | None, threads: int) -> bool:
+    """Connect to a cluster or start one, and return whether the connection is ours to end."""
+    if ray.is_initialized():
+        return False
+    address = address or os.environ.get("RAY_ADDRESS")
+    quiet: dict[str, Any] = {"logging_level": "error", "log_to_driver": False}
+    if address is None or address == "local":
+        cores = None if workers is None else workers * threads
+        ray.init("local", num_cpus=cores, object_store_memory=_OBJECT_STORE, include_dashboard=False, **quiet)
+        return True
+    try:
+        ray.init(address, **quiet)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise InputError(f"no Ray cluster at {address}: {one_line(str(error))}") from None
+    return True
+
+
+def _worker_count(ray: ModuleType, workers: int | None, threads: int, tasks: int) -> int:
+    cores = int(ray.cluster_resources().get("CPU", 0))
+    if workers is None:
+        workers = cores // threads
+        if workers == 0:
+            raise InputError(
+                f"the Ray cluster has {cores} cores, fewer than the {threads} threads of a worker"
+            )
+    return min(workers, tasks)
+
+
+class _Worker:
+    """Runs in its own process, somewhere on the cluster."""
+
+    def __init__(self) -> None:
+        self._work: Work | None = None
+
+    def load(self, setup: Setup, threads: int) -> ZishuError | None:
+        """Load the model; return None or the error."""
+        from zishu import chart
+
+        try:
+            chart.set_threads(threads)
+            self._work = setup()
+        except Exception as error:
+            return portable(error)
+        return None
+
+    def write(self, source: Source, output: str, errors: Errors) -> Entry | str:
+        """Parse an input; return its entry, or why nothing can be written at all."""
+        assert self._work is not None
+        try:
+            return write_shard(source, output, self._work, errors=errors)
+        except CannotWrite as error:
+            return str(error)
+
+
+class _Pool:
+    """The workers, and the file that each of them parses."""
+
+    def __init__(self, ray: ModuleType, setup: Setup, output: str, threads: int, errors: Errors) -> None:
+        self._ray = ray
+        self._output, self._threads, self._errors = output, threads, errors
+        # No restarts and no retries by Ray: a new worker must load the model, and attempts are counted here.
+        self._class = ray.remote(num_cpus=threads, max_restarts=0, max_task_retries=0)(_Worker)
+        self._setup = ray.put(setup)
+        self._starting: dict[Any, Any] = {}  # future answer -> worker
+        self._busy: dict[Any, tuple[Any, Source]] = {}
+        self._deaths = 0  # workers in a row that died before they were ready
+
+    def run(self, sources: Iterable[Source], count: int) -> Iterator[Entry]:
+        """Yield an entry for every input, in the order in which they are done."""
+        todo = deque(sources)
+        attempts: Counter[str] = Counter()
+        for _ in range(count):
+            self._start()
+        while todo or self._busy:
+            # A worker for which the cluster has no room yet delays nothing: it gets no file before it answers.
+            [answer], _ = self._ray.wait([*self._starting, *self._busy], num_returns=1)
+            if answer in self._starting:
+                worker = self._started(answer)
+            else:
+                worker, source = self._busy.pop(answer)
+                attempts[source.shard] += 1
+                try:
+                    entry = self._ray.get(answer)
+                except self._ray.exceptions.RayError as error:
+                    self._ray.kill(worker)
+                    worker = None
+                    if attempts[source.shard] < ATTEMPTS:
+                        todo.appendleft(source)
+                    else:
+                        reason = f"its worker died {ATTEMPTS} times: {one_line(str(error))}"
+                        yield Entry(**asdict(source), attempts=ATTEMPTS, error=reason)
+                else:
+                    if isinstance(entry, str):
+                        raise CannotWrite(entry)
+                    yield replace(entry, attempts=attempts[source.shard])
+            if worker is None:
+                if len(todo) > len(self._starting):
+                    self._start()
+            elif todo:
+                source = todo.popleft()
+                self._busy[worker.write.remote(source, self._output, self._errors)] = worker, source
+            else:
+                self._ray.kill(worker)  # frees its core for others
+
+    def _start(self) -> None:
+        worker = self._class.remote()
+        self._starting[worker.load.remote(self._setup, self._threads)] = worker
+
+    def _started(self, answer: Any) -> Any:
+        """Return a worker that is ready, or None if it died."""
+        worker = self._starting.pop(answer)
+        try:
+            problem = self._ray.get(answer)
+        except self._ray.exceptions.RayError as error:
+            self._deaths += 1
+            if self._deaths >= ATTEMPTS:
+                raise ZishuError(f"workers die before they are ready: {one_line(str(error))}") from None
+            return None
+        self._deaths = 0
+        if problem is not None:
+            raise problem
+        return worker
+
+    def stop(self) -> None:
+        """End all workers at once."""
+        for worker in [*self._starting.values(), *(worker for worker, _ in self._busy.values())]:
+            self._ray.kill(worker)

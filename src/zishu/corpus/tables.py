@@ -1,0 +1,204 @@
+"""Put parsed words into tables: Arrow in memory, Parquet on disk.
+
+    write_parquet("words.parquet", [("news-1", parser(text)), ...])
+    to_table([("news-1", parser(text))]).to_pandas()
+
+A table has one row per word, with the columns of `schema`. The writer holds at most one row group in memory, and the
+file takes its name when it is complete: a run that is stopped leaves no half of a Parquet file, which nothing could
+read. Arrow strings are UTF-8: a lone surrogate, which a Python string may hold, is written as `\\ud800`.
+
+Needs pyarrow (extra `tables`). Nothing here parses; `zishu.corpus.documents` reads tables.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from zishu import __version__
+from zishu.compression import plain_name
+from zishu.errors import InputError, MissingExtra
+from zishu.writing import replacing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Self
+
+    import pyarrow as pa
+
+    from zishu.document import Sentence
+    from zishu.reading import FilePath
+
+Row: TypeAlias = (
+    "tuple[str, int, Sentence]"  # the id of a document, and the number of a sentence in it from 1
+)
+
+ROW_GROUP: Final = 1 << 17  # words: some ten megabytes of a table in memory
+
+_SENTENCES: Final = 1000  # sentences that become Arrow arrays at once
+
+
+def arrow() -> Any:
+    """Return pyarrow with its Parquet part."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise MissingExtra("pyarrow", "tables") from None
+    return pyarrow
+
+
+def check_uncompressed(path: FilePath) -> None:
+    """Refuse a Parquet file whose name says that it is compressed as a whole."""
+    if plain_name(path) != str(path):
+        raise InputError(f"{path}: a Parquet file has its compression inside; remove the ending")
+
+
+def schema() -> pa.Schema:
+    """Return the columns of a table of words; what a model may not know can be null."""
+    pa = arrow()
+    number, offset, string, chance = pa.int32(), pa.int64(), pa.string(), pa.float32()
+    columns = [
+        ("doc_id", string, False),
+        ("sent_id", number, False),  # number of the sentence in its document, from 1
+        ("id", number, False),  # number of the word in its sentence, from 1
+        ("form", string, False),
+        ("start", offset, False),  # offsets into the text of the document, in code points
+        ("end", offset, False),
+        ("upos", string, True),
+        ("head", number, False),  # the id of another word of the sentence; 0: its root
+        ("deprel", string, False),
+        ("char_heads", pa.list_(number), True),  # characters of the word from 1; 0: its root
+        ("root", number, True),  # which character that is, from 0
+        ("boundary_prob", chance, True),
+        ("head_prob", chance, True),
+        ("label_prob", chance, True),
+        ("prob", chance, True),  # the product of the three
+        ("sent_prob", pa.float64(), True),  # of the whole sentence: too small for 32 bits if that is long
+        ("sent_cut", pa.bool_(), False),  # the sentence was cut for its length and goes on in the next one
+    ]
+    fields = [pa.field(name, kind, nullable=unknown) for name, kind, unknown in columns]
+    return pa.schema(fields, metadata={"zishu": __version__})
+
+
+def to_batch(rows: Iterable[Row]) -> pa.RecordBatch:
+    """Return the words of some sentences as a record batch."""
+    pa = arrow()
+    sentences = [(doc_id, number, sentence) for doc_id, number, sentence in rows]
+    words = [word for _, _, sentence in sentences for word in sentence.words]
+
+    def spread(value: Callable[[Row], object]) -> list[object]:
+        return [item for row in sentences for item in [value(row)] * len(row[2].words)]
+
+    columns: dict[str, list[Any]] = {
+        "doc_id": spread(lambda row: row[0]),
+        "sent_id": spread(lambda row: row[1]),
+        "sent_cut": spread(lambda row: row[2].cut),
+        "sent_prob": spread(lambda row: row[2].prob),
+    }
+    kinds = schema()
+    for name in kinds.names:
+        if name not in columns:
+            columns[name] = [getattr(word, name) for word in words]
+    arrays = [_array(pa, columns[field.name], field.type) for field in kinds]
+    return pa.RecordBatch.from_arrays(arrays, schema=kinds)
+
+
+def _array(pa: Any, values: list[Any], kind: Any) -> Any:
+    try:
+        return pa.array(values, kind)
+    except UnicodeEncodeError:
+        escaped = [
+            value if value is None else value.encode("utf-8", "backslashreplace").decode() for value in values
+        ]
+        return pa.array(escaped, kind)
+
+
+def to_batches(documents: Iterable[tuple[str, Iterable[Sentence]]]) -> Iterator[pa.RecordBatch]:
+    """Yield the words of documents, given as ids and sentences, in record batches of some thousand rows."""
+    rows = iter(_rows(documents))
+    while some := list(islice(rows, _SENTENCES)):
+        yield to_batch(some)
+
+
+def _rows(documents: Iterable[tuple[str, Iterable[Sentence]]]) -> Iterable[Row]:
+    for doc_id, sentences in documents:
+        for number, sentence in enumerate(sentences, start=1):
+            yield doc_id, number, sentence
+
+
+def to_table(documents: Iterable[tuple[str, Iterable[Sentence]]]) -> pa.Table:
+    """Return the words of documents as one table in memory; `.to_pandas()` makes a data frame of it, with pandas."""
+    return arrow().Table.from_batches(to_batches(documents), schema=schema())
+
+
+def write_parquet(path: FilePath, documents: Iterable[tuple[str, Iterable[Sentence]]]) -> int:
+    """Write the words of documents, and return how many there are."""
+    with ParquetWriter(path) as out:
+        out.put(_rows(documents))
+    return out.rows
+
+
+class ParquetWriter:
+    """A Parquet file of words that takes its name when it is complete."""
+
+    def __init__(self, path: FilePath, *, row_group: int = ROW_GROUP) -> None:
+        if row_group < 1:
+            raise InputError(f"a row group needs at least 1 row, not {row_group}")
+        check_uncompressed(path)
+        self.path = Path(path)
+        self.rows = 0
+        self._row_group = row_group
+        self._sentences: list[Row] = []  # not in a batch yet
+        self._waiting: list[pa.RecordBatch] = []
+        self._size = 0
+        self._arrow = arrow()  # a missing package is reported before anything is parsed
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            file = stack.enter_context(replacing(self.path))
+            writer = self._arrow.parquet.ParquetWriter(file, schema(), compression="zstd")
+            self._writer = stack.enter_context(writer)
+            self._stack = stack.pop_all()
+        return self
+
+    def put(self, rows: Iterable[Row]) -> None:
+        """Write sentences, each with the id of its document and its number there."""
+        for row in rows:
+            self._sentences.append(row)
+            if len(self._sentences) >= _SENTENCES:
+                self._batch()
+
+    def _batch(self) -> None:
+        if self._sentences:
+            self.write(to_batch(self._sentences))
+            self._sentences = []
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Write a batch; it reaches the file when a row group is full."""
+        self.rows += batch.num_rows
+        while self._size + batch.num_rows >= self._row_group:
+            room = self._row_group - self._size
+            self._waiting.append(batch.slice(0, room))
+            self._flush()
+            batch = batch.slice(room)
+        if batch.num_rows:
+            self._waiting.append(batch)
+            self._size += batch.num_rows
+
+    def _flush(self) -> None:
+        if self._waiting:
+            table = self._arrow.Table.from_batches(self._waiting)
+            self._writer.write_table(table, row_group_size=self._row_group)
+            self._waiting, self._size = [], 0
+
+    def __exit__(self, *error: Any) -> None:
+        with self._stack:
+            # An error raised inside the stack keeps the file from taking its name.
+            if error[1] is not None:
+                raise error[1]
+            self._batch()
+            self._flush()

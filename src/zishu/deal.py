@@ -1,0 +1,23 @@
+"""Share out work of unequal size, to threads of a chart or to processes of a training."""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def deal(costs: Sequence[float], parts: int) -> list[list[int]]:
+    """Share out items so that all parts cost about the same: the dearest first, each to the cheapest part.
+
+    Return the items of each part, in order.
+    """
+    dealt: list[list[int]] = [[] for _ in range(parts)]
+    loads = [(0.0, part) for part in range(parts)]
+    for item in sorted(range(len(costs)), key=lambda item: -costs[item]):
+        load, part = loads[0]
+        dealt[part].append(item)
+        heapq.heapreplace(loads, (load + costs[item], part))
+    return [sorted(items) for items in dealt]

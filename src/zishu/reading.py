@@ -1,0 +1,193 @@
+"""Read text: bytes to characters, and characters to lines. Everything that reads UTF-8 text reads it here.
+
+    with Input("news.txt.zst") as text: for block in text.blocks(): ...
+    for line in read_lines("words.txt.gz"): ...
+
+- A name ending in `.gz` or `.zst` is decompressed, and `-` is standard input. An open stream is read as it is.
+- Text is UTF-8. A byte order mark at the start is dropped, and offsets count from behind it. Line ends stay as they are.
+- A byte that is not UTF-8 is an `InputError` with its offset in the decompressed stream, or U+FFFD with
+  `errors="replace"`. Whoever reads lines gets a `FormatError` with the line instead. All text before the fault is
+  delivered first.
+
+Constant memory. Nothing here knows a format of text. `zishu.compression` knows the compressed formats.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import io
+import os
+import stat
+import sys
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final, Literal
+
+from zishu.compression import DamagedFile, Decompressed, codec_of
+from zishu.errors import FormatError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Self
+
+STANDARD: Final = "-"  # the name of standard input and standard output
+
+Errors = Literal["strict", "replace"]
+FilePath = str | os.PathLike[str]
+Source = FilePath | IO[bytes] | IO[str]
+
+_BLOCK: Final = 1 << 16  # bytes of text decoded at once
+_BYTE_ORDER_MARK: Final = "\ufeff"
+
+
+class NotUtf8(InputError):
+    """Text with a byte that is not UTF-8."""
+
+    def __init__(self, name: str, offset: int, byte: int) -> None:
+        super().__init__(f"{name}: not valid UTF-8: byte {offset} (counted from 0) is 0x{byte:02x}")
+        self.byte = byte
+
+
+def open_bytes(path: FilePath) -> IO[bytes]:
+    """Open a file for reading and decompress it by its ending; broken data is `DamagedFile` while it is read."""
+    name = os.fspath(path)
+    codec = codec_of(name)
+    file = Path(name).open("rb")  # noqa: SIM115 (the caller closes it)
+    return file if codec is None else io.BufferedReader(Decompressed(file, codec, name), _BLOCK)
+
+
+def standard_input() -> IO[bytes]:
+    """Return standard input as a blocking stream of bytes; a closed one is an `InputError`."""
+    if sys.stdin is None:
+        raise InputError("standard input is closed")
+    stream = sys.stdin.buffer
+    # A stream may be handed to us in non-blocking mode, where "nothing yet" looks like the end.
+    with contextlib.suppress(OSError, ValueError):  # a stream in memory
+        os.set_blocking(stream.fileno(), True)
+    return stream
+
+
+def source_name(source: Source) -> str:
+    """Return what error messages call this input."""
+    if isinstance(source, str | os.PathLike):
+        return "<stdin>" if os.fspath(source) == STANDARD else os.fspath(source)
+    name = getattr(source, "name", None)
+    return name if isinstance(name, str) else "<input>"
+
+
+def read_lines(source: Source, name: str | None = None) -> Iterator[str]:
+    """Yield the lines of a text without their ends, LF or CRLF; `name` is what errors call the text."""
+    with Input(source, name=name) as text:
+        for line in text.lines():
+            yield line[:-2] if line.endswith("\r\n") else line.removesuffix("\n")
+
+
+class Input:
+    """A text to read, and how much of it has been read."""
+
+    def __init__(
+        self, source: Source = STANDARD, *, name: str | None = None, errors: Errors = "strict"
+    ) -> None:
+        self.name = name or source_name(source)
+        self.characters = 0  # read so far
+        self._bytes = 0
+        self._errors = errors
+        self._owned = False
+        self._stream: Any = source
+        if isinstance(source, str | os.PathLike):
+            self._owned = os.fspath(source) != STANDARD
+            self._stream = open_bytes(source) if self._owned else standard_input()
+        raw = getattr(self._stream, "raw", None)
+        self._packed = raw if isinstance(raw, Decompressed) else None
+        file = self._packed.file if self._packed else self._stream
+        self.size = _size(file)  # bytes; None for a pipe and the like
+
+    @property
+    def bytes(self) -> int:
+        """Return how many bytes of the file have been read."""
+        return self._packed.consumed if self._packed else self._bytes
+
+    @property
+    def typed(self) -> bool:
+        """Tell whether somebody types the text at a terminal."""
+        return not self._owned and bool(self._stream.isatty())
+
+    def blocks(self) -> Iterator[str]:
+        """Yield the text in blocks of any size, as it arrives."""
+        start = True
+        for block in self._decoded():
+            text = block.removeprefix(_BYTE_ORDER_MARK) if start else block
+            start = False
+            if text:
+                self.characters += len(text)
+                yield text
+
+    def _decoded(self) -> Iterator[str]:
+        decoder = codecs.getincrementaldecoder("utf-8")(self._errors)
+        held = 0  # bytes of a character whose rest is in the next block
+        for block in chain(self._raw(), (b"",)):
+            if isinstance(block, str):
+                yield block
+                continue
+            try:
+                text = decoder.decode(block, not block)
+            except UnicodeDecodeError as error:
+                if error.start:
+                    yield error.object[: error.start].decode()
+                place = self._bytes - held + error.start
+                raise NotUtf8(self.name, place, error.object[error.start]) from None
+            held = len(decoder.getstate()[0])
+            self._bytes += len(block)
+            if text:
+                yield text
+
+    def _raw(self) -> Iterable[Any]:
+        """Return the blocks of a stream of bytes, or the lines of a stream of text."""
+        if isinstance(self._stream, io.TextIOBase) or not hasattr(self._stream, "read"):
+            lines: Iterable[Any] = self._stream
+            return lines
+        read: Callable[[int], bytes] = getattr(self._stream, "read1", self._stream.read)
+        return iter(partial(read, _BLOCK), b"")
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines with their ends. Only LF ends a line: a text may hold U+2028 and its like."""
+        number = 1
+        held: list[str] = []  # the beginning of a line whose end has not arrived
+        try:
+            for block in self.blocks():
+                first, *rest = block.split("\n")
+                held.append(first)
+                for part in rest:
+                    yield "".join(held) + "\n"
+                    number += 1
+                    held = [part]
+            if last := "".join(held):
+                yield last
+        except DamagedFile as error:
+            raise FormatError(error.reason, path=self.name, line=number) from None
+        except NotUtf8 as error:
+            place = 1 + len("".join(held).encode())
+            message = f"not valid UTF-8: byte {place} of the line is 0x{error.byte:02x}"
+            raise FormatError(message, path=self.name, line=number) from None
+        except UnicodeDecodeError as error:
+            # A stream of text decodes ahead: the fault lies behind the last line that it gave.
+            number += error.object.count(b"\n", 0, error.start)
+            message = f"not valid {error.encoding}: 0x{error.object[error.start]:02x}"
+            raise FormatError(message, path=self.name, line=number) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._owned:
+            self._stream.close()
+
+
+def _size(file: Any) -> int | None:
+    try:
+        status = os.fstat(file.fileno())
+    except (AttributeError, OSError, ValueError):  # a stream in memory
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None

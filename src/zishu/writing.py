@@ -1,0 +1,225 @@
+"""Write files: sentence by sentence so that nothing written is ever lost, or whole or not at all.
+
+    with Output("news.conllu.gz") as out: out.write(sentence)
+    with replacing(path) as file: file.write(data)
+
+- An `Output` hands every piece to the operating system before `write` returns. Compressed pieces are blocks of their
+  own. So a process that is killed loses nothing that it wrote. Lone surrogates, which UTF-8 cannot hold, become
+  `\\ud800`.
+- `replacing` writes beside the final name, and renames the file when it is safe on the disk. Links stay links. Devices
+  and pipes are written into. `moving` is the same for files that were written elsewhere on the file system.
+
+Constant memory. `zishu.compression` knows the compressed formats; `zishu.reading` reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, BinaryIO, Final
+
+from zishu.compression import DamagedFile, codec_of
+from zishu.errors import InputError
+from zishu.reading import STANDARD, FilePath, open_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from zishu.compression import Codec, Compressor
+
+_BLOCK: Final = 1 << 16  # bytes copied at once
+
+
+def check_not_input(source: FilePath | IO[bytes], target: FilePath) -> None:
+    """Refuse to write a file that is being read, under whatever name or as standard input."""
+    try:
+        read = Path(source).stat() if isinstance(source, str | os.PathLike) else os.fstat(source.fileno())
+        same = stat.S_ISREG(read.st_mode) and os.path.samestat(read, Path(target).stat())
+    except (OSError, ValueError):  # one of them does not exist, or is in memory
+        return
+    if same:
+        raise InputError(f"{os.fspath(target)}: is the input, too")
+
+
+class Output:
+    """A text to write, to a file or to standard output."""
+
+    def __init__(self, path: FilePath = STANDARD, *, append: bool = False) -> None:
+        self.standard = os.fspath(path) == STANDARD
+        self._path = os.fspath(path)
+        self._codec: Codec | None = None
+        self._member: Compressor | None = None
+        if self.standard:
+            if sys.stdout is None:
+                raise InputError("standard output is closed")
+            return
+        self._codec = codec_of(self._path)
+        self._file = Path(path).open("ab" if append else "wb", buffering=0)  # noqa: SIM115 (`close` does)
+        if self._codec is not None and not append:
+            # At once: an empty text needs a valid compressed file, too.
+            self._member = self._codec.compressor()
+
+    def write(self, text: str) -> None:
+        """Write a piece of text."""
+        if self.standard:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        else:
+            self.write_bytes(text.encode("utf-8", "backslashreplace"))
+
+    def write_bytes(self, data: bytes) -> None:
+        """Write a piece of text that is UTF-8 already, to a file."""
+        if self._codec is not None:
+            self._member = self._member or self._codec.compressor()
+            data = self._member.block(data)
+        self._put(data)
+
+    def _put(self, data: bytes) -> None:
+        with _naming(self._path):
+            while data:
+                data = data[self._file.write(data) :]
+
+    def close(self) -> None:
+        """End the file; standard output stays open."""
+        if self.standard or self._file.closed:
+            return
+        with _naming(self._path):
+            try:
+                if self._member is not None:
+                    self._put(self._member.end())
+            finally:
+                self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        if value is None:
+            self.close()
+        else:
+            # The first error is the one to report; a full disk would only fail again.
+            with contextlib.suppress(OSError):
+                self.close()
+
+
+def truncate(path: FilePath, size: int) -> None:
+    """Keep the first `size` bytes of a file's (decompressed) text, which must have that many.
+
+    A plain file is cut in place. A compressed one is copied, because a member cannot be cut.
+    """
+    codec = codec_of(os.fspath(path))
+    if codec is None:
+        os.truncate(path, size)
+        return
+    member = codec.compressor()
+    with open_bytes(path) as old, replacing(path) as new:
+        while size:
+            block = old.read(min(size, _BLOCK))
+            if not block:
+                raise DamagedFile(os.fspath(path), f"there are {size} bytes less than expected")
+            new.write(member.block(block))
+            size -= len(block)
+        new.write(member.end())
+
+
+@contextlib.contextmanager
+def replacing(path: FilePath) -> Iterator[BinaryIO]:
+    """Open a file to write; when the block ends without an error, it replaces `path`."""
+    with replacing_all([path]) as [file]:
+        yield file
+
+
+@contextlib.contextmanager
+def replacing_all(paths: Iterable[FilePath]) -> Iterator[list[BinaryIO]]:
+    """Do the same for several files: all are safe on the disk before the first one takes its place."""
+    names = list(paths)
+    unfinished = [_unfinished(name) for name in names]
+    moves = {
+        temporary: Path(name)
+        for name, temporary in zip(names, unfinished, strict=True)
+        if temporary != Path(name)
+    }
+    with moving(moves), contextlib.ExitStack() as stack:
+        files: list[BinaryIO] = []
+        for name, temporary in zip(names, unfinished, strict=True):
+            with _naming(name):
+                files.append(stack.enter_context(temporary.open("wb")))
+        with _naming(names[0]):
+            yield files
+        for name, file in zip(names, files, strict=True):
+            with _naming(name):
+                file.flush()
+
+
+@contextlib.contextmanager
+def moving(moves: Mapping[Path, Path]) -> Iterator[None]:
+    """Write files in the block; when it ends without an error, move each to its place, and remove them otherwise.
+
+    `moves` gives the place for each file. All files are safe on the disk before the first one is moved.
+    """
+    places = {temporary: Path(os.path.realpath(path)) for temporary, path in moves.items()}
+    try:
+        yield
+        for temporary, path in moves.items():
+            with _naming(path):
+                _flush(temporary)
+        for temporary, place in places.items():
+            with _naming(place):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(temporary, place)  # noqa: PTH105 (beside the other calls of the operating system)
+    finally:
+        for temporary in moves:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+    # Too late to fail: the new files are in place, and some file systems cannot flush folders.
+    for folder in {place.parent for place in places.values()}:
+        with contextlib.suppress(OSError):
+            _flush(folder)
+
+
+def _flush(path: Path) -> None:
+    """Wait until a file, or the names in a folder, would survive a loss of power."""
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _unfinished(path: FilePath) -> Path:
+    """Return where a file grows until it takes its place: beside the file that a link leads to.
+
+    A device or a pipe is written into as it is, because no file could do its work.
+    """
+    place = Path(path)
+    if place.exists() and not place.is_file():
+        return place
+    place = Path(os.path.realpath(place))
+    return place.with_name(f".{place.name}.unfinished")
+
+
+# Errors that only writing can cause.
+_WRITING: Final = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+
+
+@contextlib.contextmanager
+def _naming(path: FilePath) -> Iterator[None]:
+    """Make errors of the system name this file, not the unfinished one; a full disk would name none."""
+    try:
+        yield
+    except OSError as error:
+        name = os.fspath(path)
+        # Python gives no name when writing fails, and the unfinished file does not concern the user.
+        if error.filename is None and error.errno in _WRITING:
+            error.filename = name
+        elif error.filename is not None and Path(error.filename) == _unfinished(path):
+            error.filename, error.filename2 = name, None
+        raise
