@@ -72,7 +72,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "onnx": ("train",),
     "onnxscript": ("train",),
     "numba": ("chart/_kernels.py",),
-    "onnxruntime": ("model",),
+    "onnxruntime": ("model", "train/quantise.py"),
     "typer": ("cli",),
     "matplotlib": ("train", "analysis"),
     "spacy": ("integrations",),

@@ -90,7 +90,9 @@ def parse_command(
     model: Annotated[
         str | None,
         typer.Option(
-            metavar="MODEL", help="Use this model: a directory, or the name of a bundled one.", show_default="default"
+            metavar="MODEL",
+            help="Use this model: a directory, or the name of a bundled one.",
+            show_default="default",
         ),
     ] = None,
     style: StyleOption = None,

@@ -64,7 +64,7 @@ class Options:
 
     def analyse(self, parser: Parser, items: Iterable[Item]) -> Iterator[list[Sentence]]:
         """Yield the analyses of each sentence, the best first."""
-        return parser.in_style(self.style).analyse(
+        return parser.analyse(
             items, words=self.words, k_best=self.k_best, confidence=self.confidence, decoding=self.decoding
         )
 
@@ -93,5 +93,5 @@ class Recipe:
         from zishu.corpus.outputs import write_chunk
         from zishu.parser import load
 
-        parser = load(self.model, threads=self.threads)
+        parser = load(self.model, style=self.options.style, threads=self.threads)
         return lambda chunk: write_chunk(chunk, self.options.analyse(parser, chunk.items), self)
