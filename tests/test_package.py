@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -180,3 +181,12 @@ def test_links_and_files_that_the_documents_name_exist() -> None:
     assert len(names) > 10
     for name in names:
         assert (Path(zishu.__file__).parent / name).exists(), name
+
+
+def test_onnx_runtime_is_told_to_stay_offline_before_it_is_imported() -> None:
+    code = (
+        "import sys, os, zishu; assert 'onnxruntime' not in sys.modules; "
+        "assert os.environ['ORT_DISABLE_TELEMETRY'] == '1'"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)

@@ -11,6 +11,7 @@ costs next to nothing: ONNX Runtime and the chart's compiler alone take half a s
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,9 @@ __all__ = [
 ]
 
 __version__ = "0.1.0.dev0"
+
+# ONNX Runtime reports to its maker unless this is set before it is imported. Nothing of Zishu uses the network unasked.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 _HOMES = {
     "Document": "zishu.document",
