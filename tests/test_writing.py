@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,26 @@ def test_what_was_written_can_be_read_at_once(tmp_path, ending):
         assert seen.decode() == TEXT * k
     out.close()
     out.close()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals as on POSIX")
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+def test_an_interrupt_does_not_tear_a_block(tmp_path, ending):
+    path, piece = tmp_path / f"a{ending}", os.urandom(5_000_000).hex()
+    interrupt = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+
+    def write_on():
+        with Output(path) as out:
+            interrupt.start()
+            while True:
+                out.write(piece)
+
+    with pytest.raises(KeyboardInterrupt):
+        write_on()
+    interrupt.join()
+    written = read(path)
+    assert len(written) % len(piece) == 0
+    assert written.startswith(piece)
 
 
 def test_surrogates_are_written_as_escapes(tmp_path):

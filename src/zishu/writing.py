@@ -4,8 +4,8 @@
     with replacing(path) as file: file.write(data)
 
 - An `Output` hands every piece to the operating system before `write` returns. Compressed pieces are blocks of their
-  own. So a process that is killed loses nothing that it wrote. Lone surrogates, which UTF-8 cannot hold, become
-  `\\ud800`.
+  own, which an interrupt (Ctrl-C) does not tear. So a process that ends early loses nothing that it wrote. Lone
+  surrogates, which UTF-8 cannot hold, become `\\ud800`.
 - `replacing` writes beside the final name, and renames the file when it is safe on the disk. Links stay links. Devices
   and pipes are written into. `moving` is the same for files that were written elsewhere on the file system.
 
@@ -19,6 +19,7 @@ import errno
 import os
 import stat
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, BinaryIO, Final
 
@@ -60,6 +61,7 @@ class Output:
                 raise InputError("standard output is closed")
             return
         self._codec = codec_of(self._path)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="output")
         self._file = Path(path).open("ab" if append else "wb", buffering=0)  # noqa: SIM115 (`close` does)
         if self._codec is not None and not append:
             # At once: an empty text needs a valid compressed file, too.
@@ -70,15 +72,17 @@ class Output:
         if self.standard:
             sys.stdout.write(text)
             sys.stdout.flush()
+            return
+        data = text.encode("utf-8", "backslashreplace")
+        if self._codec is None:
+            self._put(data)
         else:
-            self.write_bytes(text.encode("utf-8", "backslashreplace"))
+            # In a thread that Ctrl-C does not reach: a block that is lost would spoil its whole member.
+            self._thread.submit(self._put_block, data, self._codec).result()
 
-    def write_bytes(self, data: bytes) -> None:
-        """Write a piece of text that is UTF-8 already, to a file."""
-        if self._codec is not None:
-            self._member = self._member or self._codec.compressor()
-            data = self._member.block(data)
-        self._put(data)
+    def _put_block(self, data: bytes, codec: Codec) -> None:
+        self._member = self._member or codec.compressor()
+        self._put(self._member.block(data))
 
     def _put(self, data: bytes) -> None:
         with _naming(self._path):
@@ -89,6 +93,7 @@ class Output:
         """End the file; standard output stays open."""
         if self.standard or self._file.closed:
             return
+        self._thread.shutdown()
         with _naming(self._path):
             try:
                 if self._member is not None:

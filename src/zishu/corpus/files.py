@@ -6,7 +6,7 @@
 
 The way of a file: `documents` reads texts from it, `chunks` cuts them into sentences, a `Recipe` parses a chunk and
 turns it into output, here or in one of several processes (`workers`), and `outputs` writes it. The order is kept,
-every sentence is written as soon as its chunk is parsed, and memory is that of a few chunks. `resume` finds where an
+every chunk is written as soon as it is parsed, and memory is that of a few chunks. `resume` finds where an
 interrupted run ended. With Ray every input becomes a file of its own (`shards`, `ray`).
 """
 
@@ -16,6 +16,7 @@ import contextlib
 import os
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -224,8 +225,7 @@ def _parse(
                 # Not earlier: a mistake must not cost the user an existing file.
                 out = open_output(output, recipe.format, append=bool(done))
                 stack.enter_context(out)
-            for analyses in written.sentences[skipped:]:
-                out.put(analyses)
+            out.put(list(chain.from_iterable(written.sentences[skipped:])))
             report(written)
         if out is None:
             if done:

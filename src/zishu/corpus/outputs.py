@@ -1,8 +1,8 @@
 """Turn parsed sentences into output, and write it: CoNLL-U, JSON, characters, drawings, figures, tables.
 
 Sentences are numbered from 1 through all documents; in tables from 1 in each document. A document with an id begins
-with `# newdoc id` in CoNLL-U, and its sentences have a `doc_id` in JSON. Text formats are written sentence by
-sentence. A table appears when it is complete. Figures go into one file each.
+with `# newdoc id` in CoNLL-U, and its sentences have a `doc_id` in JSON. Text formats are written chunk by
+chunk. A table appears when it is complete. Figures go into one file each.
 
 The formats themselves are in `zishu.formats`, `zishu.render` and `zishu.corpus.tables`.
 """
@@ -119,14 +119,14 @@ def _show(sentence: Sentence, number: int, rank: int | None, space: str, place: 
 
 
 def open_output(path: FilePath, kind: Format, *, append: bool = False) -> _Figures | _Text | ParquetWriter:
-    """Open the output for sentences of a format; `put` writes the analyses of one."""
+    """Open the output for sentences of a format; `put` writes the analyses of some."""
     if kind == "svg" and os.fspath(path) != STANDARD:
         return _Figures(Path(path))
     return ParquetWriter(path) if kind == "parquet" else _Text(path, append=append)
 
 
 class _Text(Output):
-    """A file of sentences, or standard output; a sentence is out when `put` returns."""
+    """A file of sentences, or standard output; they are out when `put` returns."""
 
     def put(self, analyses: Sequence[str]) -> None:
         self.write("".join(analyses))
