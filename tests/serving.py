@@ -16,10 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import uvicorn
-
 import zishu
 from zishu.serve import Limits, create_app
+from zishu.serve.server import Server, make_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -150,17 +149,14 @@ def eventually(test: Callable[[], bool]) -> None:
 @contextmanager
 def serving(parser: zishu.Parser, limits: Limits | None = None, **options: Any) -> Iterator[Client]:
     """Serve a parser from a thread."""
-    with serving_app(create_app(parser, limits, **options)) as client:
+    with serving_app(create_app(parser, limits, **options), limits) as client:
         yield client
 
 
 @contextmanager
-def serving_app(app: Any) -> Iterator[Client]:
+def serving_app(app: Any, limits: Limits | None = None) -> Iterator[Client]:
     """Serve an app from a thread."""
-    config = uvicorn.Config(
-        app, port=0, log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=20
-    )
-    server = uvicorn.Server(config)
+    server = Server(make_config(app, limits or Limits(), port=0))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:

@@ -116,7 +116,9 @@ def test_a_sentence_that_would_be_too_long_is_cut_beside_the_word() -> None:
     assert mended(text, limit=3, lexicon=Lexicon(["二三四五"])) == ["零一二…", "三四五…", "六七八…", "九"]
 
 
-def test_overlapping_pins_are_refused_before_anything_looks_into_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overlapping_pins_are_refused_before_anything_looks_into_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     looked = []
     monkeypatch.setattr(_Places, "check_pin", lambda _, pin: looked.append(pin))
     with pytest.raises(InputError, match="overlap"):
@@ -156,7 +158,9 @@ def naive_mend(known: Constraints, sentences: list[RawSentence]) -> Iterator[Raw
     for right in sentences[1:]:
         assert left is not None
         both = _glue(left, right)
-        spans = known.lexicon.matches(both.chars, Constraints(known.marks).gaps(both)) if known.lexicon else ()
+        spans = (
+            known.lexicon.matches(both.chars, Constraints(known.marks).gaps(both)) if known.lexicon else ()
+        )
         bridges = [
             (first, last)
             for first, last in spans

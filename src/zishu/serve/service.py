@@ -1,5 +1,7 @@
 """Answer requests: read a body within its limits, wait for the answer, and notice a client that leaves.
 
+A body of some size is decoded in a thread of its own, so the event loop answers others meanwhile.
+
 Here lies what is between HTTP and the batcher. `Service` is the state of one worker process.
 """
 
@@ -10,6 +12,7 @@ import json
 import logging
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,13 +32,27 @@ if TYPE_CHECKING:
     from zishu.parser import Parser
     from zishu.serve.batching import Answer
     from zishu.serve.limits import Limits
+    from zishu.serve.schema import ConvertRequest, Request
+
+    Decoder = Callable[[bytes, Limits], Request | ConvertRequest]
 
 log: Final = logging.getLogger("zishu.serve")
 
+_SMALL: Final = 64 * 1024  # bytes: no thread is worth its while, and no limit is shared
 _RETRY: Final = 0.05  # seconds until a line of a stream asks again for a place in the queue
 
 # The limits that a client may want to know.
-_TOLD = ("body", "chars", "texts", "lexicon", "lexicon_word", "constraints", "kbest", "seconds")
+_TOLD = (
+    "body",
+    "convert_body",
+    "chars",
+    "texts",
+    "lexicon",
+    "lexicon_word",
+    "constraints",
+    "kbest",
+    "seconds",
+)
 
 
 class Service:
@@ -53,6 +70,8 @@ class Service:
         # Not first in `open`: an app that is mounted in another one is never told that it starts.
         self.batcher = self._make_batcher()
         self._streams = 0
+        self._held = 0  # bytes of bodies in memory that are not decoded yet
+        self._decoder = ThreadPoolExecutor(1, thread_name_prefix="zishu-decoder")
 
     def open(self) -> None:
         """Take requests, also if the app was stopped before and is started once more."""
@@ -61,19 +80,58 @@ class Service:
 
     @property
     def ready(self) -> bool:
-        """Tell whether the next request would be accepted."""
-        return not self.stopping() and not self.batcher.full
+        """Tell whether the next request would be accepted and is likely to be answered."""
+        return not (self.stopping() or self.batcher.full or self.batcher.stalled)
 
-    def read(self, data: bytes) -> Job:
+    async def read(self, data: bytes, decode: Decoder = read_request) -> Job:
         """Read a request; whatever is wrong with it is a `Problem`."""
-        return Job(read_request(data, self.limits))
+        if len(data) <= _SMALL:
+            return Job(decode(data, self.limits))
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._decoder, lambda: Job(decode(data, self.limits)))
 
-    async def answer(self, data: bytes, receive: Receive, *, deadline: float) -> bytes:
-        """Return the answer to a request, and give up when the client leaves.
+    async def answer(
+        self, receive: Receive, length: str | None, *, limit: int, decode: Decoder = read_request
+    ) -> bytes:
+        """Return the answer to a request whose head has arrived, and give up when the client leaves.
 
-        Everything that can go wrong is a `Problem`, or `ClientGone`.
+        `length` is what its head says of its body, `limit` how many bytes that may have. Everything that can go wrong
+        is a `Problem`, or `ClientGone`.
         """
-        return await self._wait(self.batcher.submit(self.read(data)), receive, deadline=deadline)
+        deadline = time.monotonic() + self.limits.seconds
+        job = await self._receive(receive, length, limit, decode)
+        return await self._wait(self.batcher.submit(job), receive, deadline=deadline)
+
+    async def _receive(self, receive: Receive, length: str | None, limit: int, decode: Decoder) -> Job:
+        """Receive and read the body of a request. Bodies that are not read yet share `limits.bodies` bytes."""
+        too_large = Problem("too_large", f"the body has more than the {limit} bytes that are allowed")
+        if length is not None and length.isdecimal() and int(length[:20]) > limit:
+            raise too_large
+        deadline = time.monotonic() + min(self.limits.body_seconds, self.limits.seconds)
+        body = bytearray()
+        held = 0
+        more = True
+        try:
+            while more:
+                try:
+                    async with asyncio.timeout(deadline - time.monotonic()):
+                        message = await receive()
+                except TimeoutError:
+                    raise Problem("body_timeout", "the body did not arrive in time") from None
+                if message["type"] == "http.disconnect":
+                    raise ClientGone
+                body += message.get("body", b"")
+                more = message.get("more_body", False)
+                if len(body) > limit:
+                    raise too_large
+                fresh = max(0, len(body) - _SMALL) - held
+                if self._held + fresh > self.limits.bodies:
+                    raise Problem("busy", "too many large bodies are on their way", retry_after=5)
+                held += fresh
+                self._held += fresh
+            return await self.read(bytes(body), decode)
+        finally:
+            self._held -= held
 
     async def answer_line(self, job: Job) -> bytes:
         """Return the answer to a line of a stream, which waits where a single request would be turned away.
@@ -134,31 +192,6 @@ def as_problem(error: Exception) -> Problem:
         return error
     log.error("%s\n%s", type(error).__qualname__, "".join(traceback.format_tb(error.__traceback__)))
     return Problem("internal", "the service failed; its log says where")
-
-
-async def read_body(receive: Receive, length: str | None, *, limit: int, deadline: float) -> bytes:
-    """Read the body of a request; `length` is what its headers say."""
-    too_large = Problem("too_large", f"the body has more than the {limit} bytes that are allowed")
-    if length is not None and length.isdecimal() and int(length[:20]) > limit:
-        raise too_large
-    parts: list[bytes] = []
-    size = 0
-    more = True
-    while more:
-        try:
-            async with asyncio.timeout(deadline - time.monotonic()):
-                message = await receive()
-        except TimeoutError:
-            raise Problem("body_timeout", "the body did not arrive in time") from None
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        part = message.get("body", b"")
-        size += len(part)
-        if size > limit:
-            raise too_large
-        parts.append(part)
-        more = message.get("more_body", False)
-    return b"".join(parts)
 
 
 def describe(parser: Parser, limits: Limits) -> dict[str, Any]:
