@@ -6,8 +6,9 @@ come in, parses it in one call of the model, and hands out the answers. When it 
 company; when it was busy the next batch has gathered meanwhile.
 
 A batch holds sentences of several requests that have the same `Mode`, and a long request goes through several batches, a
-slice of it in each. Batches are small enough to take about `Limits.batch_seconds`. The cheapest request comes first, but
-every second batch begins with the oldest one, so none waits for ever.
+slice of it in each. Batches are small enough to take about `Limits.batch_seconds`. Quick requests are taken in their
+order. Of long ones the cheapest comes first, but every second batch begins with the oldest one, so none waits for ever;
+and between two batches of long requests the thread waits a little for the quick ones to be done.
 
 The queue is bounded, in requests and in characters: what goes beyond is refused at once. Long requests fill at most three
 quarters of it. A request holds its place until its future is done; whoever gives a request up cancels the future, which
@@ -61,6 +62,11 @@ class Lane:
         self.thread = threading.Thread(target=run, args=(self,), name=f"zishu-{name}", daemon=True)
         self._patience = patience  # seconds that a batch may take
         self._moved = math.inf  # when it last did something, if it has something to do
+
+    @property
+    def busy(self) -> bool:
+        """Tell whether there is something to do."""
+        return self._moved < math.inf
 
     @property
     def stalled(self) -> bool:
@@ -172,12 +178,17 @@ class Batcher:
             with self._lock:
                 if not lane.queue:
                     lane.rests()
+                    self._long.arrival.notify()  # which may wait for the quick lane
                     lane.arrival.wait_for(lambda: lane.queue or self._closing)
                     lane.arrival.wait_for(
                         lambda: self._closing or lane.chars >= limits.batch_chars, timeout=limits.wait
                     )
+                if lane is self._long:
+                    lane.arrival.wait_for(lambda: not self._quick.busy, timeout=limits.batch_seconds)
                 if not lane.queue:
-                    return
+                    if self._closing:
+                        return
+                    continue
                 lane.moves()
                 places = self._gather(lane)
             if places:
@@ -190,14 +201,16 @@ class Batcher:
         lane.queue = waiting
         if not waiting:
             return []
-        by_cost = sorted(waiting, key=lambda place: place.job.left * place.job.mode.kbest)
-        leader = waiting[0] if lane.oldest_first else by_cost[0]
+        ordered = waiting
+        if lane is self._long:
+            ordered = sorted(waiting, key=lambda place: place.job.left * place.job.mode.kbest)
+        leader = waiting[0] if lane.oldest_first else ordered[0]
         lane.oldest_first = not lane.oldest_first
         mode = leader.job.mode
         budget = self._budget(lane, mode)
         chosen: list[Place] = []
         size = 0
-        for place in (leader, *(place for place in by_cost if place is not leader)):
+        for place in (leader, *(place for place in ordered if place is not leader)):
             job = place.job
             if job.mode != mode or size >= budget:
                 continue
@@ -212,8 +225,9 @@ class Batcher:
 
     def _budget(self, lane: Lane, mode: Mode) -> int:
         """Return how much a batch may cost, so that it takes about `batch_seconds`."""
-        most = self._limits.batch_chars // mode.kbest
-        return max(1, min(most, int(self._speed(lane, mode) * self._limits.batch_seconds)))
+        most = max(1, self._limits.batch_chars // mode.kbest)
+        least = min(most, 2 * self._limits.quick // mode.kbest) if lane is self._quick else 1
+        return max(least, min(most, int(self._speed(lane, mode) * self._limits.batch_seconds)))
 
     @staticmethod
     def _speed(lane: Lane, mode: Mode) -> float:
