@@ -6,11 +6,13 @@
 
 The text is that of the sentences of a CoNLL-U file, or any other file with one sentence per line. `zishu serve` runs as a
 command on a free port of this machine; clients keep their connections and send a request as soon as they have the last
-answer. With `--hostile` another process sends the most expensive requests that the limits allow, opens connections that
-say nothing or stop in the middle of a head, and sends large bodies slowly, all the time that the others are at work. A 503 is waited for and counted. Every answer must be that of the offline parser: the same trees, and
+answer. A 503 is waited for and counted. Every answer must be that of the offline parser: the same trees, and
 probabilities up to their last digits, which depend on the sentences that are parsed together. The offline parser has
 as many processes as the service has workers, and is measured before and after it in the same run, because a busy
 machine slows both. Clients and service share the cores, as on any one machine.
+
+With `--hostile` another process works against the service all the time: it sends the most expensive requests that the
+limits allow, opens connections that say nothing or stop in the middle of a head, and sends large bodies slowly.
 """
 
 from __future__ import annotations

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger("zishu.serve")
 
-_SPARE_FILES: Final = 64  # open files besides connections: libraries, the model, pipes
+# The event loop accepts so many connections in one go, and up to four times as many before the cap sees the first.
+ACCEPTED_AT_ONCE: Final = 16
+
+_SPARE_FILES: Final = 64 + 4 * ACCEPTED_AT_ONCE  # besides connections: libraries, the model, pipes
 
 
 class Connection(H11Protocol):
@@ -53,7 +56,11 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         if len(self.connections) <= self.limits.connections:
             return
-        waiting = [one for one in self.connections if isinstance(one, Connection) and not one.busy]
+        # Those that were closed a moment ago still count until the event loop has seen it.
+        alive = [one for one in self.connections if isinstance(one, Connection) and not one.closing]
+        if len(alive) <= self.limits.connections:
+            return
+        waiting = [one for one in alive if not one.busy]
         victim = min(waiting, key=lambda one: one._waits_since, default=self)
         if victim is self:
             self._refuse(Problem("busy", "too many connections are open", retry_after=1))
@@ -77,6 +84,11 @@ class Connection(H11Protocol):
     # ---- time limits
 
     @property
+    def closing(self) -> bool:
+        """Tell whether the connection is on its way out."""
+        return self.transport.is_closing()
+
+    @property
     def busy(self) -> bool:
         """Tell whether a request is being answered."""
         return self.cycle is not None and not self.cycle.response_complete
@@ -93,7 +105,7 @@ class Connection(H11Protocol):
             if now - since > self.limits.write_seconds + at_first / self.limits.write_speed:
                 self.transport.abort()
                 return
-        if self.busy or self._idle or self.transport.is_closing():
+        if self.busy or self._idle or self.closing:
             return  # the keep-alive timer of the base class ends idle connections
         if now - self._waits_since > self.limits.head_seconds:
             if self.cycle is None and self.conn.trailing_data[0]:
@@ -155,7 +167,7 @@ def allow_files(connections: int) -> int:
         most = wanted if hard == unlimited else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
         soft = most
-    allowed = math.inf if soft == unlimited else max(soft // 2, soft - _SPARE_FILES)
+    allowed = math.inf if soft == unlimited else max(soft // 4, soft - _SPARE_FILES)
     return int(min(connections, allowed))
 
 

@@ -28,7 +28,7 @@ import uvicorn
 from zishu.errors import InputError, ZishuError
 from zishu.formats._lines import read_lines
 from zishu.serve.app import create_app
-from zishu.serve.connections import Repeats, allow_files, sweep, with_limits
+from zishu.serve.connections import ACCEPTED_AT_ONCE, Repeats, allow_files, sweep, with_limits
 from zishu.serve.guard import is_loopback
 from zishu.serve.limits import Limits
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("zishu.serve")
 
 _SPARE: Final = 5  # seconds, beyond the time limit of a request, that stopping may take
-_BACKLOG: Final = 128
+_BACKLOG: Final = 1024  # connections that wait to be accepted
 _SWITCH: Final = 0.001  # seconds that a thread may keep the interpreter while others wait for it
 _LONG_TOKEN: Final = 16  # characters; a shorter token can be guessed
 _WARM_UP: Final = ["我", "昨天", "在", "图书馆", "借", "了", "两", "本", "书", "。"]
@@ -71,6 +71,8 @@ def serve(settings: Settings) -> None:
     with bind(settings.host, settings.port) as listener:
         if not settings.tokens and not is_loopback(settings.host):
             log.warning("anyone who can reach %s can use this service: consider --token-file", settings.host)
+            if not settings.hosts:
+                log.warning("only requests for loopback names are answered: consider --allowed-host")
         if settings.workers == 1:
             parser = load_parser(settings.model, threads=0)
             _run(parser, settings, listener, lambda: _announce(listener, settings))
@@ -156,7 +158,7 @@ def make_config(app: Any, limits: Limits, **options: Any) -> uvicorn.Config:
         proxy_headers=False,
         ws="none",
         lifespan="on",
-        backlog=_BACKLOG,
+        backlog=ACCEPTED_AT_ONCE,
         timeout_keep_alive=limits.idle_seconds,
         timeout_graceful_shutdown=int(limits.seconds) + _SPARE,
         **options,
@@ -179,6 +181,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and tell."""
         await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(_BACKLOG)
         if self.started:
             self._told()
 
