@@ -186,8 +186,9 @@ async def run(port: int, pid: int, load: Load, clients: int) -> tuple[float, lis
 
 # ---- a hostile client
 
+_PINS = [[390 * i, 390 * (256 - j)] for i in range(100) for j in range(100)]
 _COSTLY: Any = (
-    {"text": ("a" + "\u0301" * 389) * 256, "pins": [[k % 5, 99_840 - k] for k in range(10_000)]},
+    {"text": ("a" + "\u0301" * 389) * 256, "pins": _PINS},
     {"text": "字。" * 49_000, "lexicon": ["。字"]},
     {"text": "a" * 99_000, "lexicon": ["a" * k for k in range(1, 33)]},
     {"text": "a" * 98_000, "kbest": 10},

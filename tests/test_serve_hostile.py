@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 JSON_HEAD = "Content-Type: application/json\r\n"
 LONG = "我喜欢北京。" * 200
+PINS = [[390 * i, 390 * (256 - j)] for i in range(100) for j in range(100)]
 COSTLY: list[dict[str, Any]] = [
-    {"text": ("a" + "\u0301" * 389) * 256, "pins": [[k % 5, 99_840 - k] for k in range(10_000)]},
+    {"text": ("a" + "\u0301" * 389) * 256, "pins": PINS},
     {"text": "字。" * 49_000, "lexicon": ["。字"]},
     {"text": "a" * 99_000, "lexicon": ["a" * k for k in range(1, 33)]},
     {"text": "a" * 98_000, "kbest": 10},
@@ -147,6 +148,15 @@ def test_more_values_than_any_request_has_are_refused_unread(
     with pytest.raises(Problem, match="more than") as caught:
         schema.read_request(body.encode(), Limits())
     assert caught.value.code == "too_many"
+
+
+def test_more_brackets_than_sentences_have_are_refused_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "_CONVERT", None)
+    for value in ("[]", "{}"):
+        body = f'{{"text": "", "format": "svg", "sentences": [{",".join([value] * 300_000)}]}}'
+        with pytest.raises(Problem, match="more than") as caught:
+            schema.read_convert_request(body.encode(), Limits())
+        assert caught.value.code == "too_many"
 
 
 def test_the_largest_requests_are_not_refused_for_their_values() -> None:

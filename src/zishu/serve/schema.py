@@ -142,6 +142,9 @@ def read_request(data: bytes, limits: Limits) -> Request:
 
 def read_convert_request(data: bytes, limits: Limits) -> ConvertRequest:
     """Read a request to change the format of sentences; whatever is wrong with it is a `Problem`."""
+    # A word needs more than 20 bytes, and has one bracket of each kind at most; more of them stand in strings.
+    for mark in (b"[", b"{"):
+        _count(data, mark, limits.chars + len(data) // 20)
     try:
         request = _CONVERT.validate_json(data)
     except ValidationError as error:

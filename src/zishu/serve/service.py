@@ -71,6 +71,7 @@ class Service:
         self.batcher = self._make_batcher()
         self._streams = 0
         self._held = 0  # bytes of bodies in memory that are not decoded yet
+        self._decode_from = 0.0  # not before this time is the next one decoded
         self._decoder = ThreadPoolExecutor(1, thread_name_prefix="zishu-decoder")
 
     def open(self) -> None:
@@ -88,7 +89,20 @@ class Service:
         if len(data) <= _SMALL:
             return Job(decode(data, self.limits))
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._decoder, lambda: Job(decode(data, self.limits)))
+        return await loop.run_in_executor(self._decoder, self._decode, data, decode)
+
+    def _decode(self, data: bytes, decode: Decoder) -> Job:
+        """Decode a body in the thread that is there for it."""
+        began = time.monotonic()
+        if began < self._decode_from:
+            time.sleep(self._decode_from - began)
+            began = time.monotonic()
+        try:
+            return Job(decode(data, self.limits))
+        finally:
+            # No other thread runs while a body is decoded: they get twice that time before the next one.
+            ended = time.monotonic()
+            self._decode_from = ended + 2 * (ended - began)
 
     async def answer(
         self, receive: Receive, length: str | None, *, limit: int, decode: Decoder = read_request
