@@ -23,6 +23,7 @@ from zishu.serve import Limits, read_tokens, schema
 from zishu.serve.connections import Repeats
 from zishu.serve.guard import _OPEN, _OPEN_FOLDER, SECURITY_HEADERS
 from zishu.serve.problems import CODES, Problem
+from zishu.serve.server import load_parser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,7 +41,7 @@ COSTLY: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def parser() -> zishu.Parser:
-    return zishu.load()
+    return load_parser(None, threads=0)
 
 
 class HeldByLongBatches:
@@ -88,11 +89,14 @@ def test_a_short_request_is_answered_beside_the_most_expensive_ones(parser: zish
             threading.Thread(target=connection.sendall, args=(body,), daemon=True).start()
             connections.append(connection)
         try:
+            times = []
             for _ in range(20):
                 began = time.monotonic()
                 assert client.parse(text="我昨天在图书馆借了两本书。").status == 200
-                assert time.monotonic() - began < 2
+                times.append(time.monotonic() - began)
                 assert client.get("/v1/health/ready").status == 200
+            assert sorted(times)[15] < 2, times
+            assert max(times) < 10, times  # the machine may be busy
         finally:
             for connection in connections:
                 connection.close()
@@ -265,6 +269,19 @@ def test_bodies_on_their_way_share_a_limit(parser: zishu.Parser) -> None:
         eventually(lambda: client.app.state.service._held == 0)
 
 
+def test_lines_of_streams_share_the_limit_of_bodies(parser: zishu.Parser) -> None:
+    head = f"Content-Type: {NDJSON}\r\nTransfer-Encoding: chunked\r\n"
+    with serving(parser, Limits(bodies=500_000)) as client, client.connect(head) as connection:
+        connection.sendall(b"100000\r\n" + b" " * 0x100000 + b"\r\n")
+        assert b'"busy"' in read_all_soon(connection)
+        line = '\n{"text": "我喜欢北京。"}\n'.encode()
+        connection.sendall(f"{len(line):x}\r\n".encode() + line + b"\r\n")
+        data = b""
+        while "北京".encode() not in data:
+            data += connection.recv(65536)
+        assert client.app.state.service._held == 0
+
+
 def test_too_many_connections_cost_the_one_that_has_waited_longest(parser: zishu.Parser) -> None:
     with serving(parser, Limits(connections=3)) as client:
         idle = [client.connect() for _ in range(3)]
@@ -323,8 +340,10 @@ def test_a_stream_has_an_end(parser: zishu.Parser) -> None:
 
 
 def test_many_idle_connections_neither_end_the_service_nor_fill_its_log() -> None:
-    with served(files=256) as command:
+    with served("--allowed-host", "parser.example", files=256) as command:
         client = command.client
+        assert client.get("/v1/model", headers={"Host": "parser.example"}).status == 200
+        assert client.get("/v1/model", headers={"Host": "other.example"}).status == 421
         idle = [client.connect() for _ in range(300)]
         for connection in idle[:100]:
             connection.sendall(b"POST /v1/par")

@@ -6,9 +6,9 @@ come in, parses it in one call of the model, and hands out the answers. When it 
 company; when it was busy the next batch has gathered meanwhile.
 
 A batch holds sentences of several requests that have the same `Mode`, and a long request goes through several batches, a
-slice of it in each. Batches are small enough to take about `Limits.batch_seconds`. Quick requests are taken in their
-order. Of long ones the cheapest comes first, but every second batch begins with the oldest one, so none waits for ever;
-and between two batches of long requests the thread waits a little for the quick ones to be done.
+slice of it in each. Batches are small enough to take about `Limits.batch_seconds`. One batch takes the oldest requests
+first, the next one the cheapest, and so on: none waits for ever, and many large requests do not hold up a small one.
+Between two batches of long requests the thread waits a little for the quick ones to be done.
 
 The queue is bounded, in requests and in characters: what goes beyond is refused at once. Long requests fill at most three
 quarters of it. A request holds its place until its future is done; whoever gives a request up cancels the future, which
@@ -58,7 +58,7 @@ class Lane:
         self.jobs = 0  # accepted and not answered
         self.chars = 0
         self.speeds: dict[Mode, float] = {}  # characters per second
-        self.oldest_first = True  # in the next batch
+        self.oldest_first = True  # in the next batch; otherwise the cheapest
         self.thread = threading.Thread(target=run, args=(self,), name=f"zishu-{name}", daemon=True)
         self._patience = patience  # seconds that a batch may take
         self._moved = math.inf  # when it last did something, if it has something to do
@@ -202,15 +202,14 @@ class Batcher:
         if not waiting:
             return []
         ordered = waiting
-        if lane is self._long:
+        if not lane.oldest_first:
             ordered = sorted(waiting, key=lambda place: place.job.left * place.job.mode.kbest)
-        leader = waiting[0] if lane.oldest_first else ordered[0]
         lane.oldest_first = not lane.oldest_first
-        mode = leader.job.mode
+        mode = ordered[0].job.mode
         budget = self._budget(lane, mode)
         chosen: list[Place] = []
         size = 0
-        for place in (leader, *(place for place in ordered if place is not leader)):
+        for place in ordered:
             job = place.job
             if job.mode != mode or size >= budget:
                 continue
@@ -263,7 +262,8 @@ class Batcher:
             with contextlib.suppress(InvalidStateError):  # given up at this very moment
                 answer.set_result(result)
         with self._lock:
-            lane.queue.extend(unfinished)
+            # A quick job that was cut goes on at once; long ones take turns.
+            lane.queue = [*unfinished, *lane.queue] if lane is self._quick else [*lane.queue, *unfinished]
         units = [unit for _, part in slices for unit in part]
         seconds = time.perf_counter() - began
         self._metrics.batch(len(slices), sum(len(unit.item.text) for unit in units), seconds)

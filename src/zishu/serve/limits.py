@@ -30,7 +30,7 @@ class Limits:
 
     # One connection:
     head_seconds: float = 10.0  # for the head of a request, from the connection or from its first byte
-    body_seconds: float = 20.0  # for the body, from its head; for a stream, between two parts of it
+    body_seconds: float = 20.0  # for the body, from its head; a stream may be silent for `seconds`
     write_seconds: float = 30.0  # for an answer that nobody reads, and one more for every `write_speed` bytes
     write_speed: int = 20_000  # bytes per second
     idle_seconds: int = 30  # between two requests

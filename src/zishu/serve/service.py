@@ -13,6 +13,7 @@ import logging
 import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +26,7 @@ from zishu.serve.problems import ClientGone, Problem
 from zishu.serve.schema import read_request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from starlette.types import Receive
 
@@ -117,15 +118,14 @@ class Service:
         return await self._wait(self.batcher.submit(job), receive, deadline=deadline)
 
     async def _receive(self, receive: Receive, length: str | None, limit: int, decode: Decoder) -> Job:
-        """Receive and read the body of a request. Bodies that are not read yet share `limits.bodies` bytes."""
+        """Receive and read the body of a request."""
         too_large = Problem("too_large", f"the body has more than the {limit} bytes that are allowed")
         if length is not None and length.isdecimal() and int(length[:20]) > limit:
             raise too_large
         deadline = time.monotonic() + min(self.limits.body_seconds, self.limits.seconds)
         body = bytearray()
-        held = 0
         more = True
-        try:
+        with self.holding() as hold:
             while more:
                 try:
                     async with asyncio.timeout(deadline - time.monotonic()):
@@ -138,12 +138,27 @@ class Service:
                 more = message.get("more_body", False)
                 if len(body) > limit:
                     raise too_large
-                fresh = max(0, len(body) - _SMALL) - held
-                if self._held + fresh > self.limits.bodies:
-                    raise Problem("busy", "too many large bodies are on their way", retry_after=5)
-                held += fresh
-                self._held += fresh
+                hold(len(body))
             return await self.read(bytes(body), decode)
+
+    @contextmanager
+    def holding(self) -> Iterator[Callable[[int], None]]:
+        """Count the bytes of a body in memory; all bodies that are not read yet share `limits.bodies` bytes.
+
+        Call what this returns with the size of the body whenever it changes; it raises a `Problem` if that is too much.
+        """
+        held = 0
+
+        def hold(size: int) -> None:
+            nonlocal held
+            fresh = max(0, size - _SMALL) - held
+            if fresh > 0 and self._held + fresh > self.limits.bodies:
+                raise Problem("busy", "too many large bodies are on their way", retry_after=5)
+            held += fresh
+            self._held += fresh
+
+        try:
+            yield hold
         finally:
             self._held -= held
 

@@ -140,32 +140,38 @@ async def _lines(parts: _Parts, service: Service) -> AsyncIterator[bytes | Probl
     limit = service.limits.body
     too_large = Problem("too_large", f"the line has more than the {limit} bytes that are allowed")
     rest = bytearray()
-    skipping = False  # the rest of a line that is too long
-    async for part in _texts(parts, service):
-        if isinstance(part, Problem):
-            yield part
-            return
-        *whole, last = part.split(b"\n")
-        for piece in whole:
-            rest += piece
-            if not skipping and (line := bytes(rest).strip()):
-                yield line if len(line) <= limit else too_large
-            rest.clear()
-            skipping = False
-        if not skipping:
-            rest += last
-            if len(rest) > limit:
-                yield too_large
+    skipping = False  # the rest of a line that is too long, or for which there is no memory
+    with service.holding() as hold:
+        async for part in _texts(parts, service):
+            if isinstance(part, Problem):
+                yield part
+                return
+            *whole, last = part.split(b"\n")
+            for piece in whole:
+                rest += piece
+                if not skipping and (line := bytes(rest).strip()):
+                    yield line if len(line) <= limit else too_large
                 rest.clear()
-                skipping = True
-    if not skipping and (line := bytes(rest).strip()):
-        yield line
+                skipping = False
+            if not skipping:
+                rest += last
+                try:
+                    if len(rest) > limit:
+                        raise too_large
+                    hold(len(rest))
+                except Problem as problem:
+                    yield problem
+                    rest.clear()
+                    skipping = True
+            if not rest:
+                hold(0)
+        if not skipping and (line := bytes(rest).strip()):
+            yield line
 
 
 async def _texts(parts: _Parts, service: Service) -> AsyncIterator[bytes | Problem]:
     """Yield the body as it comes; a problem ends it when the service is stopped or it takes too long."""
     limits = service.limits
-    patience = min(limits.body_seconds, limits.seconds)
     end = time.monotonic() + limits.stream_seconds
     stopping = Problem("stopping", "the service is being stopped; the lines before were all answered")
     too_long = Problem(
@@ -174,7 +180,7 @@ async def _texts(parts: _Parts, service: Service) -> AsyncIterator[bytes | Probl
     more = True
     while more:
         waiting = asyncio.ensure_future(parts.get())
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + limits.seconds
         try:
             while not (await asyncio.wait({waiting}, timeout=_TICK))[0]:
                 if service.stopping():
@@ -184,7 +190,7 @@ async def _texts(parts: _Parts, service: Service) -> AsyncIterator[bytes | Probl
                     yield too_long
                     return
                 if time.monotonic() >= deadline:
-                    yield Problem("body_timeout", f"nothing came for {patience:g} s")
+                    yield Problem("body_timeout", f"nothing came for {limits.seconds:g} s")
                     return
             message = waiting.result()
         finally:
