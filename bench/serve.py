@@ -2,13 +2,17 @@
 
     python bench/serve.py TEXT.conllu [--clients 64] [--requests 2000] [--texts 1] [--workers 2] [--model M]
     python bench/serve.py TEXT.conllu --requests 20000            # is its memory flat?
+    python bench/serve.py TEXT.conllu --hostile                   # what do others notice of a hostile client?
 
-The text is that of the sentences of a CoNLL-U file, or any other file, a sentence a line. `zishu serve` runs as a
+The text is that of the sentences of a CoNLL-U file, or any other file with one sentence per line. `zishu serve` runs as a
 command on a free port of this machine; clients keep their connections and send a request as soon as they have the last
 answer. A 503 is waited for and counted. Every answer must be that of the offline parser: the same trees, and
 probabilities up to their last digits, which depend on the sentences that are parsed together. The offline parser has
 as many processes as the service has workers, and is measured before and after it in the same run, because a busy
 machine slows both. Clients and service share the cores, as on any one machine.
+
+With `--hostile` another process works against the service all the time: it sends the most expensive requests that the
+limits allow, opens connections that say nothing or stop in the middle of a head, and sends large bodies slowly.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
@@ -180,6 +184,81 @@ async def run(port: int, pid: int, load: Load, clients: int) -> tuple[float, lis
     return seconds, [*sizes, memory(pid)]
 
 
+# ---- a hostile client
+
+_PINS = [[390 * i, 390 * (256 - j)] for i in range(100) for j in range(100)]
+_COSTLY: Any = (
+    {"text": ("a" + "\u0301" * 389) * 256, "pins": _PINS},
+    {"text": "字。" * 49_000, "lexicon": ["。字"]},
+    {"text": "a" * 99_000, "lexicon": ["a" * k for k in range(1, 33)]},
+    {"text": "a" * 98_000, "kbest": 10},
+)
+_IDLE = 300  # connections that say nothing, and as many that stop in the middle of a head
+_SLOW = 50  # bodies that come slowly
+
+
+@contextmanager
+def hostile(port: int) -> Iterator[None]:
+    """Run a hostile client in a process of its own."""
+    process = get_context("spawn").Process(target=attack, args=(port,), daemon=True)
+    process.start()
+    try:
+        time.sleep(3)  # let it begin
+        yield
+    finally:
+        process.terminate()
+        process.join()
+
+
+def attack(port: int) -> None:
+    """Do everything at once, again and again."""
+
+    async def everything() -> None:
+        bodies = [json.dumps(request).encode() for request in _COSTLY]
+        tasks = [again(port, costly, body) for body in bodies for _ in range(3)]
+        tasks += [again(port, idle, head) for head in (b"", b"POST /v1/parse HTT") for _ in range(_IDLE)]
+        tasks += [again(port, slow, b"") for _ in range(_SLOW)]
+        await asyncio.gather(*tasks)
+
+    asyncio.run(everything())
+
+
+async def again(port: int, act: Any, data: bytes) -> None:
+    """Repeat an act on a new connection, whatever comes of it."""
+    while True:
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            try:
+                await act(reader, writer, data)
+            finally:
+                writer.close()
+        except (OSError, EOFError):
+            pass
+        await asyncio.sleep(0.1)
+
+
+async def costly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes) -> None:
+    """Send a request that takes long, and wait for its answer."""
+    writer.write(f"{_HEAD}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    await reader.read()
+
+
+async def idle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes) -> None:
+    """Send a part of a head and wait."""
+    writer.write(head)
+    await reader.read()
+
+
+async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _: bytes) -> None:
+    """Send a large body slowly."""
+    writer.write(f"{_HEAD}Content-Length: 3900000\r\n\r\n".encode())
+    for _ in range(60):
+        writer.write(b" " * 64_000)
+        await writer.drain()
+        await asyncio.sleep(1)
+    await reader.read()
+
+
 # ---- answers
 
 
@@ -227,6 +306,7 @@ def main() -> None:
         "--sentences", type=int, default=500, help="different sentences, taken from the file"
     )
     options.add_argument("--workers", type=int, default=1)
+    options.add_argument("--hostile", action="store_true", help="add a hostile client")
     options.add_argument("--model")
     chosen = options.parse_args()
 
@@ -240,7 +320,8 @@ def main() -> None:
         with service(chosen.model, chosen.workers) as (port, pid):
             warm_up = Load(load.bodies, 2 * chosen.clients)
             asyncio.run(run(port, pid, warm_up, chosen.clients))
-            seconds, sizes = asyncio.run(run(port, pid, load, chosen.clients))
+            with hostile(port) if chosen.hostile else nullcontext():
+                seconds, sizes = asyncio.run(run(port, pid, load, chosen.clients))
         after, _ = measure_offline(pool, texts, chosen.workers)
     expected = [found[k : k + chosen.texts] for k in range(0, len(found), chosen.texts)]
     wrong = wrong_answers(load, groups, expected)
@@ -268,8 +349,10 @@ def report(
     quarter = max(1, len(sizes) // 4)
     print(
         f"{len(load.sent)} requests of {chosen.texts} sentence(s), {chosen.clients} clients, {chosen.workers} worker(s)"
+        + (", beside a hostile client" if chosen.hostile else "")
     )
-    print(f"statuses    {dict(load.statuses)}; answers unlike the offline parser's: {wrong}")
+    errors = sum(count for status, count in load.statuses.items() if status != 200)
+    print(f"statuses    {dict(load.statuses)}; errors: {errors}; wrong answers: {wrong}")
     print(f"service     {speed:,.0f} characters/s, {len(load.sent) / seconds:,.0f} requests/s; {quantiles}")
     print(
         f"offline     {offline[0]:,.0f} before, {offline[1]:,.0f} after; the service has {100 * speed / base:.0f} %"

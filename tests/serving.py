@@ -16,10 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import uvicorn
-
 import zishu
 from zishu.serve import Limits, create_app
+from zishu.serve.server import Server, make_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -89,6 +88,7 @@ class Client:
 
     port: int
     app: Any = None
+    server: Any = None
     headers: dict[str, str] = field(default_factory=dict)
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(32))
 
@@ -123,11 +123,17 @@ class Client:
         """Send a request from another thread."""
         return self.pool.submit(lambda: self.parse(**request))
 
-    def connect(self, head: str) -> socket.socket:
-        """Open a connection and send the head of a request to parse."""
+    def connect(self, head: str | None = None) -> socket.socket:
+        """Open a connection and send the head of a request to parse, or nothing."""
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
-        connection.sendall(f"POST /v1/parse HTTP/1.1\r\nHost: localhost\r\n{head}\r\n".encode())
+        if head is not None:
+            connection.sendall(f"POST /v1/parse HTTP/1.1\r\nHost: localhost\r\n{head}\r\n".encode())
         return connection
+
+    @property
+    def connections(self) -> int:
+        """Return how many connections the service has."""
+        return len(self.server.server_state.connections)
 
     def figure(self, name: str) -> float:
         """Return one of the figures for Prometheus."""
@@ -150,22 +156,19 @@ def eventually(test: Callable[[], bool]) -> None:
 @contextmanager
 def serving(parser: zishu.Parser, limits: Limits | None = None, **options: Any) -> Iterator[Client]:
     """Serve a parser from a thread."""
-    with serving_app(create_app(parser, limits, **options)) as client:
+    with serving_app(create_app(parser, limits, **options), limits) as client:
         yield client
 
 
 @contextmanager
-def serving_app(app: Any) -> Iterator[Client]:
+def serving_app(app: Any, limits: Limits | None = None) -> Iterator[Client]:
     """Serve an app from a thread."""
-    config = uvicorn.Config(
-        app, port=0, log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=20
-    )
-    server = uvicorn.Server(config)
+    server = Server(make_config(app, limits or Limits(), port=0))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:
         eventually(lambda: server.started or not thread.is_alive())
-        client = Client(server.servers[0].sockets[0].getsockname()[1], app)
+        client = Client(server.servers[0].sockets[0].getsockname()[1], app, server)
         yield client
         client.pool.shutdown()
     finally:
@@ -184,10 +187,12 @@ class Command:
 
 
 @contextmanager
-def starting(*arguments: str) -> Iterator[Command]:
-    """Run the command on a free port, and do not wait until it serves."""
+def starting(*arguments: str, files: int | None = None) -> Iterator[Command]:
+    """Run the command on a free port, with a limit of open files, and do not wait until it serves."""
+    limit = ["bash", "-c", f'ulimit -n {files}; exec "$@"', "bash"] if files else []
+    code = "from zishu.cli import main; main()"
     process = subprocess.Popen(
-        [sys.executable, "-c", "from zishu.cli import main; main()", "serve", "--port", "0", *arguments],
+        [*limit, sys.executable, "-c", code, "serve", "--port", "0", *arguments],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
@@ -208,9 +213,9 @@ def starting(*arguments: str) -> Iterator[Command]:
 
 
 @contextmanager
-def served(*arguments: str) -> Iterator[Command]:
+def served(*arguments: str, files: int | None = None) -> Iterator[Command]:
     """Run the command on a free port, and wait until it serves."""
-    with starting(*arguments) as command:
+    with starting(*arguments, files=files) as command:
         log = command.log
         eventually(lambda: any("serving on" in line for line in log) or command.process.poll() is not None)
         found = re.search(r"http://127\.0\.0\.1:(\d+)", "".join(log))

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zishu.constraints import Constraints, read_constraints
+from zishu.constraints import Constraints, _glue, _Places, read_constraints
 from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE, JOIN
 from zishu.lexicon import Lexicon
 from zishu.text import LIMIT, split_sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zishu.text import RawSentence
 
 
 def constraints(text: str, **known: object) -> Constraints:
@@ -107,6 +114,83 @@ def test_a_sentence_that_would_be_too_long_is_cut_beside_the_word() -> None:
     assert mended(text, limit=5, pins=[(0, 5), (5, 10)]) == ["零一二三四…", "五六七八九"]
     assert mended(text[:8], limit=5, pins=[(3, 6)]) == ["零一二…", "三四五六七"]
     assert mended(text, limit=3, lexicon=Lexicon(["二三四五"])) == ["零一二…", "三四五…", "六七八…", "九"]
+
+
+def test_overlapping_pins_are_refused_before_anything_looks_into_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked = []
+    monkeypatch.setattr(_Places, "check_pin", lambda _, pin: looked.append(pin))
+    with pytest.raises(InputError, match="overlap"):
+        constraints("好" * 200, pins=[(0, end) for end in range(1, 200)])
+    assert not looked
+    constraints("好" * 200, pins=[(start, start + 2) for start in range(0, 200, 2)])
+    assert sum(end - start for start, end in looked) == 200
+
+
+class CountedLexicon(Lexicon):
+    """A lexicon that counts the places where it is asked to look."""
+
+    __slots__ = ("visits",)
+
+    def __init__(self, words: list[str]) -> None:
+        super().__init__(words)
+        self.visits = 0
+
+    def scan(self, *args: Any, **options: Any) -> Iterator[tuple[int, int, bool]]:
+        for visit in super().scan(*args, **options):
+            self.visits += 1
+            yield visit
+
+
+@pytest.mark.parametrize("word", ["。字", "字。" * 3 + "大", "。字。字"])
+def test_mending_is_linear_in_the_text(word: str) -> None:
+    text = "字。" * 500
+    lexicon = CountedLexicon([word])
+    found = constraints(text, lexicon=lexicon)
+    assert sum(map(len, found.mend(split_sentences(text)))) == len(text)
+    assert lexicon.visits <= (len(word) + 2) * len(text)
+
+
+def naive_mend(known: Constraints, sentences: list[RawSentence]) -> Iterator[RawSentence]:
+    """Mend sentences like `Constraints.mend`, but search both sentences from their beginning at every border."""
+    left = sentences[0] if sentences else None
+    for right in sentences[1:]:
+        assert left is not None
+        both = _glue(left, right)
+        spans = (
+            known.lexicon.matches(both.chars, Constraints(known.marks).gaps(both)) if known.lexicon else ()
+        )
+        bridges = [
+            (first, last)
+            for first, last in spans
+            if first < len(left) < last <= first + known.limit
+            and left.end == right.start
+            and known.marks.get(left.end, FREE) == FREE
+        ]
+        if bridges:
+            *done, left = known._rejoin(both, *bridges[0])
+            yield from done
+        else:
+            yield left
+            left = right
+    if left is not None:
+        yield left
+
+
+@given(
+    text=st.text(st.sampled_from("零一。！ ab"), max_size=40),
+    words=st.lists(st.text(st.sampled_from("零一。！ab"), min_size=1, max_size=7), min_size=1, max_size=6),
+    breaks=st.sets(st.integers(0, 40), max_size=3),
+    limit=st.integers(4, 20),
+)
+def test_mending_agrees_with_a_search_from_the_beginning(
+    text: str, words: list[str], breaks: set[int], limit: int
+) -> None:
+    sentences = split_sentences(text, limit=limit)
+    known = constraints(text, lexicon=Lexicon(words), breaks=[k for k in breaks if k <= len(text)])
+    known = Constraints(known.marks, known.lexicon, limit)
+    assert list(known.mend(sentences)) == list(naive_mend(known, sentences))
 
 
 pieces = st.text(st.sampled_from("零一二三，。！ ab"), max_size=40)

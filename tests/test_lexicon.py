@@ -89,6 +89,12 @@ def test_many_words_that_begin_alike_cost_no_more_than_one() -> None:
     assert chars.read <= 3 * 2 * len(chars)
 
 
+def test_no_word_is_looked_for_inside_a_run_of_letters() -> None:
+    chars = Counted("a" * 1000)
+    assert len(list(Lexicon(["a" * k for k in range(1, 33)]).matches(chars))) == 0
+    assert chars.read <= 40  # only the first of them can begin a word
+
+
 def test_a_lexicon_is_a_set() -> None:
     lexicon = Lexicon(["北京", "上海", "北京"])
     assert len(lexicon) == 2

@@ -150,7 +150,7 @@ def test_nothing_to_parse_is_answered_with_nothing(client: Client) -> None:
         ('{"text": "我们", "breaks": [1], "pins": [[0, 2]]}', 422, "invalid_input"),
         ('{"text": "我们", "breaks": [1000000000000000000000000000000]}', 422, "invalid_input"),
         ('{"text": "我们", "lexicon": ["a b"]}', 422, "invalid_input"),
-        ('{"words": [[]]}', 422, "invalid_input"),
+        ('{"words": [[]]}', 422, "invalid_request"),
         ('{"words": [["a b"]]}', 422, "invalid_input"),
     ],
 )
@@ -404,10 +404,10 @@ def test_a_stream_has_a_bounded_number_of_characters_in_work(parser: zishu.Parse
 def test_the_time_of_a_line_begins_when_it_is_accepted(parser: zishu.Parser) -> None:
     held, model = held_parser(parser)
     service = Service(held, Limits(queue=1, seconds=3))
-    service.batcher.submit(service.read(b'{"text": "a"}'))
 
     async def answer() -> bytes:
-        line = asyncio.create_task(service.answer_line(service.read(b'{"text": "b"}')))
+        service.batcher.submit(await service.read(b'{"text": "a"}'))
+        line = asyncio.create_task(service.answer_line(await service.read(b'{"text": "b"}')))
         await asyncio.sleep(4)
         model.release()
         return await line
@@ -605,7 +605,7 @@ def test_the_description_names_the_limits_and_every_shape(small: Client) -> None
     found = small.get("/openapi.json").json()
     assert found["openapi"].startswith("3.1")
     assert set(found["paths"]) == {
-        "/v1/parse", "/v1/model", "/v1/health", "/v1/health/live", "/v1/health/ready", "/metrics",
+        "/v1/parse", "/v1/convert", "/v1/model", "/v1/health", "/v1/health/live", "/v1/health/ready", "/metrics",
     }  # fmt: skip
     schemas = found["components"]["schemas"]
     references = set(re.findall('"#/components/schemas/([^"]*)"', json.dumps(found)))

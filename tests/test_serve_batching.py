@@ -117,6 +117,30 @@ def test_a_job_that_is_given_up_while_it_is_parsed_harms_nobody(make: Make) -> N
     assert texts(other) == ["一。"]
 
 
+def test_a_long_job_that_is_given_up_is_dropped_between_two_slices(make: Make) -> None:
+    batcher, model = make(batch_chars=8, share=4)
+    answer = batcher.submit(job(text="一二三。" * 500))
+    assert model.entered.acquire(timeout=PATIENCE)
+    assert answer.cancel()
+    model.release()
+    assert texts(batcher.submit(job(text="四。"))) == ["四。"]
+    batcher.close(PATIENCE)
+    assert len(model.calls) <= 3
+
+
+def test_a_small_job_goes_before_many_larger_ones(make: Make) -> None:
+    batcher, model = make(batch_chars=100)
+    block(batcher, model)
+    order: list[str] = []
+    for name, text in [*(("large", "一二三。" * 20) for _ in range(10)), ("small", "四。")]:
+        answer = batcher.submit(job(text=text))
+        answer.add_done_callback(lambda _, name=name: order.append(name))  # type: ignore[misc]
+    model.release()
+    batcher.close(PATIENCE)
+    assert len(order) == 11
+    assert order.index("small") <= 4
+
+
 def test_the_queue_is_bounded_in_characters_but_takes_one_job_of_any_size(make: Make) -> None:
     batcher, model = make(queue_chars=10)
     first = batcher.submit(job(text="一二三四五六七八九十一二三。"))

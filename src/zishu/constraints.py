@@ -9,11 +9,13 @@ A pin or a word of the lexicon may hold a mark that ends sentences (你好！李
 cut. Then the two sentences are put together or, if that would exceed the limit, cut beside it. (A word of the
 lexicon that runs over three sentences is not found.)
 
-Without models and arrays: gaps are bytes here. Cost: linear in the text; a few microseconds for every pin.
+Without models and arrays: gaps are bytes here. Cost: linear in the text, times the length of the longest word of the
+lexicon; a few microseconds for every pin. `mend` works as it is read, so a caller can stop at any sentence.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from zishu.lexicon import Lexicon
 
 Pin = tuple[int, int]
+
+_SPACE = re.compile(r"\s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,24 +72,32 @@ class Constraints:
             yield from sentences
             return
         left: RawSentence | None = None
+        certain = 0  # no text behind `left` can change which words of the lexicon begin before this character
         for right in sentences:
-            bridge = self._bridge(left, right) if left else None
             if left is None:
                 left = right
-            elif bridge is None:
+                continue
+            bridge, certain = self._bridge(left, right, certain)
+            if bridge is None:
                 yield left
-                left = right
+                left, certain = right, 0
             else:
                 *done, left = self._rejoin(_glue(left, right), *bridge)
                 yield from done
+                certain = 0 if done else certain
         if left is not None:
             yield left
 
-    def _bridge(self, left: RawSentence, right: RawSentence) -> tuple[int, int] | None:
-        """Return which of the characters of two sentences, counted from 0, must be one word of both, if any."""
+    def _bridge(
+        self, left: RawSentence, right: RawSentence, certain: int
+    ) -> tuple[tuple[int, int] | None, int]:
+        """Return which of the characters of two sentences, counted from 0, must be one word of both, if any.
+
+        Also return `certain` for the two together (see `mend`).
+        """
         border = left.end
         if border != right.start:
-            return None
+            return None, 0
         known = self.marks.get(border, FREE)
         if known == JOIN:
             first, last = len(left) - 1, 1
@@ -93,15 +105,31 @@ class Constraints:
                 first -= 1
             while last < len(right) and self.marks.get(right.starts[last]) == JOIN:
                 last += 1
-            return first, len(left) + last
+            return (first, len(left) + last), certain
         if known == FREE and self.lexicon and self.lexicon.straddles(left.chars, right.chars):
-            both = _glue(left, right)
-            # Without its own words, which are found again.
-            bare = Constraints(self.marks).gaps(both)
-            for first, last in self.lexicon.matches(both.chars, bare):
-                if first < len(left) < last <= first + self.limit:
-                    return first, last
-        return None
+            return self._lexicon_bridge(self.lexicon, left, right, certain)
+        return None, 0
+
+    def _lexicon_bridge(
+        self, lexicon: Lexicon, left: RawSentence, right: RawSentence, certain: int
+    ) -> tuple[tuple[int, int] | None, int]:
+        """Look for a word of the lexicon on the border; only what is not certain yet is searched again."""
+        # One character more on both sides: whether a word may begin or end there depends on its neighbour.
+        skipped = max(0, certain - 1)
+        tail = _glue(_part(left, skipped, len(left)), _part(right, 0, min(len(right), lexicon.longest)))
+        # Without its own words, which are found again.
+        bare = Constraints(self.marks).gaps(tail)
+        border = len(left) - skipped
+        first_open: int | None = None
+        for start, end, is_open in lexicon.scan(tail.chars, bare, certain - skipped):
+            if start >= border:
+                break
+            if first_open is None and (is_open or end >= border):
+                first_open = start
+            if border < end <= start + self.limit:
+                assert first_open is not None
+                return (skipped + start, skipped + end), skipped + first_open
+        return None, 0
 
     def _rejoin(self, both: RawSentence, first: int, last: int) -> list[RawSentence]:
         """Cut what two sentences make together anew where it is too long, beside a word that lies on the border."""
@@ -128,10 +156,13 @@ def read_constraints(
     places = _Places(text, sentences)
     marks: dict[int, int] = {}
     for pin in ordered:
-        places.check_pin(pin)
+        places.check_range(pin)
     for one, other in pairwise(ordered):
         if other[0] < one[1]:
             raise InputError(f"the {_name(one)} and the {_name(other)} overlap")
+    # Only now look at what the pins hold: since they do not overlap, this is linear in the text.
+    for pin in ordered:
+        places.check_pin(pin)
     for start, end in ordered:
         marks[start] = marks[end] = BREAK
         marks.update(dict.fromkeys(range(start + 1, end), JOIN))
@@ -165,15 +196,17 @@ class _Places:
         start, end = sentence.starts[place], sentence.ends[place]
         return (start, end) if start < offset < end else None
 
-    def check_pin(self, pin: Pin) -> None:
+    def check_range(self, pin: Pin) -> None:
         start, end = pin
         if start >= end:
             raise InputError(f"the {_name(pin)} {'is empty' if start == end else 'ends before it begins'}")
         if start < 0 or end > len(self.text):
             raise InputError(f"the {_name(pin)} is out of range: the text has {len(self.text)} code points")
-        for offset in range(start, end):
-            if self.text[offset].isspace():
-                raise InputError(f"the {_name(pin)} holds white space at {offset}, which separates words")
+
+    def check_pin(self, pin: Pin) -> None:
+        start, end = pin
+        if space := _SPACE.search(self.text, start, end):
+            raise InputError(f"the {_name(pin)} holds white space at {space.start()}, which separates words")
         for offset in pin:
             if char := self.cut_char(offset):
                 raise InputError(f"the {_name(pin)} cuts the character {char[0]}:{char[1]} in two")

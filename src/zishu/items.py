@@ -48,14 +48,23 @@ def text_items(
     lexicon: Lexicon | None = None,
 ) -> list[Item]:
     """Cut a text into sentences and find what is known of their words."""
+    return list(iter_text_items(text, pins=pins, breaks=breaks, lexicon=lexicon))
+
+
+def iter_text_items(
+    text: str,
+    *,
+    pins: Iterable[Pin] = (),
+    breaks: Iterable[int] = (),
+    lexicon: Lexicon | None = None,
+) -> Iterator[Item]:
+    """Do the same, a sentence at a time; pins and breaks are checked before the first one."""
     if not isinstance(text, str):
         raise InputError(f"a text is a string, not {type(text).__name__}")
     sentences = split_sentences(text)
     known = read_constraints(text, sentences, pins=pins, breaks=breaks, lexicon=lexicon)
-    return [
-        Item(raw.chars, text[raw.start : raw.end], raw.start, raw.cut, known.gaps(raw))
-        for raw in known.mend(sentences)
-    ]
+    for raw in known.mend(sentences):
+        yield Item(raw.chars, text[raw.start : raw.end], raw.start, raw.cut, known.gaps(raw))
 
 
 def stream_items(pieces: Iterable[str], known: Constraints) -> Iterator[Item]:

@@ -26,7 +26,15 @@ def serve_command(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Answer only requests with a bearer token that stands in this file, one a line.",
+            help="Answer only requests with a bearer token from this file, one per line.",
+        ),
+    ] = None,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Without tokens, also answer requests for this host name; may be repeated. "
+            "The default is loopback names only.",
         ),
     ] = None,
 ) -> None:
@@ -43,5 +51,6 @@ def serve_command(
         model=model,
         workers=workers,
         tokens=() if token_file is None else serve.read_tokens(token_file),
+        hosts=tuple(allowed_host or ()),
     )
     serve.serve(settings)

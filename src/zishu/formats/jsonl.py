@@ -5,27 +5,8 @@
        "char_heads": [2, 0], "root": 1, "prob": 0.97, "boundary_prob": 0.99, "head_prob": 0.99, "label_prob": 0.99},
       ...]}
 
-(on one line). The keys of a sentence:
-
-    text                 the sentence as it stands in the text that was parsed, white space and all
-    start, end           its half-open place in that text, in code points
-    prob                 the probability of the words, their tree and their inner trees, or null
-    cut                  whether it was cut for its length and goes on in the next sentence
-    words                a list of objects, in order
-
-The keys of a word:
-
-    id, head             its number from 1 and that of its head, 0 for the root of the sentence
-    form, start, end     as for the sentence: `form` is the text from `start` to `end`
-    upos                 its part of speech, or null
-    deprel               its relation to its head
-    char_heads           the head of each of its characters, numbered from 1 in the word, 0 for the root; or null
-    root                 the place of its root character in the word, counted in characters from 0; or null
-    prob                 how sure its boundaries, head and relation are, the product of the following three; or null
-    boundary_prob, head_prob, label_prob   of its boundaries, of its head, of its relation; or null
-
-More keys may stand before these (`sent_id`, `rank`); a reader passes over keys that it does not know. `end`,
-`root` and a word's `prob` follow from the rest and are there for the convenience of readers.
+(on one line). `zishu.formats.schema` describes every key. More keys may stand before these (`sent_id`, `rank`); a reader
+passes over keys that it does not know.
 
 Probabilities of words have 6 decimals, those of sentences, which may be very small, 6 significant digits. Apart
 from that rounding `from_json(to_json(s)) == s`, and writing what was read gives the same line again. Every string
@@ -45,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from zishu.document import Sentence, Word
 from zishu.errors import InputError
+from zishu.formats.schema import SENTENCE
 from zishu.tree import check_heads
 
 if TYPE_CHECKING:
@@ -55,7 +37,7 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 # Surrogates cannot be encoded, and the others end a line for some readers (`str.splitlines`).
 _UNSAFE = re.compile("[\ud800-\udfff\x85\u2028\u2029]")
 
-_SENTENCE_KEYS = frozenset(("text", "start", "end", "prob", "cut", "words"))
+_SENTENCE_KEYS = frozenset(SENTENCE["properties"])
 
 
 def to_json(sentence: Sentence, **extra: object) -> str:
@@ -81,8 +63,13 @@ def from_json(line: str | bytes) -> Sentence:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise InputError(f"not JSON: {error}") from None
+    return from_record(record)
+
+
+def from_record(record: object) -> Sentence:
+    """Return the sentence of a JSON object that is already decoded; see `from_json`."""
     if not isinstance(record, dict):
-        raise InputError(f"a sentence is a JSON object, not {line!r:.40}")
+        raise InputError(f"a sentence is a JSON object, not {record!r:.40}")
     words = _get(record, "words", list)
     if not words:
         raise InputError("a sentence needs at least one word")

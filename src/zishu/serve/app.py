@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import mimetypes
-import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,13 +20,21 @@ from starlette.exceptions import HTTPException
 
 from zishu import __version__
 from zishu.serve import docs, problems
-from zishu.serve.description import ANSWERS, FIGURES, REQUEST_BODY, describe_api, errors
+from zishu.serve.description import (
+    ANSWERS,
+    CONVERT_BODY,
+    CONVERTED,
+    FIGURES,
+    REQUEST_BODY,
+    describe_api,
+    errors,
+)
 from zishu.serve.guard import Guard
 from zishu.serve.limits import Limits
 from zishu.serve.metrics import CONTENT_TYPE
 from zishu.serve.problems import Problem
-from zishu.serve.schema import HealthAnswer, ModelAnswer
-from zishu.serve.service import Service, read_body
+from zishu.serve.schema import HealthAnswer, ModelAnswer, read_convert_request
+from zishu.serve.service import Service
 from zishu.serve.streams import MEDIA_TYPE, StreamAnswer
 
 if TYPE_CHECKING:
@@ -36,6 +43,7 @@ if TYPE_CHECKING:
     from zishu.parser import Parser
 
 STATIC: Final = Path(__file__).parent / "static"
+_JSON: Final = "application/json"
 _HTML: Final = "text/html; charset=utf-8"
 _CODE_OF_STATUS: Final = {404: "not_found", 405: "method_not_allowed"}
 
@@ -45,9 +53,14 @@ def create_app(
     limits: Limits | None = None,
     *,
     tokens: Iterable[str] = (),
+    hosts: Iterable[str] = (),
     stopping: Callable[[], bool] = lambda: False,
 ) -> FastAPI:
-    """Return the app. With `tokens`, a request needs one of them; `stopping` says that the process is to end."""
+    """Return the app.
+
+    With `tokens` a request needs one of them. Without, it must be for a loopback name or one of `hosts`. `stopping` tells
+    that the process is to end.
+    """
     limits = limits or Limits()
     tokens = tuple(tokens)
     service = Service(parser, limits, stopping=stopping)
@@ -69,7 +82,7 @@ def create_app(
         redirect_slashes=False,
     )
     app.state.service = service
-    app.add_middleware(Guard, tokens=tokens, metrics=service.metrics)
+    app.add_middleware(Guard, tokens=tokens, hosts=hosts, metrics=service.metrics, stopping=stopping)
     app.add_exception_handler(Problem, _tell_problem)
     app.add_exception_handler(HTTPException, _tell_http)
     _add_api(app, service)
@@ -94,18 +107,34 @@ def _add_api(app: FastAPI, service: Service) -> None:
         With the type `application/x-ndjson` the body is a stream: every line is a request, and every line of the answer
         the answer to it, or an error, in the same order.
         """
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        kind = _kind(request)
         if kind == MEDIA_TYPE:
             return StreamAnswer(service)
-        if kind != "application/json":
-            raise Problem(
-                "unsupported_media_type", f"the Content-Type must be application/json or {MEDIA_TYPE}"
-            )
-        deadline = time.monotonic() + service.limits.seconds
+        if kind != _JSON:
+            raise Problem("unsupported_media_type", f"the Content-Type must be {_JSON} or {MEDIA_TYPE}")
         length = request.headers.get("content-length")
-        data = await read_body(request.receive, length, limit=service.limits.body, deadline=deadline)
-        answer = await service.answer(data, request.receive, deadline=deadline)
-        return Response(answer, media_type="application/json")
+        answer = await service.answer(request.receive, length, limit=service.limits.body)
+        return Response(answer, media_type=_JSON)
+
+    @app.post(
+        "/v1/convert",
+        summary="Write parsed sentences in another format",
+        tags=["parse"],
+        response_class=Response,
+        responses=CONVERTED | errors("convert"),
+        openapi_extra={"requestBody": CONVERT_BODY},
+    )
+    async def convert(request: Request) -> Response:
+        """Return sentences that this service has parsed as CoNLL-U or SVG, for instance those that a user has chosen."""
+        if _kind(request) != _JSON:
+            raise Problem("unsupported_media_type", f"the Content-Type must be {_JSON}")
+        answer = await service.answer(
+            request.receive,
+            request.headers.get("content-length"),
+            limit=service.limits.convert_body,
+            decode=read_convert_request,
+        )
+        return Response(answer, media_type=_JSON)
 
     @app.get(
         "/v1/model",
@@ -144,7 +173,7 @@ def _add_api(app: FastAPI, service: Service) -> None:
         responses=unready,
     )
     async def ready() -> Response:
-        """Return 200 if the next request would be accepted, 503 while the queue is full or the service stops."""
+        """Return 200 if the next request would be accepted, 503 while the queue is full, stuck or being closed."""
         return health(ready=True)
 
     @app.get(
@@ -186,6 +215,10 @@ def _add_pages(app: FastAPI) -> None:
     @app.api_route("/docs/style.css", methods=["GET", "HEAD"], include_in_schema=False)
     async def style() -> Response:
         return Response(docs.STYLE, headers={"Content-Type": "text/css; charset=utf-8"})
+
+
+def _kind(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _read_files(folder: Path) -> dict[str, tuple[bytes, str, str]]:

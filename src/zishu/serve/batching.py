@@ -1,13 +1,19 @@
 """Parse the requests that arrive together, together.
 
-One thread takes what has come in, parses it in one call of the model, and hands out the answers. When it was idle it
-waits a few milliseconds for company; when it was busy the next batch has gathered meanwhile. A batch holds sentences
-of several requests, and a long request goes through several batches, a slice of it in each, so that short ones need not
-wait for its end. Sentences are parsed together if they have the same `Mode`.
+A lane is a queue of jobs and the thread that works on them. There are two, one for quick requests and one for all others:
+a single sentence of a long request may take seconds, and a short request must not wait for it. A thread takes what has
+come in, parses it in one call of the model, and hands out the answers. When it was idle it waits a few milliseconds for
+company; when it was busy the next batch has gathered meanwhile.
 
-The queue is bounded, in requests and in characters: what goes beyond is refused at once. A request holds its place until
-its future is done; whoever gives a request up cancels the future, which frees the place. Closing answers all that was
-accepted. An error of one request never reaches another: a batch that fails is parsed again request by request.
+A batch holds sentences of several requests that have the same `Mode`, and a long request goes through several batches, a
+slice of it in each. Batches are small enough to take about `Limits.batch_seconds`. One batch takes the oldest requests
+first, the next one the cheapest, and so on: none waits for ever, and many large requests do not hold up a small one.
+Between two batches of long requests the thread waits a little for the quick ones to be done.
+
+The queue is bounded, in requests and in characters: what goes beyond is refused at once. Long requests fill at most three
+quarters of it. A request holds its place until its future is done; whoever gives a request up cancels the future, which
+frees the place. Closing answers all that was accepted. An error of one request never reaches another: a batch that fails
+is parsed again request by request.
 """
 
 from __future__ import annotations
@@ -16,18 +22,16 @@ import contextlib
 import math
 import threading
 import time
-from collections import deque
 from concurrent.futures import Future, InvalidStateError
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from zishu.serve.jobs import Job, Mode, analyse
+from zishu.serve.jobs import Job, Mode, Unit, analyse
 from zishu.serve.problems import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from zishu.document import Sentence
-    from zishu.items import Item
     from zishu.parser import Parser
     from zishu.serve.limits import Limits
     from zishu.serve.metrics import Metrics
@@ -36,11 +40,50 @@ _FIRST_SPEED = 5_000.0  # characters per second, until the first batch has told
 _LONGEST_RETRY = 60
 
 Answer = Future[bytes]
-Place = tuple[Job, Answer]
+
+
+class Place(NamedTuple):
+    """A job in the queue."""
+
+    job: Job
+    answer: Answer
+
+
+class Lane:
+    """A queue of jobs, and the thread that works on them."""
+
+    def __init__(self, name: str, lock: threading.Lock, run: Callable[[Lane], None], patience: float) -> None:
+        self.queue: list[Place] = []
+        self.arrival = threading.Condition(lock)
+        self.jobs = 0  # accepted and not answered
+        self.chars = 0
+        self.speeds: dict[Mode, float] = {}  # characters per second
+        self.oldest_first = True  # in the next batch; otherwise the cheapest
+        self.thread = threading.Thread(target=run, args=(self,), name=f"zishu-{name}", daemon=True)
+        self._patience = patience  # seconds that a batch may take
+        self._moved = math.inf  # when it last did something, if it has something to do
+
+    @property
+    def busy(self) -> bool:
+        """Tell whether there is something to do."""
+        return self._moved < math.inf
+
+    @property
+    def stalled(self) -> bool:
+        """Tell whether the thread has been busy with the same thing for too long."""
+        return time.monotonic() - self._moved > self._patience
+
+    def moves(self) -> None:
+        """Note that work goes on."""
+        self._moved = time.monotonic()
+
+    def rests(self) -> None:
+        """Note that there is nothing to do."""
+        self._moved = math.inf
 
 
 class Batcher:
-    """A queue of jobs, and the thread that works on them."""
+    """The lanes, and the limits of what may wait in them."""
 
     def __init__(self, parser: Parser, limits: Limits, metrics: Metrics, *, model: str) -> None:
         self._parser = parser
@@ -48,14 +91,13 @@ class Batcher:
         self._metrics = metrics
         self._model = model  # the JSON object that names the model in every answer
         self._lock = threading.Lock()
-        self._arrival = threading.Condition(self._lock)
-        self._queue: deque[Place] = deque()
-        self._jobs = 0  # accepted and not answered
-        self._chars = 0
-        self._speed = _FIRST_SPEED
         self._closing = False
-        self._thread = threading.Thread(target=self._run, name="zishu-batcher", daemon=True)
-        self._thread.start()
+        self._quick = Lane("quick", self._lock, self._run, limits.stalled)
+        # A single sentence may take seconds there.
+        self._long = Lane("long", self._lock, self._run, max(limits.stalled, limits.seconds))
+        self._lanes = (self._quick, self._long)
+        for lane in self._lanes:
+            lane.thread.start()
 
     @property
     def closed(self) -> bool:
@@ -67,98 +109,150 @@ class Batcher:
         """Tell whether the next request would be refused."""
         return self._closing or self._jobs >= self._limits.queue or self._chars >= self._limits.queue_chars
 
+    @property
+    def stalled(self) -> bool:
+        """Tell whether a thread has not moved for some seconds though there is work."""
+        return any(lane.stalled for lane in self._lanes)
+
+    @property
+    def _jobs(self) -> int:
+        return sum(lane.jobs for lane in self._lanes)
+
+    @property
+    def _chars(self) -> int:
+        return sum(lane.chars for lane in self._lanes)
+
     def submit(self, job: Job) -> Answer:
         """Accept a job, or raise a `Problem`; its future gets the answer."""
         answer: Answer = Future()
-        limits = self._limits
+        lane = self._quick if job.cost <= self._limits.quick else self._long
         with self._lock:
             if self._closing:
                 raise Problem("stopping", "the service is being stopped")
-            # A request that is alone is welcome whatever its size: the limits of a request have let it pass.
-            if self._jobs >= limits.queue or (self._jobs and self._chars + job.size > limits.queue_chars):
-                retry = min(_LONGEST_RETRY, max(1, math.ceil(self._chars / self._speed)))
+            if not self._has_room(job, lane):
+                retry = min(_LONGEST_RETRY, max(1, math.ceil(lane.chars / self._speed(lane, job.mode))))
                 raise Problem(
                     "busy", f"too many requests are waiting; try again in {retry} s", retry_after=retry
                 )
-            self._count(1, job.size)
-            self._queue.append((job, answer))
-            self._arrival.notify()
-        answer.add_done_callback(lambda _: self._leave(job))
+            self._count(lane, 1, job.size)
+            lane.queue.append(Place(job, answer))
+            lane.arrival.notify()
+        answer.add_done_callback(lambda _: self._leave(lane, job))
         return answer
 
+    def _has_room(self, job: Job, lane: Lane) -> bool:
+        """Tell whether a job may wait. One that is alone may, whatever its size: the limits of a request allow it."""
+        jobs, chars = self._limits.queue, self._limits.queue_chars
+        if (
+            lane is self._long
+            and lane.jobs
+            and (lane.jobs >= 3 * jobs // 4 or lane.chars + job.size > 3 * chars // 4)
+        ):
+            return False
+        return self._jobs < jobs and (not self._jobs or self._chars + job.size <= chars)
+
     def close(self, timeout: float | None = None) -> None:
-        """Answer what was accepted, then end the thread."""
+        """Answer what was accepted, then end the threads."""
+        deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
             self._closing = True
-            self._arrival.notify()
-        self._thread.join(timeout)
+            for lane in self._lanes:
+                lane.arrival.notify()
+        for lane in self._lanes:
+            lane.thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
 
-    def _leave(self, job: Job) -> None:
+    def _leave(self, lane: Lane, job: Job) -> None:
         with self._lock:
-            self._count(-1, -job.size)
+            self._count(lane, -1, -job.size)
 
-    def _count(self, jobs: int, chars: int) -> None:
-        self._jobs += jobs
-        self._chars += chars
+    def _count(self, lane: Lane, jobs: int, chars: int) -> None:
+        lane.jobs += jobs
+        lane.chars += chars
         self._metrics.waiting(self._jobs, self._chars)
 
-    # ---- the thread
+    # ---- a thread
 
-    def _run(self) -> None:
+    def _run(self, lane: Lane) -> None:
         limits = self._limits
         while True:
             with self._lock:
-                if not self._queue:
-                    self._arrival.wait_for(lambda: self._queue or self._closing)
-                    self._arrival.wait_for(
-                        lambda: self._closing or self._chars >= limits.batch_chars, timeout=limits.wait
+                if not lane.queue:
+                    lane.rests()
+                    self._long.arrival.notify()  # which may wait for the quick lane
+                    lane.arrival.wait_for(lambda: lane.queue or self._closing)
+                    lane.arrival.wait_for(
+                        lambda: self._closing or lane.chars >= limits.batch_chars, timeout=limits.wait
                     )
-                if not self._queue:
-                    return
-                mode, places = self._gather()
+                if lane is self._long:
+                    lane.arrival.wait_for(lambda: not self._quick.busy, timeout=limits.batch_seconds)
+                if not lane.queue:
+                    if self._closing:
+                        return
+                    continue
+                lane.moves()
+                places = self._gather(lane)
             if places:
-                self._work(mode, places)
+                self._work(lane, places)
 
-    def _gather(self) -> tuple[Mode, list[Place]]:
-        """Take the oldest job and those of the same mode that fit into a batch with it; the lock is held."""
-        mode = self._queue[0][0].mode
-        budget = self._budget(mode)
+    def _gather(self, lane: Lane) -> list[Place]:
+        """Take jobs of one mode that fit into a batch; the lock is held."""
+        # Whoever has been given up, for instance because its time is over, leaves here.
+        waiting = [place for place in lane.queue if not place.answer.done()]
+        lane.queue = waiting
+        if not waiting:
+            return []
+        ordered = waiting
+        if not lane.oldest_first:
+            ordered = sorted(waiting, key=lambda place: place.job.left * place.job.mode.kbest)
+        lane.oldest_first = not lane.oldest_first
+        mode = ordered[0].job.mode
+        budget = self._budget(lane, mode)
         chosen: list[Place] = []
-        others: list[Place] = []
         size = 0
-        for place in self._queue:
-            job, answer = place
-            if answer.done():
-                continue  # given up
-            if job.mode == mode and size < budget:
-                chosen.append(place)
-                size += max(1, min(job.left, self._limits.share))
-            else:
-                others.append(place)
-        self._queue = deque(others)
-        return mode, chosen
+        for place in ordered:
+            job = place.job
+            if job.mode != mode or size >= budget:
+                continue
+            # To prepare a long job takes time, too: a batch has one at most.
+            if chosen and not job.prepared and job.cost > self._limits.quick:
+                continue
+            chosen.append(place)
+            size += max(1, min(job.left, self._limits.share))
+        left = set(map(id, chosen))
+        lane.queue = [place for place in waiting if id(place) not in left]
+        return chosen
 
-    def _budget(self, mode: Mode) -> int:
-        # The time that several analyses take grows with their number.
-        return max(1, self._limits.batch_chars // mode.kbest)
+    def _budget(self, lane: Lane, mode: Mode) -> int:
+        """Return how much a batch may cost, so that it takes about `batch_seconds`."""
+        most = max(1, self._limits.batch_chars // mode.kbest)
+        least = min(most, 2 * self._limits.quick // mode.kbest) if lane is self._quick else 1
+        return max(least, min(most, int(self._speed(lane, mode) * self._limits.batch_seconds)))
 
-    def _work(self, mode: Mode, places: Sequence[Place]) -> None:
+    @staticmethod
+    def _speed(lane: Lane, mode: Mode) -> float:
+        return lane.speeds.get(mode, _FIRST_SPEED / mode.kbest)
+
+    def _work(self, lane: Lane, places: Sequence[Place]) -> None:
         """Parse a slice of each job, answer those that are done, and put the others back."""
         began = time.perf_counter()
-        size = max(1, min(self._limits.share, self._budget(mode)), self._budget(mode) // len(places))
-        slices: list[tuple[Place, list[Item]]] = []
+        mode = places[0].job.mode
+        budget = self._budget(lane, mode)
+        size = max(1, min(self._limits.share, budget), budget // len(places))
+        slices: list[tuple[Place, list[Unit]]] = []
         for place in places:
-            job, answer = place
             try:
-                slices.append((place, job.take(size)))
+                slices.append((place, place.job.take(size)))
             except Exception as error:
-                _fail(answer, error)
+                _fail(place.answer, error)
+            lane.moves()
         unfinished = []
-        for (job, answer), analyses in self._analyse(mode, slices):
+        for place, analyses in self._analyse(mode, slices):
+            job, answer = place
+            lane.moves()
             try:
                 job.put(analyses)
                 if not job.done:
-                    unfinished.append((job, answer))
+                    unfinished.append(place)
                     continue
                 result = job.answer(self._model)
             except Exception as error:
@@ -167,29 +261,28 @@ class Batcher:
             self._metrics.parsed(job.sentences, job.size)
             with contextlib.suppress(InvalidStateError):  # given up at this very moment
                 answer.set_result(result)
-        if unfinished:
-            with self._lock:
-                self._queue.extend(unfinished)
-        chars = sum(len(item.text) for _, items in slices for item in items)
-        self._note(len(slices), chars, time.perf_counter() - began)
+        with self._lock:
+            # A quick job that was cut goes on at once; long ones take turns.
+            lane.queue = [*unfinished, *lane.queue] if lane is self._quick else [*lane.queue, *unfinished]
+        units = [unit for _, part in slices for unit in part]
+        seconds = time.perf_counter() - began
+        self._metrics.batch(len(slices), sum(len(unit.item.text) for unit in units), seconds)
+        if units and seconds > 0:
+            fresh = sum(unit.cost for unit in units) / seconds
+            lane.speeds[mode] = max(1.0, 0.7 * self._speed(lane, mode) + 0.3 * fresh)
 
     def _analyse(
-        self, mode: Mode, slices: Sequence[tuple[Place, list[Item]]]
+        self, mode: Mode, slices: Sequence[tuple[Place, list[Unit]]]
     ) -> list[tuple[Place, list[list[Sentence]]]]:
         """Parse slices in one call of the model; if that fails, in a call each."""
         try:
-            found = iter(analyse(self._parser, mode, [item for _, items in slices for item in items]))
-            return [(place, [next(found) for _ in items]) for place, items in slices]
+            found = iter(analyse(self._parser, mode, [unit for _, units in slices for unit in units]))
+            return [(place, [next(found) for _ in units]) for place, units in slices]
         except Exception as error:
             if len(slices) == 1:
-                _fail(slices[0][0][1], error)
+                _fail(slices[0][0].answer, error)
                 return []
         return [result for part in slices for result in self._analyse(mode, [part])]
-
-    def _note(self, jobs: int, chars: int, seconds: float) -> None:
-        self._metrics.batch(jobs, chars, seconds)
-        if chars and seconds > 0:
-            self._speed = max(1.0, 0.8 * self._speed + 0.2 * chars / seconds)
 
 
 def _fail(answer: Answer, error: Exception) -> None:

@@ -6,13 +6,25 @@ that validate it, with the limits of this very service in it.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
 from zishu.serve.problems import CODES
-from zishu.serve.schema import ErrorAnswer, ParseAnswer, TextRequest, TextsRequest, WordsRequest
+from zishu.serve.schema import (
+    REF,
+    SENTENCE_SHAPES,
+    ConvertAnswer,
+    ConvertRequest,
+    ErrorAnswer,
+    ParseAnswer,
+    TextRequest,
+    TextsRequest,
+    WordsRequest,
+    ref,
+)
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -21,9 +33,8 @@ if TYPE_CHECKING:
 
 Responses = dict[int | str, dict[str, Any]]
 
-_REF: Final = "#/components/schemas/{model}"
 _REQUESTS: Final = (TextRequest, TextsRequest, WordsRequest)
-_ONE_OF: Final = {"oneOf": [{"$ref": _REF.format(model=model.__name__)} for model in _REQUESTS]}
+_ONE_OF: Final = {"oneOf": [ref(model.__name__) for model in _REQUESTS]}
 
 _STREAM: Final = {
     "schema": {"type": "string", "description": "A request a line."},
@@ -33,6 +44,11 @@ REQUEST_BODY: Final = {
     "required": True,
     "content": {"application/json": {"schema": _ONE_OF}, "application/x-ndjson": _STREAM},
 }
+CONVERT_BODY: Final = {
+    "required": True,
+    "content": {"application/json": {"schema": ref(ConvertRequest.__name__)}},
+}
+CONVERTED: Final[Responses] = {200: {"model": ConvertAnswer, "description": "The sentences."}}
 ANSWERS: Final[Responses] = {
     200: {
         "model": ParseAnswer,
@@ -54,6 +70,7 @@ _PARSE: Final = (
 )  # fmt: skip
 _ERRORS: Final = {
     "parse": _PARSE,
+    "convert": _PARSE,
     "model": ("unauthorized", "internal"),
     "metrics": ("unauthorized", "internal"),
 }
@@ -84,9 +101,14 @@ def describe_api(app: FastAPI, limits: Limits, *, secured: bool) -> dict[str, An
         description=_ABOUT,
         routes=app.routes,
     )
-    _, shapes = models_json_schema([(model, "validation") for model in _REQUESTS], ref_template=_REF)
+    models = (*_REQUESTS, ConvertRequest)
+    _, shapes = models_json_schema([(model, "validation") for model in models], ref_template=REF)
     schemas = found["components"]["schemas"]
     schemas |= shapes["$defs"]
+    schemas |= deepcopy(SENTENCE_SHAPES)
+    for name in ("JsonDocument", "ConvertRequest"):
+        sentences = schemas[name]["properties"]["sentences"]
+        sentences["items"] = ref(sentences["items"]["title"])
     _add_limits(schemas, limits)
     if secured:
         found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
@@ -103,7 +125,9 @@ def describe_api(app: FastAPI, limits: Limits, *, secured: bool) -> dict[str, An
 
 def _add_limits(schemas: dict[str, Any], limits: Limits) -> None:
     text, texts, words = (schemas[model.__name__]["properties"] for model in _REQUESTS)
-    text["text"]["maxLength"] = limits.chars
+    convert = schemas[ConvertRequest.__name__]["properties"]
+    text["text"]["maxLength"] = convert["text"]["maxLength"] = limits.chars
+    convert["sentences"]["maxItems"] = limits.chars
     text["pins"]["maxItems"] = text["breaks"]["maxItems"] = limits.constraints
     texts["texts"]["maxItems"] = words["words"]["maxItems"] = limits.texts
     for raw in (text, texts):

@@ -113,6 +113,8 @@ def _type(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         return " or ".join(f"<code>{escape(json.dumps(value))}</code>" for value in schema["enum"])
     kind = schema.get("type", "anything")
+    if isinstance(kind, list):
+        return " or ".join(_type({**schema, "type": one}) for one in kind)
     if kind != "array":
         return escape(kind)
     if "prefixItems" in schema:

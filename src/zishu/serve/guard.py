@@ -1,4 +1,7 @@
-"""Stand at the door of the app: tokens, headers, figures, the log, and the last word on errors.
+"""Stand at the door of the app: hosts, tokens, headers, figures, the log, and the last word on errors.
+
+Without a token any page that a browser shows could have its own name resolve to this machine and ask us (DNS
+rebinding). So without a token only requests for a loopback name or an allowed host are answered.
 
 A plain ASGI middleware around everything, so that no answer leaves without its headers. The log has the method, the
 route and the time of a request, but nothing that the client wrote: no text, no query, no unknown address; of an
@@ -10,8 +13,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import logging
+import re
 import time
 import traceback
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -19,7 +24,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from zishu.serve.problems import ClientGone, Problem, response
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -41,25 +46,30 @@ SECURITY_HEADERS: Final = {
 GONE: Final = 499  # in the log and the figures: the client closed the connection before its answer
 
 # What needs no token: health, and the pages that a browser must load before it can send one. They tell nothing.
-_OPEN: Final = (
-    "/v1/health",
-    "/v1/health/live",
-    "/v1/health/ready",
-    "/",
-    "/docs",
-    "/docs/style.css",
-    "/openapi.json",
-)
+_HEALTH: Final = ("/v1/health", "/v1/health/live", "/v1/health/ready")
+_OPEN: Final = (*_HEALTH, "/", "/docs", "/docs/style.css", "/openapi.json")
 _OPEN_FOLDER: Final = "/static/"
+
+_HOST: Final = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[^:\[\]/@\s]+?)\.?)(?::\d*)?")
 
 
 class Guard:
     """The outermost layer of the app."""
 
-    def __init__(self, app: ASGIApp, *, tokens: Iterable[str], metrics: Metrics) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        tokens: Iterable[str],
+        hosts: Iterable[str],
+        metrics: Metrics,
+        stopping: Callable[[], bool],
+    ) -> None:
         self._app = app
         self._tokens = [_digest(token.encode()) for token in tokens]
+        self._hosts = {host.lower() for host in hosts}
         self._metrics = metrics
+        self._stopping = stopping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or not."""
@@ -76,9 +86,12 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 headers.update(SECURITY_HEADERS)
                 headers.setdefault("Cache-Control", "no-store")
+                if self._stopping():
+                    headers["Connection"] = "close"
             await send(message)
 
         try:
+            self._check_host(scope)
             self._check_token(scope)
             await self._app(scope, receive, send_guarded)
         except ClientGone:
@@ -98,6 +111,14 @@ class Guard:
             self._metrics.request(path, status, seconds)
             log.info("%s %s %d %.0f ms", _method(scope), path, status, 1000 * seconds)
 
+    def _check_host(self, scope: Scope) -> None:
+        # Probes ask for health by whatever address they know, and it tells nothing.
+        if self._tokens or _path_in_app(scope) in _HEALTH:
+            return
+        host = _host_name(Headers(scope=scope).get("host", ""))
+        if not is_loopback(host) and host not in self._hosts:
+            raise Problem("unknown_host", "this service does not answer for that host; see --allowed-host")
+
     def _check_token(self, scope: Scope) -> None:
         path = _path_in_app(scope)
         if not self._tokens or path in _OPEN or path.startswith(_OPEN_FOLDER):
@@ -108,6 +129,20 @@ class Guard:
         known = [hmac.compare_digest(given, token) for token in self._tokens]
         if kind.lower() != "bearer" or not any(known):
             raise Problem("unauthorized", "a valid token is needed: Authorization: Bearer TOKEN")
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a name or an address always means this machine."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _host_name(value: str) -> str:
+    """Return the name in a Host header, without the port and without the brackets of an IPv6 address."""
+    found = _HOST.fullmatch(value.strip().lower())
+    return "" if found is None else (found["address"] or found["name"])
 
 
 def _path_in_app(scope: Scope) -> str:

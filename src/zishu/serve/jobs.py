@@ -1,10 +1,10 @@
 """Turn a request into sentences for the model, and what the model finds into the answer.
 
 A job is a request on its way. It gives out its sentences in slices and takes their analyses back in the same order, each
-becoming text at once, so that a long document never holds the others up for longer than a slice takes. Nothing
-here knows HTTP or threads: one thread, the batcher's, works on a job.
+becoming text at once. Sentences are made as they are taken, so a long document never holds others up for longer than a
+slice takes. Nothing here knows HTTP or threads: one thread works on a job.
 
-Cost: a few microseconds a character; drawings take about as long as parsing does.
+Cost: a few microseconds per character; drawings take about as long as parsing does.
 """
 
 from __future__ import annotations
@@ -13,22 +13,26 @@ import json
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from zishu.formats.jsonl import to_json
+from zishu.errors import InputError
+from zishu.formats.jsonl import from_record, to_json
 from zishu.formats.parsed_conllu import to_conllu
-from zishu.items import text_items, words_document
+from zishu.items import Item, iter_text_items, words_document
 from zishu.lexicon import Lexicon
 from zishu.render.svg import to_svg
-from zishu.serve.schema import Request, TextRequest, TextsRequest, WordsRequest, size_of
+from zishu.serve.schema import ConvertRequest, Request, TextRequest, TextsRequest, WordsRequest, size_of
+from zishu.text import characters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from zishu.document import Sentence
-    from zishu.items import Item
     from zishu.parser import Parser
 
 # JSON lets them stand in a string, but for some readers they end a line.
 _LINE_BREAK = re.compile("[\x85\u2028\u2029]")
+_SPACES = re.compile(r"\s*")
+
+_CUBIC = 100  # characters at which a sentence costs twice what its length says: the chart's share grows
 
 
 class Mode(NamedTuple):
@@ -37,92 +41,126 @@ class Mode(NamedTuple):
     words: bool
     confidence: bool
     kbest: int
+    given: bool = False  # the sentences are parsed already and only change their format
+
+
+class Unit(NamedTuple):
+    """A sentence to be parsed, or one that is given, with its place in the answer."""
+
+    item: Item | Sentence
+    number: int  # in its document
+    after: str  # the white space behind it
+    parts: list[str]  # where its answer goes
+
+    @property
+    def cost(self) -> int:
+        """Return about how much work the sentence is, in characters of short sentences."""
+        size = len(self.item.text)
+        return size + size * size // _CUBIC
 
 
 class Job:
     """A request, its sentences, and the part of its answer that is there."""
 
     __slots__ = (
-        "_documents", "_items", "_numbers", "_parts", "_place", "_request", "_spaces",
-        "left", "mode", "sentences", "size",
+        "_documents", "_next", "_request", "_taken", "_units", "cost", "left", "mode", "prepared", "sentences",
+        "size",
     )  # fmt: skip
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request | ConvertRequest) -> None:
         self._request = request
-        self._documents: list[tuple[str, int]] = []  # texts and the number of their sentences
-        self._items: list[Item] | None = None
-        self._numbers: list[str] = []  # of the sentences in their documents, and the white space behind each
-        self._spaces: list[str] = []
-        self._parts: list[str] = []
-        self._place = 0
+        self._documents: list[tuple[str, list[str]]] = []  # texts, and what their sentences became
+        self._units = self._prepare()
+        self._next: Unit | None = None
+        self._taken: list[Unit] = []
+        self.prepared = False
+        self.sentences = 0
         self.size = size_of(request)
         self.left = self.size  # about how much of it is still to be done
-        self.sentences = 0
-        kbest = 1 if isinstance(request, WordsRequest) else request.kbest
-        self.mode = Mode(
-            words=isinstance(request, WordsRequest), confidence=kbest > 1 or request.confidence, kbest=kbest
-        )
+        words, given = isinstance(request, WordsRequest), isinstance(request, ConvertRequest)
+        kbest = request.kbest if isinstance(request, TextRequest | TextsRequest) else 1
+        confidence = kbest > 1 or (not isinstance(request, ConvertRequest) and request.confidence)
+        self.mode = Mode(words, confidence, kbest, given)
+        # About how much work all of it is.
+        self.cost = self.size * kbest
+        if isinstance(request, TextRequest | TextsRequest):
+            self.cost += sum(map(len, request.lexicon))
+        if isinstance(request, TextRequest):
+            self.cost += len(request.pins) + len(request.breaks)
 
-    def take(self, size: int) -> list[Item]:
-        """Return the next sentences: at least one, unless none are left, and about `size` characters.
+    def prepare(self) -> None:
+        """Cut the first text into sentences and find contradictions, which are an `InputError`."""
+        if not self.prepared:
+            self._next = next(self._units, None)
+            self.prepared = True
 
-        The first call cuts the texts into sentences, and finds contradictions: an `InputError`.
-        """
-        if self._items is None:
-            self._prepare()
-        assert self._items is not None
-        taken: list[Item] = []
-        count = 0
-        while self._place < len(self._items) and count < size:
-            item = self._items[self._place]
-            taken.append(item)
-            count += len(item.text)
-            self._place += 1
-        self.left = max(0, self.left - count)
-        return taken
+    def take(self, size: int) -> list[Unit]:
+        """Return the next sentences: at least one, unless none are left, and about `size` of cost."""
+        self.prepare()
+        self._taken = []
+        cost = chars = 0
+        while self._next is not None and cost < size:
+            self._taken.append(self._next)
+            cost += self._next.cost
+            chars += len(self._next.item.text)
+            self._next = next(self._units, None)
+        self.left = max(0, self.left - chars)
+        self.sentences += len(self._taken)
+        return self._taken
 
     def put(self, analyses: Sequence[Sequence[Sentence]]) -> None:
         """Take the analyses of the sentences that were taken last."""
-        for ranked in analyses:
-            self._parts.append(self._show(ranked, len(self._parts)))
+        for unit, ranked in zip(self._taken, analyses, strict=True):
+            unit.parts.append(self._show(ranked, unit))
+        self._taken = []
 
     @property
     def done(self) -> bool:
         """Tell whether all sentences have been parsed."""
-        return self._items is not None and len(self._parts) == len(self._items)
+        return self.prepared and self._next is None and not self._taken
 
     def answer(self, model: str) -> bytes:
         """Return the whole answer; `model` is the JSON object that names the model."""
-        parts = iter(self._parts)
         documents = ", ".join(
-            f'{{"text": {_string(text)}, {self._sentences([next(parts) for _ in range(count)])}}}'
-            for text, count in self._documents
+            f'{{"text": {_string(text)}, {self._sentences(parts)}}}' for text, parts in self._documents
         )
-        return f'{{"model": {model}, "documents": [{documents}]}}'.encode()
+        named = "" if self.mode.given else f'"model": {model}, '
+        return f'{{{named}"documents": [{documents}]}}'.encode()
 
-    def _prepare(self) -> None:
+    def _prepare(self) -> Iterator[Unit]:
+        first = self._request.first if isinstance(self._request, ConvertRequest) else 1
+        for text, items in self._texts():
+            parts: list[str] = []
+            self._documents.append((text, parts))
+            for number, item in enumerate(items, start=first):
+                space = _SPACES.match(text, item.start + len(item.text))
+                assert space is not None
+                yield Unit(item, number, space[0], parts)
+
+    def _texts(self) -> Iterator[tuple[str, Iterable[Item | Sentence]]]:
+        """Yield every text with its sentences."""
         request = self._request
-        if isinstance(request, WordsRequest):
-            found = [words_document(request.words)]
+        match request:
+            case ConvertRequest():
+                yield request.text, _given_sentences(request)
+                return
+            case WordsRequest():
+                yield words_document(request.words)
+                return
+        lexicon = Lexicon(request.lexicon) if request.lexicon else None
+        if isinstance(request, TextRequest):
+            pins, breaks = request.pins, request.breaks
+            yield request.text, iter_text_items(request.text, pins=pins, breaks=breaks, lexicon=lexicon)
         else:
-            lexicon = Lexicon(request.lexicon) if request.lexicon else None
-            if isinstance(request, TextsRequest):
-                found = [(text, text_items(text, lexicon=lexicon)) for text in request.texts]
-            else:
-                found = [(request.text, _text_items(request, lexicon))]
-        self._documents = [(text, len(items)) for text, items in found]
-        self._items = [item for _, items in found for item in items]
-        if request.format == "conllu":
-            self._numbers = [str(k) for _, items in found for k in range(1, len(items) + 1)]
-            self._spaces = [space for text, items in found for space in _spaces(text, items)]
-        self.sentences = len(self._items)
+            for text in request.texts:
+                yield text, iter_text_items(text, lexicon=lexicon)
 
-    def _show(self, ranked: Sequence[Sentence], number: int) -> str:
+    def _show(self, ranked: Sequence[Sentence], unit: Unit) -> str:
         """Return the analyses of a sentence in the format that was asked for."""
         several = self.mode.kbest > 1
         match self._request.format:
             case "conllu":
-                return "".join(self._conllu(ranked, number, several))
+                return "".join(_conllu(ranked, unit, several))
             case "svg":
                 shown = [f'{{"svg": {_string(to_svg(sentence))}}}' for sentence in ranked]
             case _:
@@ -131,35 +169,52 @@ class Job:
             return shown[0]
         return f'{shown[0][:-1]}, "alternatives": [{", ".join(shown)}]}}'
 
-    def _conllu(self, ranked: Sequence[Sentence], number: int, several: bool) -> Iterator[str]:
-        name, after = self._numbers[number], self._spaces[number]
-        if not several:
-            yield to_conllu(ranked[0], sent_id=name, after=after)
-            return
-        for rank, sentence in enumerate(ranked, start=1):
-            yield to_conllu(sentence, sent_id=f"{name}-{rank}", after=after, rank=rank)
-
     def _sentences(self, parts: Sequence[str]) -> str:
         if self._request.format == "conllu":
             return f'"conllu": {_string("".join(parts))}'
         return f'"sentences": [{", ".join(parts)}]'
 
 
-def analyse(parser: Parser, mode: Mode, items: list[Item]) -> list[list[Sentence]]:
+def analyse(parser: Parser, mode: Mode, units: Sequence[Unit]) -> list[list[Sentence]]:
     """Parse sentences of one mode together; each comes back as its analyses, the best first."""
+    if mode.given:
+        return [[unit.item] for unit in units if not isinstance(unit.item, Item)]
+    items = [unit.item for unit in units if isinstance(unit.item, Item)]
     k_best = mode.kbest if mode.kbest > 1 else 0
     return list(parser.analyse(items, words=mode.words, k_best=k_best, confidence=mode.confidence))
 
 
-def _text_items(request: TextRequest, lexicon: Lexicon | None) -> list[Item]:
-    return text_items(request.text, pins=request.pins, breaks=request.breaks, lexicon=lexicon)
+def _conllu(ranked: Sequence[Sentence], unit: Unit, several: bool) -> Iterator[str]:
+    if not several:
+        yield to_conllu(ranked[0], sent_id=str(unit.number), after=unit.after)
+        return
+    for rank, sentence in enumerate(ranked, start=1):
+        yield to_conllu(sentence, sent_id=f"{unit.number}-{rank}", after=unit.after, rank=rank)
 
 
-def _spaces(text: str, items: Sequence[Item]) -> list[str]:
-    """Return the white space behind each sentence of a text."""
-    ends = [item.start + len(item.text) for item in items]
-    starts = [*(item.start for item in items[1:]), len(text)]
-    return [text[end:start] for end, start in zip(ends, starts, strict=False)]
+def _given_sentences(request: ConvertRequest) -> Iterator[Sentence]:
+    """Read sentences that a client sends back, and check that they fit their text."""
+    for number, record in enumerate(request.sentences, start=1):
+        try:
+            sentence = from_record(record)
+            _check_fit(sentence, request.text)
+        except InputError as error:
+            raise InputError(f"sentence {number}: {error}") from None
+        yield sentence
+
+
+def _check_fit(sentence: Sentence, text: str) -> None:
+    if text[sentence.start : sentence.end] != sentence.text:
+        raise InputError(f"its text does not stand at {sentence.start}:{sentence.end}")
+    end = sentence.start
+    for word in sentence.words:
+        if not end <= word.start < word.end <= sentence.end or text[word.start : word.end] != word.form:
+            raise InputError(f"word {word.id} does not stand at {word.start}:{word.end}")
+        if not _SPACES.fullmatch(text, end, word.start):
+            raise InputError(f"there is text between {end} and {word.start} that no word has")
+        if word.char_heads is not None and len(word.char_heads) != len(characters(word.form)):
+            raise InputError(f"word {word.id} has {len(word.char_heads)} char_heads")
+        end = word.end
 
 
 def _string(text: str) -> str:

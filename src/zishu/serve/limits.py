@@ -17,6 +17,7 @@ class Limits:
 
     # One request, or one line of a stream:
     body: int = 4_000_000  # bytes
+    convert_body: int = 1_000_000  # bytes of a request to change the format of sentences
     chars: int = 100_000  # code points of all its texts or words and of its lexicon together
     texts: int = 1_000  # texts, or sentences of given words
     lexicon: int = 10_000  # words
@@ -27,9 +28,21 @@ class Limits:
         60.0  # from its first byte to its answer; for a line of a stream, from its place in the queue
     )
 
+    # One connection:
+    head_seconds: float = 10.0  # for the head of a request, from the connection or from its first byte
+    body_seconds: float = 20.0  # for the body, from its head; a stream may be silent for `seconds`
+    write_seconds: float = 30.0  # for an answer that nobody reads, and one more for every `write_speed` bytes
+    write_speed: int = 20_000  # bytes per second
+    idle_seconds: int = 30  # between two requests
+    stream_seconds: float = 3_600.0  # for a stream from its beginning to its end
+
     # All requests together:
     queue: int = 256  # requests that were accepted and are not answered yet
     queue_chars: int = 1_000_000  # their code points
+    connections: int = 512  # fewer if the system allows fewer open files
+    bodies: int = (
+        64_000_000  # bytes of bodies that are not read to their end, besides the first 64 kB of each
+    )
     streams: int = 64
     stream_lines: int = 32  # of one stream, on their way at once; past `batch_chars` there are fewer
 
@@ -38,4 +51,7 @@ class Limits:
     batch_chars: int = (
         8_000  # a batch ends here; a long text goes through several, so that others get their turn
     )
+    batch_seconds: float = 0.5  # or here, as far as the speed of earlier batches tells
     share: int = 500  # what a request may take of a batch at least
+    quick: int = 500  # requests that cost no more than so many characters have a thread of their own
+    stalled: float = 5.0  # seconds in one batch of quick requests after which the service is not ready

@@ -15,13 +15,16 @@ if TYPE_CHECKING:
 
 # The status of every code, and when it is given; the documentation prints this table.
 CODES: Final[dict[str, tuple[int, str]]] = {
+    "invalid_http": (400, "The request is not HTTP, or its head is too long."),
     "invalid_json": (400, "The body, or a line of the stream, is not JSON."),
     "unauthorized": (401, "The service asks for a token, and the request has none or a wrong one."),
     "not_found": (404, "There is nothing at this address."),
     "method_not_allowed": (405, "The address exists, but not for this method."),
+    "head_timeout": (408, "The head of the request did not arrive in time."),
     "body_timeout": (408, "The body did not arrive in time."),
     "too_large": (413, "The body has too many bytes."),
     "unsupported_media_type": (415, "The Content-Type is neither application/json nor application/x-ndjson."),
+    "unknown_host": (421, "The Host header is neither a loopback name nor one of --allowed-host."),
     "invalid_request": (422, "The JSON is not a request: a key is missing, unknown or of the wrong type."),
     "invalid_input": (422, "The request contradicts itself, for instance by pins that overlap."),
     "too_long": (422, "The texts and the lexicon have too many characters, or a word of the lexicon has."),

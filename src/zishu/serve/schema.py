@@ -2,16 +2,29 @@
 
 A request has exactly one of `text`, `texts` and `words`; the key that it has decides which other keys may stand
 beside it. JSON is read strictly: no number for a string, no unknown key. It is read up to the first thing that is wrong,
-since a body has room for millions of them. The shapes of answers are here for the
-description only (answers are put together from strings, see `zishu.serve.jobs`); tests hold the two together.
+and a body with more values than any request may have is refused before it is read: JSON is decoded in one piece.
+
+Answers are put together from strings (see `zishu.serve.jobs`), so their shapes are here for the description only. The
+shapes of sentences and words come from `zishu.formats.schema`. Tests hold what is sent against the description.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Discriminator, FailFast, Field, Tag, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    FailFast,
+    Field,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+)
 
+from zishu.formats.schema import SENTENCE, WORD, Schema
 from zishu.serve.problems import Problem
 
 if TYPE_CHECKING:
@@ -19,9 +32,12 @@ if TYPE_CHECKING:
 
 INPUTS = ("text", "texts", "words")
 
+REF = "#/components/schemas/{model}"
+
 Item = TypeVar("Item")
 List = Annotated[list[Item], FailFast()]
 Offset = Annotated[int, Field(ge=0)]
+Form = Annotated[str, Field(min_length=1)]
 
 _SHOWN = 100  # characters of a place in a request that an error names: a key may be as long as the body
 
@@ -39,7 +55,7 @@ class _Request(_Shape):
 
 
 class _RawText(_Request):
-    lexicon: List[str] = Field([], description="Words that are kept whole wherever they occur.")
+    lexicon: List[Form] = Field([], description="Words that are kept whole wherever they occur.")
     kbest: Annotated[int, Field(ge=1)] = Field(
         1, description="How many analyses of each sentence to return at most."
     )
@@ -68,9 +84,20 @@ class TextsRequest(_RawText):
 class WordsRequest(_Request):
     """Parse sentences whose words are known."""
 
-    words: List[List[str]] = Field(
+    words: List[Annotated[List[Form], Field(min_length=1)]] = Field(
         description="Sentences, each a list of words.", examples=[[["上海", "计划", "发展", "金融业"]]]
     )
+
+
+class ConvertRequest(_Shape):
+    """Write sentences that were parsed before in another format."""
+
+    text: str = Field(description="The text that the sentences come from.", examples=["我喜欢北京。"])
+    sentences: List[Annotated[Any, WithJsonSchema({"title": "Sentence"})]] = Field(
+        description="Sentences of that text, as this service sent them."
+    )
+    first: Annotated[int, Field(ge=1)] = Field(1, description="The number of the first one in the text.")
+    format: Literal["conllu", "svg"] = Field(description="How sentences are returned.")
 
 
 Request = TextRequest | TextsRequest | WordsRequest
@@ -96,27 +123,58 @@ _ADAPTER: TypeAdapter[Request] = TypeAdapter(
 )
 
 
+_CONVERT: TypeAdapter[ConvertRequest] = TypeAdapter(ConvertRequest)
+
+
 def read_request(data: bytes, limits: Limits) -> Request:
     """Read a request from JSON; whatever is wrong with it is a `Problem`."""
+    # Commas and brackets separate values, or stand in strings, which have at most `chars` characters together.
+    _count(data, b",", 2 * limits.chars + 2 * limits.constraints + limits.lexicon)
+    _count(data, b"[", limits.chars + limits.constraints + limits.texts)
+    _count(data, b"{", limits.chars + 1)
     try:
         request = _ADAPTER.validate_json(data)
     except ValidationError as error:
-        raise _problem(error) from None
+        raise _problem(error, skip=1) from None
     _check(request, limits)
     return request
 
 
-def size_of(request: Request) -> int:
-    """Return how many code points a request wants parsed."""
+def read_convert_request(data: bytes, limits: Limits) -> ConvertRequest:
+    """Read a request to change the format of sentences; whatever is wrong with it is a `Problem`."""
+    # A word needs more than 20 bytes, and has one bracket of each kind at most; more of them stand in strings.
+    for mark in (b"[", b"{"):
+        _count(data, mark, limits.chars + len(data) // 20)
+    try:
+        request = _CONVERT.validate_json(data)
+    except ValidationError as error:
+        raise _problem(error, skip=0) from None
+    if len(request.text) > limits.chars:
+        raise _too_long(len(request.text), limits)
+    if len(request.sentences) > limits.chars:
+        raise _too_many(len(request.sentences), "sentences", limits.chars)
+    return request
+
+
+def _count(data: bytes, mark: bytes, most: int) -> None:
+    if data.count(mark) > most:
+        raise Problem("too_many", f"the body has more than {most} of the sign {mark.decode()}")
+
+
+def size_of(request: Request | ConvertRequest) -> int:
+    """Return how many code points a request wants parsed or written."""
     match request:
         case TextRequest():
+            return len(request.text)
+        case ConvertRequest():
             return len(request.text)
         case TextsRequest():
             return sum(map(len, request.texts))
     return sum(len(word) for words in request.words for word in words)
 
 
-def _problem(error: ValidationError) -> Problem:
+def _problem(error: ValidationError, skip: int) -> Problem:
+    """Name the first thing that is wrong; `skip` places are tags of the union, which the client never wrote."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     message = str(first["msg"])
     match first["type"]:
@@ -127,8 +185,7 @@ def _problem(error: ValidationError) -> Problem:
             return Problem(
                 "invalid_request", f"a request is an object with one of the keys {', '.join(INPUTS)}"
             )
-    # The first place is the tag of the union, which the client never wrote.
-    place = ".".join(map(str, first["loc"][1:]))[:_SHOWN]
+    place = ".".join(map(str, first["loc"][skip:]))[:_SHOWN]
     return Problem("invalid_request", f"{place}: {message}" if place else message)
 
 
@@ -136,9 +193,7 @@ def _check(request: Request, limits: Limits) -> None:
     """Hold a request against the limits."""
     lexicon = [] if isinstance(request, WordsRequest) else request.lexicon
     if (size := size_of(request) + sum(map(len, lexicon))) > limits.chars:
-        raise Problem(
-            "too_long", f"{size} characters are more than the {limits.chars} that one request may have"
-        )
+        raise _too_long(size, limits)
     if (longest := max(map(len, lexicon), default=0)) > limits.lexicon_word:
         raise Problem(
             "too_long",
@@ -157,10 +212,49 @@ def _check(request: Request, limits: Limits) -> None:
         counts.append(("analyses", request.kbest, limits.kbest))
     for name, count, most in counts:
         if count > most:
-            raise Problem("too_many", f"{count} {name} are more than the {most} that one request may have")
+            raise _too_many(count, name, most)
+
+
+def _too_long(size: int, limits: Limits) -> Problem:
+    return Problem(
+        "too_long", f"{size} characters are more than the {limits.chars} that one request may have"
+    )
+
+
+def _too_many(count: int, name: str, most: int) -> Problem:
+    return Problem("too_many", f"{count} {name} are more than the {most} that one request may have")
 
 
 # ---- answers, for the description
+
+
+def ref(model: str) -> Schema:
+    """Return a reference to a shape of the description."""
+    return {"$ref": REF.format(model=model)}
+
+
+def _with(schema: Schema, description: str, **properties: Schema) -> Schema:
+    """Return a copy of a schema whose properties are replaced, or optional if they are new."""
+    return {**schema, "description": description, "properties": {**schema["properties"], **properties}}
+
+
+_WORDS: Schema = {**SENTENCE["properties"]["words"], "items": ref("Word")}
+
+# The shapes that models here name by their title alone.
+SENTENCE_SHAPES: dict[str, Schema] = {
+    "Word": WORD,
+    "Sentence": _with(SENTENCE, SENTENCE["description"], words=_WORDS),
+    "RankedSentence": _with(
+        SENTENCE,
+        "The best analysis of a sentence, and the best few if they were asked for.",
+        words=_WORDS,
+        alternatives={
+            "type": "array",
+            "items": ref("Sentence"),
+            "description": "With `kbest` above 1: its analyses, the most probable first.",
+        },
+    ),
+}
 
 
 class ModelName(_Shape):
@@ -168,45 +262,6 @@ class ModelName(_Shape):
 
     name: str
     version: str
-
-
-class WordAnswer(_Shape):
-    """One word of a sentence."""
-
-    id: int = Field(description="Its number in the sentence, from 1.")
-    form: str
-    start: int = Field(description="Where it begins in the text, in code points.")
-    end: int = Field(description="Where it ends, exclusive.")
-    upos: str | None = Field(description="Its part of speech, null if the model knows none.")
-    head: int = Field(description="The number of its head, 0 for the root of the sentence.")
-    deprel: str = Field(description="Its relation to its head.")
-    char_heads: list[int] | None = Field(
-        description="The head of each of its characters, numbered from 1 in the word, 0 for the root."
-    )
-    root: int | None = Field(description="The place of its root character in the word, from 0.")
-    prob: float | None = Field(description="How sure all of this is: the product of the following three.")
-    boundary_prob: float | None = Field(description="The probability of its boundaries.")
-    head_prob: float | None = Field(description="The probability of its head, given the words.")
-    label_prob: float | None = Field(description="The probability of its relation, given its head.")
-
-
-class Analysis(_Shape):
-    """One analysis of a sentence."""
-
-    text: str
-    start: int
-    end: int
-    prob: float | None = Field(description="The probability of the words, their tree and their inner trees.")
-    cut: bool = Field(description="Whether it was cut for its length and goes on in the next sentence.")
-    words: list[WordAnswer]
-
-
-class SentenceAnswer(Analysis):
-    """The best analysis of a sentence, and the best few if they were asked for."""
-
-    alternatives: list[Analysis] | None = Field(
-        None, description="With `kbest` above 1: its analyses, the most probable first."
-    )
 
 
 class Figure(_Shape):
@@ -225,7 +280,7 @@ class JsonDocument(_Shape):
     """A text and its sentences."""
 
     text: str
-    sentences: list[SentenceAnswer]
+    sentences: list[Annotated[Any, WithJsonSchema({"title": "RankedSentence"})]]
 
 
 class ConlluDocument(_Shape):
@@ -247,6 +302,12 @@ class ParseAnswer(_Shape):
 
     model: ModelName
     documents: list[JsonDocument] | list[ConlluDocument] | list[SvgDocument]
+
+
+class ConvertAnswer(_Shape):
+    """The text with its sentences in the format that was asked for."""
+
+    documents: list[ConlluDocument] | list[SvgDocument]
 
 
 class ErrorDetail(_Shape):

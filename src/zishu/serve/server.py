@@ -8,17 +8,18 @@ ends; while it starts it ends at once. A worker whose parent has vanished stops 
 
 from __future__ import annotations
 
+import gc
 import logging
 import multiprocessing
 import os
 import signal
 import socket
+import sys
 import tempfile
 import threading
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from ipaddress import ip_address
+from dataclasses import dataclass, field, replace
 from multiprocessing import connection
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +28,8 @@ import uvicorn
 from zishu.errors import InputError, ZishuError
 from zishu.reading import read_lines
 from zishu.serve.app import create_app
+from zishu.serve.connections import ACCEPTED_AT_ONCE, Repeats, allow_files, sweep, with_limits
+from zishu.serve.guard import is_loopback
 from zishu.serve.limits import Limits
 
 if TYPE_CHECKING:
@@ -40,8 +43,9 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("zishu.serve")
 
 _SPARE: Final = 5  # seconds, beyond the time limit of a request, that stopping may take
-_BACKLOG: Final = 2048
-_KEEP_ALIVE: Final = 30  # seconds
+_BACKLOG: Final = 1024  # connections that wait to be accepted
+_SWITCH: Final = 0.001  # seconds that a thread may keep the interpreter while others wait for it
+_LONG_TOKEN: Final = 16  # characters; a shorter token can be guessed
 _WARM_UP: Final = ["我", "昨天", "在", "图书馆", "借", "了", "两", "本", "书", "。"]
 
 
@@ -54,6 +58,7 @@ class Settings:
     model: Path | None = None  # None: the bundled one
     workers: int = 1
     tokens: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()  # that are answered for without a token, besides loopback names
     limits: Limits = field(default_factory=Limits)
 
 
@@ -66,6 +71,8 @@ def serve(settings: Settings) -> None:
     with bind(settings.host, settings.port) as listener:
         if not settings.tokens and not is_loopback(settings.host):
             log.warning("anyone who can reach %s can use this service: consider --token-file", settings.host)
+            if not settings.hosts:
+                log.warning("only requests for loopback names are answered: consider --allowed-host")
         if settings.workers == 1:
             parser = load_parser(settings.model, threads=0)
             _run(parser, settings, listener, lambda: _announce(listener, settings))
@@ -75,7 +82,7 @@ def serve(settings: Settings) -> None:
 
 
 def read_tokens(path: Path) -> tuple[str, ...]:
-    """Read tokens from a file, one a line."""
+    """Read tokens from a file, one per line; warn of short ones and of a file that everyone can read."""
     tokens = tuple(line.strip() for line in read_lines(path, str(path)) if line.strip())
     if not tokens:
         raise InputError(f"{path}: there is no token in it")
@@ -84,15 +91,11 @@ def read_tokens(path: Path) -> tuple[str, ...]:
             raise InputError(
                 f"{path}: token {number} has characters other than ASCII letters, digits and signs"
             )
+        if len(token) < _LONG_TOKEN:
+            log.warning("%s: token %d has fewer than %d characters", path, number, _LONG_TOKEN)
+    if path.stat().st_mode & 0o004:
+        log.warning("%s: every user of this machine can read the tokens; use chmod 600", path)
     return tokens
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach an address."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -128,9 +131,26 @@ def load_parser(model: Path | None, *, threads: int) -> Parser:
 
 def _run(parser: Parser, settings: Settings, listener: socket.socket, started: Any) -> None:
     """Serve in this process until a signal comes."""
-    app = create_app(parser, settings.limits, tokens=settings.tokens, stopping=lambda: server.should_exit)
-    config = uvicorn.Config(
+    limits = replace(settings.limits, connections=allow_files(settings.limits.connections))
+    app = create_app(
+        parser,
+        limits,
+        tokens=settings.tokens,
+        hosts=settings.hosts,
+        stopping=lambda: server.should_exit,
+    )
+    server = Server(make_config(app, limits), started)
+    sys.setswitchinterval(_SWITCH)
+    gc.collect()
+    gc.freeze()  # what is loaded stays: a collection need not look at it again
+    server.run(sockets=[listener])
+
+
+def make_config(app: Any, limits: Limits, **options: Any) -> uvicorn.Config:
+    """Return how to run an app: with the time limits of connections, and without a log of addresses."""
+    return uvicorn.Config(
         app,
+        http=with_limits(limits),
         log_config=None,
         log_level=logging.WARNING,
         access_log=False,  # it would have addresses in it, with what users put there
@@ -138,24 +158,31 @@ def _run(parser: Parser, settings: Settings, listener: socket.socket, started: A
         proxy_headers=False,
         ws="none",
         lifespan="on",
-        backlog=_BACKLOG,
-        timeout_keep_alive=_KEEP_ALIVE,
-        timeout_graceful_shutdown=int(settings.limits.seconds) + _SPARE,
+        backlog=ACCEPTED_AT_ONCE,
+        timeout_keep_alive=limits.idle_seconds,
+        timeout_graceful_shutdown=int(limits.seconds) + _SPARE,
+        **options,
     )
-    server = _Server(config, started)
-    server.run(sockets=[listener])
 
 
-class _Server(uvicorn.Server):
-    """A server that tells when it listens, and to which SIGTERM is no failure."""
+class Server(uvicorn.Server):
+    """A server that tells when it listens, ends connections whose time is over, and to which SIGTERM is no failure."""
 
-    def __init__(self, config: uvicorn.Config, started: Any) -> None:
+    def __init__(self, config: uvicorn.Config, started: Any = lambda: None) -> None:
         super().__init__(config)
         self._told = started
+
+    async def on_tick(self, counter: int) -> bool:
+        """Do what is due every tenth of a second."""
+        if counter % 10 == 0:
+            sweep(self.server_state.connections)
+        return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and tell."""
         await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(_BACKLOG)
         if self.started:
             self._told()
 
@@ -176,6 +203,8 @@ def _announce(listener: socket.socket, settings: Settings) -> None:
 def _set_up_log() -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(Repeats())
 
 
 def _leave(*_: object) -> None:

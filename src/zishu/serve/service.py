@@ -1,5 +1,7 @@
 """Answer requests: read a body within its limits, wait for the answer, and notice a client that leaves.
 
+A body of some size is decoded in a thread of its own, so the event loop answers others meanwhile.
+
 Here lies what is between HTTP and the batcher. `Service` is the state of one worker process.
 """
 
@@ -10,6 +12,8 @@ import json
 import logging
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,20 +26,34 @@ from zishu.serve.problems import ClientGone, Problem
 from zishu.serve.schema import read_request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from starlette.types import Receive
 
     from zishu.parser import Parser
     from zishu.serve.batching import Answer
     from zishu.serve.limits import Limits
+    from zishu.serve.schema import ConvertRequest, Request
+
+    Decoder = Callable[[bytes, Limits], Request | ConvertRequest]
 
 log: Final = logging.getLogger("zishu.serve")
 
+_SMALL: Final = 64 * 1024  # bytes: no thread is worth its while, and no limit is shared
 _RETRY: Final = 0.05  # seconds until a line of a stream asks again for a place in the queue
 
 # The limits that a client may want to know.
-_TOLD = ("body", "chars", "texts", "lexicon", "lexicon_word", "constraints", "kbest", "seconds")
+_TOLD = (
+    "body",
+    "convert_body",
+    "chars",
+    "texts",
+    "lexicon",
+    "lexicon_word",
+    "constraints",
+    "kbest",
+    "seconds",
+)
 
 
 class Service:
@@ -53,6 +71,9 @@ class Service:
         # Not first in `open`: an app that is mounted in another one is never told that it starts.
         self.batcher = self._make_batcher()
         self._streams = 0
+        self._held = 0  # bytes of bodies in memory that are not decoded yet
+        self._decode_from = 0.0  # not before this time is the next one decoded
+        self._decoder = ThreadPoolExecutor(1, thread_name_prefix="zishu-decoder")
 
     def open(self) -> None:
         """Take requests, also if the app was stopped before and is started once more."""
@@ -61,19 +82,85 @@ class Service:
 
     @property
     def ready(self) -> bool:
-        """Tell whether the next request would be accepted."""
-        return not self.stopping() and not self.batcher.full
+        """Tell whether the next request would be accepted and is likely to be answered."""
+        return not (self.stopping() or self.batcher.full or self.batcher.stalled)
 
-    def read(self, data: bytes) -> Job:
+    async def read(self, data: bytes, decode: Decoder = read_request) -> Job:
         """Read a request; whatever is wrong with it is a `Problem`."""
-        return Job(read_request(data, self.limits))
+        if len(data) <= _SMALL:
+            return Job(decode(data, self.limits))
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._decoder, self._decode, data, decode)
 
-    async def answer(self, data: bytes, receive: Receive, *, deadline: float) -> bytes:
-        """Return the answer to a request, and give up when the client leaves.
+    def _decode(self, data: bytes, decode: Decoder) -> Job:
+        """Decode a body in the thread that is there for it."""
+        began = time.monotonic()
+        if began < self._decode_from:
+            time.sleep(self._decode_from - began)
+            began = time.monotonic()
+        try:
+            return Job(decode(data, self.limits))
+        finally:
+            # No other thread runs while a body is decoded: they get twice that time before the next one.
+            ended = time.monotonic()
+            self._decode_from = ended + 2 * (ended - began)
 
-        Everything that can go wrong is a `Problem`, or `ClientGone`.
+    async def answer(
+        self, receive: Receive, length: str | None, *, limit: int, decode: Decoder = read_request
+    ) -> bytes:
+        """Return the answer to a request whose head has arrived, and give up when the client leaves.
+
+        `length` is what its head says of its body, `limit` how many bytes that may have. Everything that can go wrong
+        is a `Problem`, or `ClientGone`.
         """
-        return await self._wait(self.batcher.submit(self.read(data)), receive, deadline=deadline)
+        deadline = time.monotonic() + self.limits.seconds
+        job = await self._receive(receive, length, limit, decode)
+        return await self._wait(self.batcher.submit(job), receive, deadline=deadline)
+
+    async def _receive(self, receive: Receive, length: str | None, limit: int, decode: Decoder) -> Job:
+        """Receive and read the body of a request."""
+        too_large = Problem("too_large", f"the body has more than the {limit} bytes that are allowed")
+        if length is not None and length.isdecimal() and int(length[:20]) > limit:
+            raise too_large
+        deadline = time.monotonic() + min(self.limits.body_seconds, self.limits.seconds)
+        body = bytearray()
+        more = True
+        with self.holding() as hold:
+            while more:
+                try:
+                    async with asyncio.timeout(deadline - time.monotonic()):
+                        message = await receive()
+                except TimeoutError:
+                    raise Problem("body_timeout", "the body did not arrive in time") from None
+                if message["type"] == "http.disconnect":
+                    raise ClientGone
+                body += message.get("body", b"")
+                more = message.get("more_body", False)
+                if len(body) > limit:
+                    raise too_large
+                hold(len(body))
+            return await self.read(bytes(body), decode)
+
+    @contextmanager
+    def holding(self) -> Iterator[Callable[[int], None]]:
+        """Count the bytes of a body in memory; all bodies that are not read yet share `limits.bodies` bytes.
+
+        Call what this returns with the size of the body whenever it changes; it raises a `Problem` if that is too much.
+        """
+        held = 0
+
+        def hold(size: int) -> None:
+            nonlocal held
+            fresh = max(0, size - _SMALL) - held
+            if fresh > 0 and self._held + fresh > self.limits.bodies:
+                raise Problem("busy", "too many large bodies are on their way", retry_after=5)
+            held += fresh
+            self._held += fresh
+
+        try:
+            yield hold
+        finally:
+            self._held -= held
 
     async def answer_line(self, job: Job) -> bytes:
         """Return the answer to a line of a stream, which waits where a single request would be turned away.
@@ -134,31 +221,6 @@ def as_problem(error: Exception) -> Problem:
         return error
     log.error("%s\n%s", type(error).__qualname__, "".join(traceback.format_tb(error.__traceback__)))
     return Problem("internal", "the service failed; its log says where")
-
-
-async def read_body(receive: Receive, length: str | None, *, limit: int, deadline: float) -> bytes:
-    """Read the body of a request; `length` is what its headers say."""
-    too_large = Problem("too_large", f"the body has more than the {limit} bytes that are allowed")
-    if length is not None and length.isdecimal() and int(length[:20]) > limit:
-        raise too_large
-    parts: list[bytes] = []
-    size = 0
-    more = True
-    while more:
-        try:
-            async with asyncio.timeout(deadline - time.monotonic()):
-                message = await receive()
-        except TimeoutError:
-            raise Problem("body_timeout", "the body did not arrive in time") from None
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        part = message.get("body", b"")
-        size += len(part)
-        if size > limit:
-            raise too_large
-        parts.append(part)
-        more = message.get("more_body", False)
-    return b"".join(parts)
 
 
 def describe(parser: Parser, limits: Limits) -> dict[str, Any]:

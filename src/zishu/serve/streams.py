@@ -1,4 +1,4 @@
-"""Answer a stream: a request a line in, an answer a line out, in the same order, for as long as the client likes.
+"""Answer a stream: one request per line in, one answer per line out, in the same order, for up to `stream_seconds`.
 
 Lines are answered while others are still on their way. Only so many of a stream are in work at once, and only so many
 characters: the batcher gives all of them their turns, so what is in work together must be done within the time of one
@@ -78,7 +78,7 @@ class StreamAnswer(Response):
     async def _read(self, parts: _Parts, listener: asyncio.Task[None]) -> None:
         """Put lines in work while there is room for them; at their end, wait until the client leaves."""
         async for line in _lines(parts, self._service):
-            job = self._read_line(line)
+            job = await self._read_line(line)
             async with self._changed:
                 await self._changed.wait_for(self._has_room)
                 self._lines.append(self._start(job))
@@ -88,9 +88,9 @@ class StreamAnswer(Response):
             self._changed.notify_all()
         await listener
 
-    def _read_line(self, line: bytes | Problem) -> Job | Exception:
+    async def _read_line(self, line: bytes | Problem) -> Job | Exception:
         try:
-            return line if isinstance(line, Problem) else self._service.read(line)
+            return line if isinstance(line, Problem) else await self._service.read(line)
         except Exception as error:
             return error
 
@@ -140,49 +140,63 @@ async def _lines(parts: _Parts, service: Service) -> AsyncIterator[bytes | Probl
     limit = service.limits.body
     too_large = Problem("too_large", f"the line has more than the {limit} bytes that are allowed")
     rest = bytearray()
-    skipping = False  # the rest of a line that is too long
-    async for part in _texts(parts, service):
-        if isinstance(part, Problem):
-            yield part
-            return
-        *whole, last = part.split(b"\n")
-        for piece in whole:
-            rest += piece
-            if not skipping and (line := bytes(rest).strip()):
-                yield line if len(line) <= limit else too_large
-            rest.clear()
-            skipping = False
-        if not skipping:
-            rest += last
-            if len(rest) > limit:
-                yield too_large
+    skipping = False  # the rest of a line that is too long, or for which there is no memory
+    with service.holding() as hold:
+        async for part in _texts(parts, service):
+            if isinstance(part, Problem):
+                yield part
+                return
+            *whole, last = part.split(b"\n")
+            for piece in whole:
+                rest += piece
+                if not skipping and (line := bytes(rest).strip()):
+                    yield line if len(line) <= limit else too_large
                 rest.clear()
-                skipping = True
-    if not skipping and (line := bytes(rest).strip()):
-        yield line
+                skipping = False
+            if not skipping:
+                rest += last
+                try:
+                    if len(rest) > limit:
+                        raise too_large
+                    hold(len(rest))
+                except Problem as problem:
+                    yield problem
+                    rest.clear()
+                    skipping = True
+            if not rest:
+                hold(0)
+        if not skipping and (line := bytes(rest).strip()):
+            yield line
 
 
 async def _texts(parts: _Parts, service: Service) -> AsyncIterator[bytes | Problem]:
-    """Yield the body as it comes; a problem ends it when the service is stopped or nothing comes for too long."""
+    """Yield the body as it comes; a problem ends it when the service is stopped or it takes too long."""
+    limits = service.limits
+    end = time.monotonic() + limits.stream_seconds
+    stopping = Problem("stopping", "the service is being stopped; the lines before were all answered")
+    too_long = Problem(
+        "timeout", f"a stream may take {limits.stream_seconds:g} s; the lines before were answered"
+    )
     more = True
     while more:
         waiting = asyncio.ensure_future(parts.get())
-        deadline = time.monotonic() + service.limits.seconds
+        deadline = time.monotonic() + limits.seconds
         try:
             while not (await asyncio.wait({waiting}, timeout=_TICK))[0]:
                 if service.stopping():
-                    yield Problem(
-                        "stopping", "the service is being stopped; the lines before were all answered"
-                    )
+                    yield stopping
+                    return
+                if time.monotonic() >= end:
+                    yield too_long
                     return
                 if time.monotonic() >= deadline:
-                    yield Problem("body_timeout", f"nothing came for {service.limits.seconds:g} s")
+                    yield Problem("body_timeout", f"nothing came for {limits.seconds:g} s")
                     return
             message = waiting.result()
         finally:
             waiting.cancel()
         yield message.get("body", b"")
         more = message.get("more_body", False)
-        if more and service.stopping():
-            yield Problem("stopping", "the service is being stopped; the lines before were all answered")
+        if more and (service.stopping() or time.monotonic() >= end):
+            yield stopping if service.stopping() else too_long
             return

@@ -26,6 +26,33 @@ export async function parse(text, { pins, breaks }, kbest, signal) {
   return { model, sentences };
 }
 
+const PART = 200_000; // letters of JSON that are sent back at once
+
+/**
+ * Write sentences of a text, as the service sent them, in another format: "conllu" or "svg". `first` is the number of
+ * the first one. Return the documents, one for each part of a long list.
+ */
+export async function convert(text, sentences, first, format) {
+  const documents = [];
+  let part = [];
+  let size = 0;
+  const flush = async () => {
+    const body = { text, sentences: part, first, format };
+    documents.push(...(await post("v1/convert", body)).documents);
+    first += part.length;
+    part = [];
+    size = 0;
+  };
+  for (const sentence of sentences) {
+    const length = JSON.stringify(sentence).length;
+    if (part.length && size + length > PART) await flush();
+    part.push(sentence);
+    size += length;
+  }
+  await flush();
+  return documents;
+}
+
 async function post(path, body, signal) {
   const headers = { "Content-Type": "application/json" };
   const token = sessionStorage.getItem(TOKEN);

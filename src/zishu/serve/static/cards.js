@@ -6,7 +6,7 @@ import { copy, download, toConllu, toJson, toPng, toSvg } from "./export.js";
 import { drawFigure, focusAt } from "./figure.js";
 import { percent, t } from "./i18n.js";
 import { choose, clickGap, clickWord, inView, state } from "./session.js";
-import { $, announce, el, showTip } from "./telling.js";
+import { $, announce, el, showProblem, showTip } from "./telling.js";
 import { visible } from "./text.js";
 
 const PAGE = 40; // sentences drawn at once
@@ -100,7 +100,7 @@ function card(number) {
   head.append(ranks(number, sentence));
   if (analysis.cut) head.append(el("span", { className: "muted" }, t("cut")));
   const changes = el("p", { className: "changes" }, changesInWords(sentence));
-  const foot = el("div", { className: "row foot" }, changes, sentenceExport(number, figure));
+  const foot = el("div", { className: "row foot" }, changes, sentenceExport(number));
   return el("li", { className: "card" }, head, el("div", { className: "scroll" }, figure), foot);
 }
 
@@ -149,13 +149,13 @@ function changesInWords(sentence) {
 
 // --- copying and downloading ---
 
-function sentenceExport(number, figure) {
+function sentenceExport(number) {
   const analysis = inView(state.sentences[number]);
   const produce = {
     conllu: () => toConllu([analysis], state.text, number + 1),
     json: () => toJson([analysis], number + 1),
-    svg: () => toSvg(figure, analysis.text),
-    png: () => toPng(figure),
+    svg: () => toSvg(analysis, state.text),
+    png: () => toPng(analysis, state.text),
   };
   return exportTools(produce, state.sentences.length > 1 ? `zishu-${number + 1}` : "zishu");
 }
@@ -175,13 +175,18 @@ function exportTools(produce, name) {
   select.setAttribute("aria-label", t("format"));
   select.addEventListener("change", () => (format = select.value));
   const copyButton = el("button", { type: "button", className: "copy" }, t("copy"));
-  copyButton.addEventListener("click", async () => {
-    announce((await copy(await produce[select.value]())) ? t("copied") : t("copyFailed"), true);
-  });
+  const give = (take) => async () => {
+    const kind = select.value;
+    try {
+      await take(await produce[kind](), FORMATS[kind]);
+    } catch (error) {
+      showProblem(error);
+    }
+  };
+  const take = async (content) => announce((await copy(content)) ? t("copied") : t("copyFailed"), true);
+  copyButton.addEventListener("click", give(take));
   const saveButton = el("button", { type: "button", className: "download" }, t("download"));
-  saveButton.addEventListener("click", async () => {
-    const { ending, type } = FORMATS[select.value];
-    download(await produce[select.value](), `${name}.${ending}`, type);
-  });
+  const save = (content, { ending, type }) => download(content, `${name}.${ending}`, type);
+  saveButton.addEventListener("click", give(save));
   return el("div", { className: "export" }, select, copyButton, saveButton);
 }

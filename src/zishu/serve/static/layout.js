@@ -4,7 +4,7 @@
 
 import { characters, visible } from "./text.js";
 
-export const FONTS =
+const FONTS =
   '"Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "PingFang SC", "Hiragino Sans GB", ' +
   '"Microsoft YaHei", sans-serif';
 export const SIZES = { char: 24, relation: 12, tag: 11 };

@@ -1,0 +1,197 @@
+"""Keep connections that nobody uses from taking the service's place: timeouts and a cap, below the app.
+
+Uvicorn has no time limit for the head of a request or for a client that does not read its answer, and its cap on
+connections refuses whoever comes last. Its protocol class can be replaced, though, so this one adds what is missing, and
+no other server is needed: time limits, a cap that closes the connection that has waited longest without a request, and
+errors in our own shape. The server calls `sweep` every second; nothing here sets a timer.
+
+The limits of bodies and of streams belong to requests: see `zishu.serve.service` and `zishu.serve.streams`.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import h11
+from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
+
+from zishu.serve import problems
+from zishu.serve.guard import SECURITY_HEADERS
+from zishu.serve.problems import Problem
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Iterable
+
+    from zishu.serve.limits import Limits
+
+log: Final = logging.getLogger("zishu.serve")
+
+# The event loop accepts so many connections in one go, and up to four times as many before the cap sees the first.
+ACCEPTED_AT_ONCE: Final = 16
+
+_SPARE_FILES: Final = 64 + 4 * ACCEPTED_AT_ONCE  # besides connections: libraries, the model, pipes
+
+
+class Connection(H11Protocol):
+    """One connection of a client."""
+
+    limits: Limits  # set in a subclass, by `with_limits`
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._waits_since = time.monotonic()  # for the head of a request
+        self._idle = False  # between two requests, with nothing of the next one here
+        self._unread: tuple[float, int] | None = (
+            None  # since when so many bytes of the answer wait to be read
+        )
+
+    # ---- events
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a connection; beyond the cap close another one that has no request, or else this one."""
+        super().connection_made(transport)
+        if len(self.connections) <= self.limits.connections:
+            return
+        # Those that were closed a moment ago still count until the event loop has seen it.
+        alive = [one for one in self.connections if isinstance(one, Connection) and not one.closing]
+        if len(alive) <= self.limits.connections:
+            return
+        waiting = [one for one in alive if not one.busy]
+        victim = min(waiting, key=lambda one: one._waits_since, default=self)
+        if victim is self:
+            self._refuse(Problem("busy", "too many connections are open", retry_after=1))
+        else:
+            victim.transport.abort()
+        log.warning("more than %d connections: closed one", self.limits.connections)
+
+    def data_received(self, data: bytes) -> None:
+        """Take data; the head of a request must be complete some time after its first byte."""
+        if self._idle:
+            self._idle = False
+            self._waits_since = time.monotonic()
+        super().data_received(data)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        self._idle = True
+        self._waits_since = time.monotonic()
+        super().on_response_complete()
+
+    # ---- time limits
+
+    @property
+    def closing(self) -> bool:
+        """Tell whether the connection is on its way out."""
+        return self.transport.is_closing()
+
+    @property
+    def busy(self) -> bool:
+        """Tell whether a request is being answered."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def check(self, now: float) -> None:
+        """Close the connection if its client has taken too long for the next step."""
+        size = self.transport.get_write_buffer_size()
+        if not size:
+            self._unread = None
+        elif self._unread is None or size > self._unread[1]:
+            self._unread = (now, size)
+        else:
+            since, at_first = self._unread
+            if now - since > self.limits.write_seconds + at_first / self.limits.write_speed:
+                self.transport.abort()
+                return
+        if self.busy or self._idle or self.closing:
+            return  # the keep-alive timer of the base class ends idle connections
+        if now - self._waits_since > self.limits.head_seconds:
+            if self.cycle is None and self.conn.trailing_data[0]:
+                self._refuse(Problem("head_timeout", "the head of the request did not arrive in time"))
+            else:
+                self.transport.close()
+
+    # ---- errors
+
+    def send_400_response(self, msg: str) -> None:
+        """Tell that a request is no HTTP; what the client sent stays out of the answer."""
+        self._refuse(Problem("invalid_http", msg))
+
+    def _refuse(self, problem: Problem) -> None:
+        """Send an error without the app, and close the connection."""
+        body = problems.body(problem.code, problem.message)
+        headers = {
+            **SECURITY_HEADERS,
+            **problem.headers,
+            "Cache-Control": "no-store",
+            "Content-Type": "application/json",
+            "Content-Length": str(len(body)),
+            "Connection": "close",
+        }
+        head = h11.Response(
+            status_code=problem.status,
+            headers=[(name.encode(), value.encode()) for name, value in headers.items()],
+            reason=STATUS_PHRASES[problem.status],
+        )
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            for event in (head, h11.Data(data=body), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+
+def with_limits(limits: Limits) -> type[Connection]:
+    """Return the protocol class of a server with these limits."""
+    return type("LimitedConnection", (Connection,), {"limits": limits})
+
+
+def sweep(connections: Iterable[object]) -> None:
+    """Close the connections whose time is over."""
+    now = time.monotonic()
+    for connection in list(connections):
+        if isinstance(connection, Connection):
+            connection.check(now)
+
+
+def allow_files(connections: int) -> int:
+    """Let this process have as many open files as it may; return how many connections it can then have."""
+    try:
+        import resource
+    except ModuleNotFoundError:  # not a Unix
+        return connections
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + _SPARE_FILES
+    unlimited = resource.RLIM_INFINITY
+    if soft != unlimited and soft < wanted:
+        most = wanted if hard == unlimited else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        soft = most
+    allowed = math.inf if soft == unlimited else max(soft // 4, soft - _SPARE_FILES)
+    return int(min(connections, allowed))
+
+
+class Repeats(logging.Filter):
+    """Let a warning pass once in a while; the next time, it says how often it came meanwhile."""
+
+    def __init__(self, seconds: float = 60.0) -> None:
+        super().__init__()
+        self._seconds = seconds
+        self._seen: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Tell whether to write a record."""
+        if record.levelno < logging.WARNING:
+            return True
+        key = (record.name, record.getMessage())
+        since, count = self._seen.get(key, (-math.inf, 0))
+        now = time.monotonic()
+        if now - since < self._seconds:
+            self._seen[key] = (since, count + 1)
+            return False
+        if len(self._seen) > 100:
+            self._seen.clear()
+        self._seen[key] = (now, 0)
+        if count:
+            record.msg, record.args = f"{key[1]} (and {count} times before)", ()
+        return True
