@@ -12,7 +12,7 @@ are ignored. The relations and how to choose among them are described in docs/wo
 
 The reader is the checker. It raises `FormatError` with file and line for anything but words of Chinese characters with
 one projective tree, known relations on the right side of their heads, known tags, and no duplicates. Reading the
-bundled lexicon takes about 50 ms. This module knows nothing about parsing or models.
+bundled lexicon takes a fraction of a second. This module knows nothing about parsing or models.
 """
 
 from __future__ import annotations
