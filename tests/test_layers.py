@@ -43,6 +43,7 @@ LAYERS: dict[str, set[str]] = {
     "items": _GROUND | {"lexicon", "constraints"},
     "metrics": _GROUND,
     "stats": _GROUND | {"formats"},
+    "structures": _GROUND | {"formats"},
     "treebank": _GROUND | {"formats"},
     "model": _GROUND | {"chart"},
     "parser": _RUNTIME | {"lexicon", "constraints", "items"},
