@@ -41,6 +41,7 @@ class Mode(NamedTuple):
     words: bool
     confidence: bool
     kbest: int
+    style: str | None = None
     given: bool = False  # the sentences are parsed already and only change their format
 
 
@@ -80,7 +81,8 @@ class Job:
         words, given = isinstance(request, WordsRequest), isinstance(request, ConvertRequest)
         kbest = request.kbest if isinstance(request, TextRequest | TextsRequest) else 1
         confidence = kbest > 1 or (not isinstance(request, ConvertRequest) and request.confidence)
-        self.mode = Mode(words, confidence, kbest, given)
+        style = None if isinstance(request, ConvertRequest) else request.style
+        self.mode = Mode(words, confidence, kbest, style, given)
         # About how much work all of it is.
         self.cost = self.size * kbest
         if isinstance(request, TextRequest | TextsRequest):
@@ -181,7 +183,8 @@ def analyse(parser: Parser, mode: Mode, units: Sequence[Unit]) -> list[list[Sent
         return [[unit.item] for unit in units if not isinstance(unit.item, Item)]
     items = [unit.item for unit in units if isinstance(unit.item, Item)]
     k_best = mode.kbest if mode.kbest > 1 else 0
-    return list(parser.analyse(items, words=mode.words, k_best=k_best, confidence=mode.confidence))
+    styled = parser.in_style(mode.style)
+    return list(styled.analyse(items, words=mode.words, k_best=k_best, confidence=mode.confidence))
 
 
 def _conllu(ranked: Sequence[Sentence], unit: Unit, several: bool) -> Iterator[str]:

@@ -54,6 +54,11 @@ class _Request(_Shape):
     )
 
 
+    style: Form | None = Field(
+        None, description="The treebank whose conventions are followed; by default the model's first style."
+    )
+
+
 class _RawText(_Request):
     lexicon: List[Form] = Field([], description="Words that are kept whole wherever they occur.")
     kbest: Annotated[int, Field(ge=1)] = Field(
@@ -262,6 +267,7 @@ class ModelName(_Shape):
 
     name: str
     version: str
+    styles: list[str] = Field(description="The styles that a request may name; the first one is the default.")
 
 
 class Figure(_Shape):
@@ -332,6 +338,7 @@ class ModelAnswer(_Shape):
     task: str
     roles: int
     encoder: str
+    styles: list[str]
     labels: list[str]
     upos: list[str]
     scores: dict[str, dict[str, float]]

@@ -65,8 +65,9 @@ class Service:
         self.limits = limits
         self.metrics = Metrics()
         self.stopping = stopping
+        self._parser = parser
         self.model = describe(parser, limits)
-        name = json.dumps({key: self.model[key] for key in ("name", "version")}, ensure_ascii=False)
+        name = json.dumps({key: self.model[key] for key in ("name", "version", "styles")}, ensure_ascii=False)
         self._make_batcher = partial(Batcher, parser, limits, self.metrics, model=name)
         # Not first in `open`: an app that is mounted in another one is never told that it starts.
         self.batcher = self._make_batcher()
@@ -88,9 +89,17 @@ class Service:
     async def read(self, data: bytes, decode: Decoder = read_request) -> Job:
         """Read a request; whatever is wrong with it is a `Problem`."""
         if len(data) <= _SMALL:
-            return Job(decode(data, self.limits))
+            return self._job(data, decode)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._decoder, self._decode, data, decode)
+
+    def _job(self, data: bytes, decode: Decoder) -> Job:
+        job = Job(decode(data, self.limits))
+        try:
+            self._parser.in_style(job.mode.style)
+        except InputError as error:
+            raise Problem("invalid_input", str(error)) from None
+        return job
 
     def _decode(self, data: bytes, decode: Decoder) -> Job:
         """Decode a body in the thread that is there for it."""
@@ -99,7 +108,7 @@ class Service:
             time.sleep(self._decode_from - began)
             began = time.monotonic()
         try:
-            return Job(decode(data, self.limits))
+            return self._job(data, decode)
         finally:
             # No other thread runs while a body is decoded: they get twice that time before the next one.
             ended = time.monotonic()
@@ -235,7 +244,7 @@ def describe(parser: Parser, limits: Limits) -> dict[str, Any]:
         "name": info["name"],
         "version": info["version"],
         "zishu": __version__,
-        **{key: info[key] for key in ("task", "roles", "encoder", "labels", "upos")},
+        **{key: info[key] for key in ("task", "roles", "encoder", "styles", "labels", "upos")},
         "scores": scores,
         "limits": {name: getattr(limits, name) for name in _TOLD},
     }

@@ -13,6 +13,7 @@ export function readAddress(hash) {
   const good = (pair) => pair.length === 2 && pair.every(whole);
   return {
     text: fields.get("text") ?? "",
+    style: fields.get("style") ?? "",
     constraints: {
       pins: pairs(fields.get("pins")).filter(good),
       breaks: numbers(fields.get("breaks")).map(Number).filter(whole),
@@ -22,8 +23,9 @@ export function readAddress(hash) {
 }
 
 /** Write a state as an address, "" if it is too long for one. */
-export function writeAddress({ text, constraints, ranks }) {
+export function writeAddress({ text, style, constraints, ranks }) {
   const fields = new URLSearchParams({ text });
+  if (style) fields.set("style", style);
   const join = (list) => list.map((pair) => pair.join("-")).join(",");
   if (constraints.pins.length) fields.set("pins", join(constraints.pins));
   if (constraints.breaks.length) fields.set("breaks", constraints.breaks.join(","));

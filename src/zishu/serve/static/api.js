@@ -16,9 +16,10 @@ export class ServiceError extends Error {
   }
 }
 
-/** Parse a text under constraints; return the model's name and the sentences, each as the list of its analyses. */
-export async function parse(text, { pins, breaks }, kbest, signal) {
+/** Parse a text under constraints in a style ("" for the default one); return the model's name and the sentences, each as the list of its analyses. */
+export async function parse(text, { pins, breaks }, style, kbest, signal) {
   const body = { text, kbest };
+  if (style) body.style = style;
   if (pins.length) body.pins = pins;
   if (breaks.length) body.breaks = breaks;
   const { model, documents } = await post("v1/parse", body, signal);

@@ -7,7 +7,7 @@ import { drawAgain, drawAll, drawMore, drawNew } from "./cards.js";
 import { NOTHING } from "./constraints.js";
 import { copy } from "./export.js";
 import { switchLanguage, t, translate } from "./i18n.js";
-import { address, close, connect, open, reset, undo, useToken } from "./session.js";
+import { address, changeStyle, close, connect, open, reset, state, undo, useToken } from "./session.js";
 import { $, announce, el, showProblem, showTip } from "./telling.js";
 import { codePoints } from "./text.js";
 
@@ -26,6 +26,7 @@ connect({
   },
   opened() {
     drawNew();
+    showStyles();
     announce($("summary").textContent);
   },
   changed: drawAgain,
@@ -41,6 +42,16 @@ function showCount() {
   $("count").textContent = t("characters", letters.length);
 }
 
+/** Offer the styles of the model that has answered, if there is a choice. */
+function showStyles() {
+  const styles = state.model?.styles ?? [];
+  $("style-choice").hidden = styles.length < 2;
+  $("style").replaceChildren(
+    ...styles.map((style) => el("option", { value: style }, t(`styles.${style}`) ?? style)),
+  );
+  $("style").value = state.style || styles[0];
+}
+
 function showTheme() {
   const stored = localStorage.getItem(THEME);
   const theme = THEMES.includes(stored) ? stored : "auto";
@@ -54,6 +65,7 @@ function showAll() {
   translate();
   showTheme();
   showCount();
+  showStyles();
   drawAll();
 }
 
@@ -68,7 +80,7 @@ function restore() {
 
 function submit() {
   const text = $("text").value;
-  if (text.trim()) open({ text, constraints: NOTHING, ranks: new Map() }, { remember: true });
+  if (text.trim()) open({ text, style: state.style, constraints: NOTHING, ranks: new Map() }, { remember: true });
   else $("text").focus();
 }
 
@@ -97,6 +109,7 @@ for (const example of EXAMPLES) {
   });
   $("examples").append(el("li", {}, button));
 }
+$("style").addEventListener("change", () => changeStyle($("style").value));
 $("undo").addEventListener("click", undo);
 $("reset").addEventListener("click", reset);
 $("more").addEventListener("click", drawMore);

@@ -14,6 +14,7 @@ const SHORT = 200; // code points; of longer texts the other analyses are fetche
 // for. None is ever changed in place, so that to undo is to take the old list.
 export const state = {
   text: "",
+  style: "", // the default one
   model: null,
   free: [], // the sentences with nothing fixed
   freeWords: [],
@@ -78,13 +79,13 @@ const sentence = (analyses, kbest, rank = 0) => ({
 
 async function parseText(text, constraints, signal) {
   const kbest = kbestFor(text);
-  const { model, sentences } = await parse(text, constraints, kbest, signal);
+  const { model, sentences } = await parse(text, constraints, state.style, kbest, signal);
   return { model, sentences: sentences.map((analyses) => sentence(analyses, kbest)) };
 }
 
 /** Parse a sentence again with all its analyses; return null if it is not one sentence when it stands alone. */
 async function parseSentence({ text, start, end }, constraints, rank, signal) {
-  const { sentences } = await parse(text, inside(constraints, { start, end }), KBEST, signal);
+  const { sentences } = await parse(text, inside(constraints, { start, end }), state.style, KBEST, signal);
   if (sentences.length !== 1 || sentences[0][0].text !== text) return null;
   const moved = (item) => ({ ...item, start: item.start + start, end: item.end + start });
   const analyses = sentences[0].map((analysis) => ({ ...moved(analysis), words: analysis.words.map(moved) }));
@@ -94,10 +95,11 @@ async function parseSentence({ text, start, end }, constraints, rank, signal) {
 // --- what a person can do ---
 
 /** Parse a text from scratch and show of it what an address says; `remember` it in the browser's history. */
-export function open({ text, constraints, ranks }, { remember }) {
+export function open({ text, style, constraints, ranks }, { remember }) {
   job.abort();
   job = new AbortController();
   enqueue(async (signal) => {
+    state.style = style;
     const { model, sentences: free } = await parseText(text, NOTHING, signal);
     const { fixed, sentences, trouble } = await fix(text, constraints, free, signal);
     for (const [number, rank] of ranks) {
@@ -124,6 +126,10 @@ export function open({ text, constraints, ranks }, { remember }) {
     if (trouble) view.problem(trouble);
   });
 }
+
+/** Parse the text again in another style; what is fixed stays fixed. */
+export const changeStyle = (style) =>
+  open({ text: state.text, style, constraints: state.constraints, ranks: new Map() }, { remember: true });
 
 /** Parse a new text under the constraints of a link, which may have been changed by hand: wrong ones are let go. */
 async function fix(text, constraints, free, signal) {
@@ -212,7 +218,7 @@ function replace({ sentences, constraints }) {
 export function address() {
   const ranks = new Map();
   state.sentences.forEach(({ rank }, number) => rank && ranks.set(number, rank));
-  return writeAddress({ text: state.text, constraints: state.constraints, ranks });
+  return writeAddress({ text: state.text, style: state.style, constraints: state.constraints, ranks });
 }
 
 /** Keep the address in step; a new text gets an entry of its own in the browser's history. */
