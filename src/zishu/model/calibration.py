@@ -5,9 +5,9 @@ scores define
 
     P_t(tree) = P(tree)^(1/t) / Z_t
 
-the same trees in the same order, with probabilities that are flatter where t > 1. They are what the parser tells about
-its trees (`zishu.model.confidence`); it chooses them by its own scores, which is no worse. The temperature is the one
-that makes the word trees of a held-out treebank, in raw text, most probable:
+the same trees in the same order, with probabilities that are flatter where t > 1. Minimum Bayes risk decoding and
+confidence use these probabilities. The temperature is the one that makes the word trees of a held-out treebank, in raw
+text, most probable:
 
     loss(t) = SUM over sentences of  log Z_t(all trees) - log Z_t(the trees of the gold word tree)
 

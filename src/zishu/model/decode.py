@@ -10,9 +10,10 @@ There are three ways of decoding:
               words, with the repairs of `zishu.tree.recover` counted
 
 The first two make two roles of the arcs and labels of a model with one role (`zishu.model.scores`), so that the tree is
-always legal and all that is known of the words is kept.
+always legal and all that is known of the words is kept. Trees and probabilities come from one `TreeDistribution`, at the
+model's temperature: with confidence, `mbr` runs three charts over the characters of a sentence.
 
-Cost: the chart's O(n^3) a sentence, one call of the label network a batch, and a few microseconds a character.
+Cost: the chart's O(n^3) per sentence, one call of the label network per batch, a few microseconds per character.
 """
 
 from __future__ import annotations
@@ -92,10 +93,9 @@ def decode(
     known = _known_gaps(outputs, lengths, settings, gaps)
     if decoding == "vanilla":
         return _decode_vanilla(outputs, units, settings, label_scorer, known, confidence=confidence)
-    trees = _trees(outputs, lengths, settings, label_scorer, known)
-    found = probable_heads(trees) if decoding == "mbr" else trees.best()
-    sentences = np.arange(len(trees))
-    return _analyses(outputs, units, settings, label_scorer, trees, sentences, found, confidence=confidence)
+    return _decode_typed(
+        outputs, units, settings, label_scorer, known, mbr=decoding == "mbr", confidence=confidence
+    )
 
 
 def paper_decoding(settings: Settings, *, given_words: bool = False) -> Decoding:
@@ -169,6 +169,23 @@ def _trees(
     return tree_distribution(outputs, lengths, settings, label_scorer, gaps).at(settings.temperature)
 
 
+def _decode_typed(
+    outputs: Outputs,
+    units: Sequence[Sequence[str]],
+    settings: Settings,
+    label_scorer: LabelScorer,
+    gaps: NDArray[np.int8],
+    *,
+    mbr: bool,
+    confidence: bool,
+) -> list[Analysis]:
+    """Find one tree of each sentence, of two roles or of words."""
+    trees = _trees(outputs, lengths_of(units), settings, label_scorer, gaps)
+    found = probable_heads(trees) if mbr else trees.best()
+    sentences = np.arange(len(trees))
+    return _analyses(outputs, units, settings, label_scorer, trees, sentences, found, confidence=confidence)
+
+
 def _analyses(
     outputs: Outputs,
     units: Sequence[Sequence[str]],
@@ -220,24 +237,21 @@ def _decode_vanilla(
     if (~complete & ((gaps != FREE) & inner).any(axis=1)).any():
         raise InputError("vanilla decoding takes all words of a sentence or none, not some")
 
+    def some(chosen: NDArray[np.int64]) -> tuple[Outputs, list[Sequence[str]], Settings, LabelScorer]:
+        return outputs.pick(chosen), [units[b] for b in chosen.tolist()], settings, label_scorer
+
     analyses: dict[int, Analysis] = {}
-    for words_given in (True, False):
-        chosen = np.flatnonzero(complete == words_given)
-        if len(chosen):
-            some, texts, sizes = outputs.pick(chosen), [units[b] for b in chosen.tolist()], lengths[chosen]
-            if words_given:
-                trees = _trees(some, sizes, settings, label_scorer, gaps[chosen])
-                rows = np.arange(len(chosen))
-                found = _analyses(
-                    some, texts, settings, label_scorer, trees, rows, trees.best(), confidence=confidence
-                )
-            else:
-                found = _labelled(some, texts, settings, label_scorer, confidence=confidence)
-            analyses.update(zip(chosen.tolist(), found, strict=True))
+    given, free = np.flatnonzero(complete), np.flatnonzero(~complete)
+    if len(given):
+        found = _decode_typed(*some(given), gaps[given], mbr=False, confidence=confidence)
+        analyses.update(zip(given.tolist(), found, strict=True))
+    if len(free):
+        found = _decode_untyped(*some(free), confidence=confidence)
+        analyses.update(zip(free.tolist(), found, strict=True))
     return [analyses[b] for b in range(len(units))]
 
 
-def _labelled(
+def _decode_untyped(
     outputs: Outputs,
     units: Sequence[Sequence[str]],
     settings: Settings,
