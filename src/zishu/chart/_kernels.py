@@ -120,12 +120,13 @@ class Sentence(NamedTuple):
     """One sentence: its scores or weights, its chart, and memory for what goes with them."""
 
     semiring: Any
+    values: Any  # roles dependents heads: scores; weights in the semiring PLAIN
     sparse: bool  # few arcs are allowed
     n: int
     root_as_head: bool
-    values: Any  # roles dependents heads: scores; weights in the semiring PLAIN
     gaps: Any
     reach: Any  # reach[i]: the last character before the next BREAK
+    m: int
     chart: Any  # planes m m
     flat: Any  # the same memory with one axis, which is quicker to index
     lists: Any  # LISTS m m+1
@@ -286,10 +287,9 @@ def _add(semiring, x, y):
     return high + log(1.0 + exp(low - high))
 
 
-@njit(**_INLINE)
-def _at(s, plane, row, column):
-    """Return where chart[plane, row, column] is in the flat chart."""
-    m = s.chart.shape[1]
+@njit(**_JIT)
+def _at(m, plane, row, column):
+    """Return where chart[plane, row, column] is in the flat chart; planes have m rows and m columns."""
     return (plane * m + row) * m + column
 
 
@@ -325,10 +325,10 @@ def _dependents(links, h, e):
     return 2 * (links - INTRA_LINK) + (1 if e > h else 0)
 
 
-@njit(**_INLINE)
-def _append(s, which, character, item):
-    s.lists[which, character, s.lists[which, character, LENGTH]] = item
-    s.lists[which, character, LENGTH] += 1
+@njit(**_JIT)
+def _append(lists, which, character, item):
+    lists[which, character, lists[which, character, LENGTH]] = item
+    lists[which, character, LENGTH] += 1
 
 
 @njit(**_JIT)
@@ -341,7 +341,7 @@ def _list_arcs(s):
     for d in range(1, s.n + 1):
         for h in range(s.n + 1):
             if max(s.values[INTER, d, h], s.values[-1, d, h]) > NEG_INF:
-                _append(s, HEADS, d, h)
+                _append(s.lists, HEADS, d, h)
                 s.live[max(d, h), min(d, h)] = True
 
 
@@ -357,7 +357,7 @@ def _mark(s, i, j):
         for m in range(s.lists[LEFT_ENDS, i, LENGTH]):
             s.live[j, s.lists[LEFT_ENDS, i, m]] = True
     if max(s.chart[A, j, i], s.chart[T, j, i]) > zero:
-        _append(s, LEFT_ENDS, j, i)
+        _append(s.lists, LEFT_ENDS, j, i)
 
 
 @njit(**_INLINE)
@@ -379,7 +379,7 @@ def _put_link(s, links, h, d, score, parts):
     if score > _zero(s.semiring):
         s.chart[links, h, d] = _keep(s, _times(s.semiring, score, parts), h, d)
         if s.sparse:
-            _append(s, _dependents(links, h, d), h, d)
+            _append(s.lists, _dependents(links, h, d), h, d)
 
 
 @njit(**_INLINE)
@@ -387,7 +387,7 @@ def _put_links(s, role, links, spans, i, j):
     """Put links(i->j) = s_role(i,j) (x) SUM_k spans(i->k) (x) spans(k+1<-j), and its mirror image."""
     right, left = s.values[role, j, i], s.values[role, i, j]
     if max(right, left) > _zero(s.semiring):
-        parts = _sum(s.semiring, s.flat, _at(s, spans, i, i), _at(s, spans, j, i + 1), j - i)
+        parts = _sum(s.semiring, s.flat, _at(s.m, spans, i, i), _at(s.m, spans, j, i + 1), j - i)
         _put_link(s, links, i, j, right, parts)
         _put_link(s, links, j, i, left, parts)
 
@@ -398,7 +398,7 @@ def _sum_complete(s, links, spans, h, e):
     if s.sparse:
         return _sum_listed(s, links, spans, h, e)
     lo = min(h + 1, e)
-    return _sum(s.semiring, s.flat, _at(s, links, h, lo), _at(s, spans + A_T, e, lo), abs(h - e))
+    return _sum(s.semiring, s.flat, _at(s.m, links, h, lo), _at(s.m, spans + A_T, e, lo), abs(h - e))
 
 
 @njit(**_INLINE)
@@ -465,13 +465,13 @@ def _rooted(s, r):
 
 
 @njit(**_JIT)
-def _push(semiring, flat, x, y, outside, count, weight, total):
+def _push(semiring, flat, x, y, count, weight, total):
     """Share `weight` among the terms of the sum over two rows at x and y, whose value was `total`.
 
-    A share goes to the outside plane of its term. In plain sums it is the derivative by the value, otherwise by the
-    logarithm of the value, which is a probability.
+    A share goes to the outside plane of its term, in the second half of the chart. In plain sums it is the derivative by
+    the value, otherwise by the logarithm of the value, which is a probability.
     """
-    x, y, outside, count = np.uintp(x), np.uintp(y), np.uintp(outside), np.uintp(count)
+    x, y, count, outside = np.uintp(x), np.uintp(y), np.uintp(count), np.uintp(flat.size // 2)
     if semiring == PLAIN:
         for k in range(count):
             flat[x + outside + k] += weight * flat[y + k]
@@ -508,8 +508,8 @@ def _push_complete(s, links, spans, h, e, weight, total):
         _push_listed(s, links, spans, h, e, weight, total)
     else:
         lo = min(h + 1, e)
-        x, y, outside = _at(s, links, h, lo), _at(s, spans + A_T, e, lo), _at(s, OUTSIDE, 0, 0)
-        _push(s.semiring, s.flat, x, y, outside, abs(h - e), weight, total)
+        x, y = _at(s.m, links, h, lo), _at(s.m, spans + A_T, e, lo)
+        _push(s.semiring, s.flat, x, y, abs(h - e), weight, total)
 
 
 @njit(**_INLINE)
@@ -529,8 +529,8 @@ def _push_links(s, role, links, spans, i, j, arcs, boundary):
         weight = to_right + to_left
         parts = right - s.values[role, j, i] if to_right > 0.0 else left - s.values[role, i, j]
     if weight > 0.0:
-        x, y = _at(s, spans, i, i), _at(s, spans, j, i + 1)
-        _push(s.semiring, s.flat, x, y, _at(s, OUTSIDE, 0, 0), j - i, weight, parts)
+        x, y = _at(s.m, spans, i, i), _at(s.m, spans, j, i + 1)
+        _push(s.semiring, s.flat, x, y, j - i, weight, parts)
         if role == INTER:  # the split k = i; `_outside` counts the others
             boundary[i] += weight * (s.flat[y] if s.semiring == PLAIN else exp(s.flat[y] - parts))
 
@@ -630,7 +630,7 @@ def _walk(s, stack, terms, heads, is_intra):
     root = 1 + _pick(s.semiring, terms, s.n)
     heads[root] = 0
     is_intra[root] = False
-    size = 0
+    size = np.int64(0)
     for e in (1, s.n):
         size = _stack(stack, size, T, root, e)
     while size > 0:
@@ -642,7 +642,7 @@ def _walk(s, stack, terms, heads, is_intra):
             terms[0], terms[1] = s.chart[A, h, e], s.chart[C, h, e]
             plane = A if _pick(s.semiring, terms, np.int64(2)) == 0 else C
         links, spans = (INTRA_LINK, A) if plane == A else (INTER_LINK, T)
-        ways = _list_terms(s, links, spans, h, e, terms, 0)
+        ways = _list_terms(s, links, spans, h, e, terms, np.int64(0))
         if plane == C and not s.root_as_head:
             ways = _list_terms(s, INTRA_LINK, C, h, e, terms, ways)
         way = _pick(s.semiring, terms, ways)
@@ -687,7 +687,7 @@ def run(task, order, batch, answers, chart, seed):
     One function for all tasks, so that the recursion is compiled once. `chart` is memory for the longest sentence, with
     twice the planes for MARGINALS.
     """
-    scores, root_as_head = batch.scores, batch.root_as_head
+    scores = batch.scores
     m, roles = chart.shape[1], scores.shape[1]
     flat = chart.reshape(-1)
     weights = np.empty((roles, m, m))
@@ -700,33 +700,18 @@ def run(task, order, batch, answers, chart, seed):
         n, gaps = batch.lengths[b], batch.gaps[b]
         _find_reach(gaps, n, reach)
         sparse = task != CHART and batch.allowed[b] * FEW < n * n * roles
+        rest = (sparse, n, batch.root_as_head, gaps, reach, m, chart, flat, lists, live, log_sums, met)
         semiring, values, divided, may_scale = LOG, scores[b], 0.0, False
         if task in (BEST, CHART):
             semiring = MAX
-        s = Sentence(
-            semiring, sparse, n, root_as_head, values, gaps, reach, chart, flat, lists, live, log_sums, met
-        )
+        s = Sentence(semiring, values, *rest)
         if sparse:
             _list_arcs(s)
         if semiring == LOG:  # first try without logarithms
             semiring, values, divided = PLAIN, weights, _weigh(s, weights)
             may_scale = met[LOST] == NEG_INF
         while True:
-            s = Sentence(
-                semiring,
-                sparse,
-                n,
-                root_as_head,
-                values,
-                gaps,
-                reach,
-                chart,
-                flat,
-                lists,
-                live,
-                log_sums,
-                met,
-            )
+            s = Sentence(semiring, values, *rest)
             total = _inside(s)
             if semiring != PLAIN or _trusted(s, total):
                 break
