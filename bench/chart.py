@@ -28,6 +28,7 @@ import numpy as np
 import torch
 
 from zishu import chart
+from zishu.chart import TreeDistribution
 from zishu.forest import build_forest
 from zishu.train import torch_chart
 from zishu.tree import INTRA, WordTree
@@ -90,17 +91,24 @@ def contenders(n: int, random: np.random.Generator) -> Work:
     t_lengths = torch.tensor(lengths)
 
     def torch_gradient() -> Any:
-        logz = torch_chart.log_partition(t_inter, t_lengths, t_intra)
+        logz = torch_chart.TreeDistribution(t_inter, t_lengths, t_intra).log_partition()
         return torch.autograd.grad(logz.sum(), (t_inter, t_intra))
 
+    # Every call makes its distribution anew: answers are kept.
+    def everything() -> TreeDistribution:
+        return TreeDistribution(inter, lengths, intra)
+
+    def forest() -> TreeDistribution:
+        return TreeDistribution(gold_inter, lengths, gold_intra, gaps)
+
     return {
-        "numba gradient": lambda: chart.marginals(inter, lengths, intra),
+        "numba gradient": lambda: everything().marginals(),
         "torch gradient": torch_gradient,
-        "numba best": lambda: chart.best_tree(inter, lengths, intra),
-        "torch best": lambda: torch_chart.best_tree(t_inter, t_lengths, t_intra),
-        "numba partition": lambda: chart.log_partition(inter, lengths, intra),
-        "forest partition": lambda: chart.log_partition(gold_inter, lengths, gold_intra, gaps),
-        "forest gradient": lambda: chart.marginals(gold_inter, lengths, gold_intra, gaps),
+        "numba best": lambda: everything().best(),
+        "torch best": lambda: torch_chart.TreeDistribution(t_inter, t_lengths, t_intra).best(),
+        "numba partition": lambda: everything().log_partition(),
+        "forest partition": lambda: forest().log_partition(),
+        "forest gradient": lambda: forest().marginals(),
     }
 
 

@@ -2,10 +2,10 @@
 
     python examples/chart.py [FILE.conllu]
 
-All scores are 0, so every tree weighs the same and the exponential of the log partition is the number of
-trees in the chart: with nothing known about the words, with the words given, and with their tree given too
-(its forest). The tree drawn from the forest is shown by the heads inside each word, counted from 1, 0 for
-the word's root; that it leads back to the gold tree is checked.
+All scores are 0, so every tree weighs the same and the exponential of the log partition is the number of trees: with
+nothing known about the words, given the words, and given the word tree (its forest). The tree drawn from the forest is
+shown by the heads inside each word, counted from 1, with 0 for the word's root. The example checks that it leads back
+to the gold tree.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zishu.chart import log_partition, sample
+from zishu.chart import TreeDistribution
 from zishu.forest import build_forest
 from zishu.formats.conllu import read_conllu
 from zishu.text import characters
@@ -42,17 +42,14 @@ def show(words: WordTree) -> None:
     labels = sorted({INTRA, *words.deprels})
     forest = build_forest(words, {label: number for number, label in enumerate(labels)})
     n, gaps = forest.length, forest.gaps[None]
-    inter, intra = allowed(forest.inter, n), allowed(forest.intra, n)
-    zero = np.zeros_like(inter)
-    counts = {
-        "nothing given": log_partition(zero, [n], zero),
-        "words given": log_partition(zero, [n], zero, gaps),
-        "word tree given": log_partition(inter, [n], intra, gaps),
-    }
-    for what, logz in counts.items():
-        print(f"  {what:<15} {math.exp(logz[0]):>18,.0f} trees")
+    zero = np.zeros((1, n + 1, n + 1))
+    trees = TreeDistribution(zero, [n], zero)
+    gold = trees.given(gaps, inter=marked(forest.inter, n), intra=marked(forest.intra, n))
+    distributions = {"nothing given": trees, "words given": trees.given(gaps), "word tree given": gold}
+    for what, some in distributions.items():
+        print(f"  {what:<15} {math.exp(some.log_partition()[0]):>18,.0f} trees")
 
-    drawn = sample(inter, [n], intra, gaps, k=1, seed=0)
+    drawn = gold.sample(1, seed=0)
     heads = drawn.heads[0, 0, 1 : n + 1].tolist()
     names = {(d, h): labels[label] for d, h, label in triples(forest.inter)}
     arcs = zip(range(1, n + 1), heads, drawn.intra[0, 0, 1:], strict=True)
@@ -68,11 +65,11 @@ def show(words: WordTree) -> None:
     print("  one of them     " + "  ".join(f"{form} {','.join(map(str, inner))}" for form, inner in inside))
 
 
-def allowed(arcs: Arcs, n: int) -> np.ndarray:
-    """Return scores that allow these arcs only: 0 for each of them, -inf for any other."""
-    scores = np.full((1, n + 1, n + 1), -np.inf)
-    scores[0, arcs.dependents, arcs.heads] = 0.0
-    return scores
+def marked(arcs: Arcs, n: int) -> np.ndarray:
+    """Return an array that is true for these arcs."""
+    marks = np.zeros((1, n + 1, n + 1), dtype=bool)
+    marks[0, arcs.dependents, arcs.heads] = True
+    return marks
 
 
 def triples(arcs: Arcs) -> zip[tuple[int, int, int]]:

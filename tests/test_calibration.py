@@ -9,7 +9,8 @@ import pytest
 
 import oracle
 import tiny
-from zishu import chart, cli
+from zishu import cli
+from zishu.chart import TreeDistribution
 from zishu.errors import InputError
 from zishu.model.calibration import Calibration, Fit, calibrate, reliability, set_temperatures
 from zishu.model.outputs import Outputs
@@ -61,7 +62,7 @@ def draw(model: Model, temperature: float, count: int) -> list[WordTree]:
     for number, sentence in enumerate(sentences(count)):
         outputs = model.networks.run([sentence])
         intra = None if outputs.intra is None else outputs.intra / np.float32(temperature)
-        drawn = chart.sample(outputs.inter / np.float32(temperature), [7], intra, k=1, seed=number)
+        drawn = TreeDistribution(outputs.inter / np.float32(temperature), [7], intra).sample(1, seed=number)
         heads, inside = drawn.heads[0, 0, 1:].tolist(), drawn.intra[0, 0, 1:].tolist()
         labels = [INTRA if i else "obj" if h else "root" for h, i in zip(heads, inside, strict=True)]
         trees.append(recover(CharTree(tuple(sentence), tuple(heads), tuple(labels))).tree)
@@ -90,7 +91,7 @@ def test_words_are_units_of_a_parser_of_words():
     for number, sentence in enumerate(sentences(300)):
         words = ["".join(sentence[:3]), *sentence[3:]]
         outputs = model.networks.run([sentence], [[3, 1, 1, 1, 1]])
-        drawn = chart.sample(outputs.inter, [5], k=1, seed=number)
+        drawn = TreeDistribution(outputs.inter, [5]).sample(1, seed=number)
         treebank.append(WordTree(tuple(words), tuple(drawn.heads[0, 0, 1:].tolist()), ("obj",) * 5))
     assert calibrate(model, treebank).trees.temperature == pytest.approx(1.0, rel=0.15)
 
@@ -110,14 +111,22 @@ def test_the_loss_is_that_of_enumerated_trees(temperature):
     assert calibrate(model, [gold]).trees.before == pytest.approx(expected / 4, rel=1e-5)
 
 
-def test_probabilities_are_told_at_the_temperature_and_trees_stay():
-    model = made_up()
+def test_a_temperature_divides_the_scores_and_keeps_the_best_trees():
+    model, divided = made_up(), made_up(scale=1 / 2.5)
     hot = replace(model, settings=replace(model.settings, temperature=2.5))
     texts = [sentence[:5] for sentence in sentences(20)]
     for decoding in ("mbr", "viterbi"):
-        found = [m.parse(texts, confidence=True, decoding=decoding) for m in (model, hot)]
-        assert [a.tree for a in found[0]] == [a.tree for a in found[1]]
-        assert [a.confidence.tree for a in found[0]] != [a.confidence.tree for a in found[1]]
+        cold, warm, same = (m.parse(texts, confidence=True, decoding=decoding) for m in (model, hot, divided))
+        assert [a.tree for a in warm] == [a.tree for a in same]
+        for one, two in zip(warm, same, strict=True):
+            assert one.confidence.tree == pytest.approx(two.confidence.tree, rel=1e-4)
+            assert one.confidence.heads == pytest.approx(two.confidence.heads, rel=1e-4)
+            assert one.confidence.boundaries == pytest.approx(two.confidence.boundaries, rel=1e-4)
+        # Words are those of the best tree. Their heads follow sums over trees, unless decoding is "viterbi".
+        assert [a.tree.forms for a in cold] == [a.tree.forms for a in warm]
+        if decoding == "viterbi":
+            assert [a.tree for a in cold] == [a.tree for a in warm]
+        assert [a.confidence.tree for a in cold] != [a.confidence.tree for a in warm]
     words = [["上", "海", "好"]]
     cold, warm = (
         {a.tree.heads: a.confidence.tree for a in m.k_best_words(words, 100)[0]} for m in (model, hot)

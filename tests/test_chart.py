@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 import oracle
 from strategies import gap_vectors, score_matrices, structures_for, word_trees
 from zishu import chart
-from zishu.chart import BREAK, FREE, JOIN, _kernels
+from zishu.chart import BREAK, FREE, JOIN, TreeDistribution, _kernels
 from zishu.errors import Infeasible
 from zishu.forest import POLICIES, build_forest
 
@@ -44,8 +44,9 @@ class Problem:
     def arguments(self):
         return self.inter, self.lengths, self.intra, self.gaps
 
-    def run(self, function, **options):
-        return function(*self.arguments, root_as_head=self.root_as_head, **options)
+    def trees(self):
+        """Make the distribution, with nothing computed yet."""
+        return TreeDistribution(*self.arguments, root_as_head=self.root_as_head)
 
     def alone(self, b):
         """Give one sentence of the batch, without padding."""
@@ -155,12 +156,12 @@ def check_marginals(got, expected, b, n, tolerance):
 def test_count_typed_trees(root_as_head, counts):
     n = len(counts)
     scores = np.zeros((n, n + 1, n + 1))
-    logz = chart.log_partition(scores, range(1, n + 1), scores, root_as_head=root_as_head)
+    logz = TreeDistribution(scores, range(1, n + 1), scores, root_as_head=root_as_head).log_partition()
     np.testing.assert_allclose(np.exp(logz), counts)
 
 
 def test_count_untyped_trees():
-    logz = chart.log_partition(np.zeros((6, 7, 7)), range(1, 7))
+    logz = TreeDistribution(np.zeros((6, 7, 7)), range(1, 7)).log_partition()
     np.testing.assert_allclose(np.exp(logz), (1, 2, 7, 30, 143, 728))
 
 
@@ -169,8 +170,8 @@ def test_partition_and_marginals(problem):
     expected = problem.enumerate(oracle.marginals)
     if expected.logz == -math.inf:  # then nothing is probable, not even the break before the first character
         expected = expected._replace(boundary=expected.boundary and [0.0] * len(expected.boundary))
-    assert problem.run(chart.log_partition)[0] == pytest.approx(expected.logz, abs=1e-10)
-    check_marginals(problem.run(chart.marginals), expected, 0, int(problem.lengths[0]), 1e-10)
+    assert problem.trees().log_partition()[0] == pytest.approx(expected.logz, abs=1e-10)
+    check_marginals(problem.trees().marginals(), expected, 0, int(problem.lengths[0]), 1e-10)
 
 
 @given(sentences(integral=True) | sentences())
@@ -178,9 +179,9 @@ def test_best_tree(problem):
     expected = problem.enumerate(oracle.best)
     if expected is None:
         with pytest.raises(Infeasible, match="sentence 0"):
-            problem.run(chart.best_tree)
+            problem.trees().best()
         return
-    found = problem.run(chart.best_tree)
+    found = problem.trees().best()
     score, best = expected
     assert found.score[0] == pytest.approx(score, abs=1e-10)
     assert trees_of(found, int(problem.lengths[0]))[0] in best
@@ -191,9 +192,9 @@ def test_rank_all_trees(problem):
     expected = problem.enumerate(oracle.ranked)
     if not expected:
         with pytest.raises(Infeasible, match="sentence 0"):
-            problem.run(chart.k_best, k=1)
+            problem.trees().k_best(1)
         return
-    (found,) = problem.run(chart.k_best, k=len(expected) + 1)
+    (found,) = problem.trees().k_best(len(expected) + 1)
     trees = trees_of(found, int(problem.lengths[0]))
     scores = {tree: score for score, tree in expected}
     assert len(trees) == len(expected)
@@ -206,12 +207,12 @@ def test_rank_all_trees(problem):
 @pytest.mark.parametrize("kind", KINDS)
 def test_six_characters(kind, root_as_head):
     problem = make_batch(kind, [6], seed=6, forbidden=0.1, scale=2.0, root_as_head=root_as_head)
-    check_marginals(problem.run(chart.marginals), problem.enumerate(oracle.marginals), 0, 6, 1e-10)
+    check_marginals(problem.trees().marginals(), problem.enumerate(oracle.marginals), 0, 6, 1e-10)
     ranked = problem.enumerate(oracle.ranked)[:64]
-    (found,) = problem.run(chart.k_best, k=64)
+    (found,) = problem.trees().k_best(64)
     assert trees_of(found, 6) == [tree for _, tree in ranked]
     np.testing.assert_allclose(found.score, [score for score, _ in ranked], atol=1e-10)
-    best = problem.run(chart.best_tree)
+    best = problem.trees().best()
     assert trees_of(best, 6) == [ranked[0][1]]
     assert best.score[0] == pytest.approx(ranked[0][0])
 
@@ -228,11 +229,11 @@ def test_mixed_lengths(kind, lengths, seed, dtype, spare):
     """Neither the other sentences nor what fills up the arrays may count."""
     problem = make_batch(kind, lengths, seed, dtype=dtype, spare=spare, root_as_head=seed % 2 == 0)
     tolerance = 1e-10 if dtype is np.float64 else 1e-5
-    got = problem.run(chart.marginals)
+    got = problem.trees().marginals()
     assert got.inter.dtype == dtype
     assert got.logz.dtype == np.float64
-    np.testing.assert_array_equal(got.logz, problem.run(chart.log_partition))
-    best, listed = problem.run(chart.best_tree), problem.run(chart.k_best, k=2)
+    np.testing.assert_array_equal(got.logz, problem.trees().log_partition())
+    best, listed = problem.trees().best(), problem.trees().k_best(2)
     for b, n in enumerate(lengths):
         check_marginals(got, problem.enumerate(oracle.marginals, b), b, n, tolerance)
         ranked = problem.enumerate(oracle.ranked, b)
@@ -263,10 +264,10 @@ def test_forest(data, tree, policy, single_root, root_as_head):
     )
     inter, intra = problem.inter[0].tolist(), problem.intra[0].tolist()
     scores = {tree: oracle.score(tree, inter, intra) for tree in expected}
-    (found,) = problem.run(chart.k_best, k=len(scores) + 1)
+    (found,) = problem.trees().k_best(len(scores) + 1)
     assert set(trees_of(found, forest.length)) == set(scores)
     assert len(found.score) == len(scores)
-    logz = problem.run(chart.log_partition)[0]
+    logz = problem.trees().log_partition()[0]
     assert logz == pytest.approx(oracle.log_sum_exp(list(scores.values())))
 
 
@@ -287,10 +288,8 @@ def masked(forest, *, root_as_head=True, seed=0, scores=None):
 @given(sentences(max_length=4, forbid=False))
 def test_minimum_bayes_risk(problem):
     """The best tree on marginals has the largest expected number of correct arcs."""
-    found = problem.run(chart.marginals)
-    trees = chart.best_tree(
-        found.inter, problem.lengths, found.intra, problem.gaps, root_as_head=problem.root_as_head
-    )
+    found = problem.trees().marginals()
+    trees = replace(problem, inter=found.inter, intra=found.intra).trees().best()
     candidates = problem.enumerate(oracle.ranked)
     probability = [math.exp(score - found.logz[0]) for score, _ in candidates]
 
@@ -306,6 +305,116 @@ def test_minimum_bayes_risk(problem):
     assert chosen == pytest.approx(max(expected_arcs(tree) for _, tree in candidates))
 
 
+# --- distributions made from others
+
+
+def same(found, expected, n=None):
+    """Compare two answers, in the fields of both; `n` cuts off padding."""
+    for name in ("logz", "inter", "intra", "boundary", "heads", "score"):
+        one, two = getattr(found, name, None), getattr(expected, name, None)
+        assert (one is None) == (two is None)
+        if one is not None:
+            inside = (slice(None), *(slice(n and n + 1) for _ in range(one.ndim - 1)))
+            np.testing.assert_allclose(one[inside], two[inside], rtol=1e-9, atol=1e-9)
+
+
+@given(st.data(), sentences(max_length=4))
+def test_condition_on_gaps_and_arcs(data, problem):
+    """A condition leaves the trees that satisfy it; what is left of Z is its probability."""
+    n = int(problem.lengths[0])
+    trees = problem.trees()
+    gaps = np.array([data.draw(gap_vectors(n, full=not trees.typed))], dtype=np.int8)
+    inter, intra = np.array(
+        data.draw(st.lists(st.booleans(), min_size=2 * (n + 1) ** 2, max_size=2 * (n + 1) ** 2))
+    ).reshape(2, 1, n + 1, n + 1)
+    before = np.full(gaps.shape, FREE) if problem.gaps is None else problem.gaps
+    inner = np.s_[:, 1:n]
+    if ((before != FREE) & (gaps != FREE) & (before != gaps))[inner].any():
+        with pytest.raises(Infeasible, match="sentence 0"):
+            trees.given(gaps)
+        return
+    scores = problem.inter, problem.inter if problem.intra is None else problem.intra
+    known = np.where(gaps == FREE, before, gaps)
+    expected = replace(
+        problem,
+        inter=np.where(inter, scores[0], -np.inf),
+        intra=np.where(intra, scores[1], -np.inf),
+        gaps=known,
+    )
+    same(trees.given(gaps).marginals(), replace(problem, intra=scores[1], gaps=known).trees().marginals())
+    found = trees.given(gaps, inter=inter, intra=intra)
+    same(found.marginals(), expected.trees().marginals())
+    logz = expected.enumerate(oracle.log_partition)
+    assert found.log_partition()[0] == pytest.approx(logz, abs=1e-9)
+    if logz > -math.inf:
+        assert trees_of(found.best(), n)[0] in expected.enumerate(oracle.best)[1]
+
+
+def test_a_condition_on_arcs_fits_the_chart():
+    trees = TreeDistribution(np.zeros((1, 3, 3)), [2])
+    with pytest.raises(ValueError, match="no intra-word arcs"):
+        trees.given(intra=np.ones((1, 3, 3)))
+    with pytest.raises(ValueError, match="gaps must be all known"):
+        trees.given([[BREAK, FREE, BREAK]])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_temperature_divides_the_scores(kind):
+    problem = make_batch(kind, [6, 3], seed=4)
+    intra = None if problem.intra is None else problem.intra / 1.6
+    expected = replace(problem, inter=problem.inter / 1.6, intra=intra).trees()
+    trees = problem.trees()
+    for hot in (trees.at(1.6), (trees.best(), trees.at(1.6))[1]):  # before and after the best trees are known
+        same(hot.marginals(), expected.marginals())
+        same(hot.best(), expected.best())
+        for found, other in zip(hot.k_best(3), expected.k_best(3), strict=True):
+            same(found, other)
+    assert trees.at(1.0) is trees
+    with pytest.raises(ValueError, match="above 0"):
+        trees.at(0.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pick_sentences(kind):
+    problem = make_batch(kind, [5, 3, 4], seed=8, spare=1)
+    trees = problem.trees()
+    ranked = trees.k_best(2)
+    chosen = trees.pick([2, 1, 2])
+    assert chosen.lengths.tolist() == [4, 3, 4]
+    assert chosen.gaps.shape == (3, 5)
+    for row, b in enumerate((2, 1, 2)):
+        alone = problem.alone(b).trees()
+        n = int(problem.lengths[b])
+        same(chosen.pick([row]).marginals(), alone.marginals(), n)
+        same(chosen.pick([row]).best(), alone.best(), n)
+        same(chosen.k_best(4)[row], alone.k_best(4)[0], n)
+        same(chosen.k_best(2)[row], ranked[b], n)
+    assert trees.pick(range(3)) is trees
+
+
+def test_answers_are_kept(monkeypatch):
+    problem = make_batch("partial", [5, 3], seed=8)
+    trees = problem.trees()
+    words = np.where(trees.gaps == FREE, BREAK, trees.gaps)
+
+    def ask():
+        given = trees.given(words)
+        return [
+            trees.marginals(), trees.log_partition(), trees.best(), trees.at(2.0).best(),
+            *trees.k_best(3), trees.sample(2, seed=1), given.marginals(), given.given(words).log_partition(),
+        ]  # fmt: skip
+
+    first = ask()
+    monkeypatch.setattr(_kernels, "run", None)
+    for one, two in zip(first, ask(), strict=True):
+        if isinstance(one, np.ndarray):
+            assert one is two
+        else:
+            same(one, two)
+    with pytest.raises(ValueError, match="read-only"):
+        first[0].inter[0] = 0.0
+
+
 # --- samples
 
 
@@ -314,7 +423,7 @@ def test_minimum_bayes_risk(problem):
 def test_sample_frequencies(kind, root_as_head):
     problem = make_batch(kind, [3, 4], seed=1, root_as_head=root_as_head)
     k = 20_000
-    drawn = problem.run(chart.sample, k=k, seed=1)
+    drawn = problem.trees().sample(k=k, seed=1)
     assert drawn.heads.shape == drawn.intra.shape == (2, k, 5)
     for b, n in enumerate(problem.lengths):
         ranked = problem.enumerate(oracle.ranked, b)
@@ -335,12 +444,12 @@ def test_sample_frequencies(kind, root_as_head):
 
 def test_sample_is_reproducible():
     problem = make_batch("free", [9, 5, 9], seed=2)
-    first, again, other = (problem.run(chart.sample, k=50, seed=seed) for seed in (3, 3, 4))
+    first, again, other = (problem.trees().sample(k=50, seed=seed) for seed in (3, 3, 4))
     np.testing.assert_array_equal(first.heads, again.heads)
     np.testing.assert_array_equal(first.intra, again.intra)
     assert (first.heads != other.heads).any()
     # whatever the batch around it
-    alone = problem.alone(1).run(chart.sample, k=50, seed=3)
+    alone = problem.alone(1).trees().sample(k=50, seed=3)
     np.testing.assert_array_equal(alone.heads[0], first.heads[1, :, :6])
 
 
@@ -358,31 +467,29 @@ def infeasible_batch():
 
 def test_infeasible_sentence():
     problem = infeasible_batch()
-    logz = problem.run(chart.log_partition)
+    logz = problem.trees().log_partition()
     assert np.isfinite(logz[[0, 2]]).all()
     assert logz[1] == -np.inf
-    found = problem.run(chart.marginals)
+    found = problem.trees().marginals()
     np.testing.assert_array_equal(found.logz, logz)
     assert not found.inter[1].any()
     assert not found.intra[1].any()
     assert not found.boundary[1].any()
     for b in (0, 2):
         check_marginals(found, problem.enumerate(oracle.marginals, b), b, 4, 1e-10)
-    for function, options in (
-        (chart.best_tree, {}),
-        (chart.k_best, {"k": 2}),
-        (chart.sample, {"k": 2, "seed": 0}),
-    ):
+    trees = problem.trees()
+    for question in (trees.best, lambda: trees.k_best(2), lambda: trees.sample(k=2, seed=0)):
         with pytest.raises(Infeasible, match="sentence 1"):
-            problem.run(function, **options)
+            question()
 
 
 def test_no_arc_at_all():
     scores = np.full((1, 4, 4), -np.inf)
-    assert chart.log_partition(scores, [3]) == [-np.inf]
-    assert not chart.marginals(scores, [3], scores).intra.any()
+    assert TreeDistribution(scores, [3]).log_partition() == [-np.inf]
+    trees = TreeDistribution(scores, [3], scores)
+    assert not trees.marginals().intra.any()
     with pytest.raises(Infeasible):
-        chart.best_tree(scores, [3], scores)
+        trees.best()
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -391,17 +498,16 @@ def test_no_arc_at_all():
 def test_reject_what_is_no_score(value, dtype, role):
     scores = np.zeros((2, 2, 4, 4), dtype=dtype)
     scores[role, 1, 3, 2] = value
-    for function in (chart.log_partition, chart.marginals, chart.best_tree):
-        with pytest.raises(ValueError, match="sentence 1"):
-            function(scores[0], [3, 3], scores[1])
+    with pytest.raises(ValueError, match="sentence 1"):
+        TreeDistribution(scores[0], [3, 3], scores[1])
     # beyond the length it is not read
-    assert np.isfinite(chart.log_partition(scores[0], [3, 2], scores[1])).all()
+    assert np.isfinite(TreeDistribution(scores[0], [3, 2], scores[1]).log_partition()).all()
 
 
 def test_reject_partial_gaps_without_intra_scores():
     scores = np.zeros((1, 4, 4))
     with pytest.raises(ValueError, match="gaps must be all known"):
-        chart.log_partition(scores, [3], gaps=[[BREAK, FREE, JOIN, BREAK]])
+        TreeDistribution(scores, [3], gaps=[[BREAK, FREE, JOIN, BREAK]])
 
 
 @pytest.mark.parametrize(
@@ -421,38 +527,39 @@ def test_reject_partial_gaps_without_intra_scores():
 )
 def test_reject_bad_shapes(arguments):
     with pytest.raises(ValueError, match=r"must|differ"):
-        chart.log_partition(*arguments)
+        TreeDistribution(*arguments)
 
 
 def test_reject_bad_counts():
     scores = np.zeros((1, 4, 4))
     with pytest.raises(ValueError, match="at least 1"):
-        chart.k_best(scores, [3], k=0)
+        TreeDistribution(scores, [3]).k_best(0)
     with pytest.raises(ValueError, match="at least 1"):
         chart.set_threads(0)
 
 
 def test_empty_batch():
     scores = np.zeros((0, 4, 4))
-    assert chart.log_partition(scores, []).shape == (0,)
-    assert chart.marginals(scores, [], scores).inter.shape == (0, 4, 4)
-    assert chart.best_tree(scores, []).heads.shape == (0, 4)
-    assert chart.k_best(scores, [], k=3) == []
+    trees = TreeDistribution(scores, [])
+    assert len(trees) == 0
+    assert trees.log_partition().shape == (0,)
+    assert TreeDistribution(scores, [], scores).marginals().inter.shape == (0, 4, 4)
+    assert trees.best().heads.shape == (0, 4)
+    assert trees.k_best(3) == []
 
 
 def test_any_memory_layout():
     problem = make_batch("partial", [5, 4], seed=9)
     wide = np.repeat(problem.inter, 2, axis=2)
     turned = np.asfortranarray(problem.intra)
-    found = chart.marginals(wide[:, :, ::2], problem.lengths, turned, problem.gaps)
-    np.testing.assert_array_equal(found.inter, problem.run(chart.marginals).inter)
+    found = TreeDistribution(wide[:, :, ::2], problem.lengths, turned, problem.gaps).marginals()
+    np.testing.assert_array_equal(found.inter, problem.trees().marginals().inter)
 
 
 def test_input_is_left_alone():
     problem = make_batch("partial", [5, 4], seed=9)
     before = [array.copy() for array in problem.arguments]
-    for function in (chart.marginals, chart.best_tree):
-        problem.run(function)
+    everything(problem)
     for array, copy in zip(problem.arguments, before, strict=True):
         np.testing.assert_array_equal(array, copy)
 
@@ -538,7 +645,7 @@ def test_forty_characters(kind, root_as_head, scale):
     n = 24 if kind == "partial" else 40
     problem = make_batch(kind, [n], seed=11, scale=scale, root_as_head=root_as_head)
     logz = problem.enumerate(slow_log_partition)
-    found = problem.run(chart.marginals)
+    found = problem.trees().marginals()
     assert found.logz[0] == pytest.approx(logz, rel=1e-12)
     arcs = np.array(
         [found.inter[0], np.zeros_like(found.inter[0]) if found.intra is None else found.intra[0]]
@@ -558,8 +665,8 @@ def test_five_hundred_characters(scale, root_as_head, dtype):
     random = np.random.default_rng(12)
     inter, intra = (random.uniform(-scale, scale, size=(2, 1, n + 1, n + 1))).astype(dtype)
     problem = Problem(inter, np.array([n]), intra, None, root_as_head)
-    found = problem.run(chart.marginals)
-    best = problem.run(chart.best_tree)
+    found = problem.trees().marginals()
+    best = problem.trees().best()
     assert np.isfinite(found.logz).all()
     assert best.score[0] <= found.logz[0] <= best.score[0] + n * math.log(4 * n)
     assert total_of(best, problem) == pytest.approx(best.score[0], rel=1e-12)
@@ -573,14 +680,14 @@ def test_five_hundred_characters(scale, root_as_head, dtype):
     assert found.boundary[0].sum(dtype=np.float64) + joined == pytest.approx(n, rel=1e-6)
     arcs = found.inter[0] * (1 - found.inter[0])
     d, h = np.unravel_index(arcs.argmax(), arcs.shape)
-    left = only_arc(problem, d, h).run(chart.log_partition)[0]
+    left = only_arc(problem, d, h).trees().log_partition()[0]
     assert found.inter[0, d, h] == pytest.approx(math.exp(left - found.logz[0]), rel=1e-5, abs=1e-6)
 
 
 @pytest.mark.parametrize("root_as_head", [True, False])
 def test_finite_differences(root_as_head):
     problem = make_batch("partial", [12], seed=13, scale=3.0, root_as_head=root_as_head)
-    found = problem.run(chart.marginals)
+    found = problem.trees().marginals()
     step = 1e-5
     for d, h in ((1, 0), (5, 4), (4, 5), (12, 7), (2, 11)):
         for name in ("inter", "intra"):
@@ -590,7 +697,7 @@ def test_finite_differences(root_as_head):
             for change in (step, -step):
                 moved = getattr(problem, name).copy()
                 moved[0, d, h] += change
-                logz.append(replace(problem, **{name: moved}).run(chart.log_partition)[0])
+                logz.append(replace(problem, **{name: moved}).trees().log_partition()[0])
             expected = (logz[0] - logz[1]) / (2 * step)
             assert getattr(found, name)[0, d, h] == pytest.approx(expected, abs=1e-8)
 
@@ -604,7 +711,7 @@ def test_huge_spread_within_a_row():
             size=(2, 1, n + 1, n + 1)
         )
         problem = Problem(inter, np.array([n]), intra)
-        found = problem.run(chart.marginals)
+        found = problem.trees().marginals()
         logz = problem.enumerate(slow_log_partition)
         assert found.logz[0] == pytest.approx(logz, rel=1e-12)
         np.testing.assert_allclose((found.inter + found.intra)[0, 1:].sum(axis=1), 1.0, rtol=1e-9)
@@ -626,7 +733,7 @@ def test_trees_of_which_every_one_is_unlikely(n):
             inter[0, d] = score
             inter[0, d, partner] = 0.0
         expected = slow_log_partition(inter[0], n)
-        assert chart.log_partition(inter, np.array([n]))[0] == pytest.approx(expected, rel=1e-12)
+        assert TreeDistribution(inter, np.array([n])).log_partition()[0] == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("score", range(-336, -328))
@@ -651,7 +758,7 @@ def test_a_part_that_weighs_nothing_beside_one_that_weighs_much(score):
         math.comb(chain + leaves - 1, leaves)
     )  # leaves to the right hang on the same or higher up
     expected = slow_log_partition(inter[0, : first + 1, : first + 1], first) + ways
-    assert chart.log_partition(inter, np.array([n]))[0] == pytest.approx(expected, rel=1e-12)
+    assert TreeDistribution(inter, np.array([n])).log_partition()[0] == pytest.approx(expected, rel=1e-12)
 
 
 @settings(max_examples=40)
@@ -667,7 +774,7 @@ def test_any_scale(kind, n, seed, scale, forbidden, root_as_head):
     """Wherever the limits of plain sums lie, results on both sides of them are exact."""
     problem = make_batch(kind, [n], seed, forbidden=forbidden, scale=scale, root_as_head=root_as_head)
     logz = problem.enumerate(slow_log_partition)
-    found = problem.run(chart.marginals)
+    found = problem.trees().marginals()
     assert found.logz[0] == pytest.approx(logz, rel=1e-12, abs=1e-9)
     arcs = found.inter[0] + (0 if found.intra is None else found.intra[0])
     np.testing.assert_allclose(arcs[1:].sum(axis=1), float(logz > -math.inf), rtol=1e-9)
@@ -700,18 +807,18 @@ def test_few_arcs_and_many_agree(seed, typed, root_as_head):
         Problem(scores[0], lengths, scores[1] if typed else None, None, root_as_head)
         for scores in (sparse, dense)
     )
-    assert few.run(chart.log_partition)[0] == pytest.approx(few.enumerate(slow_log_partition), abs=1e-9)
-    found, expected = few.run(chart.marginals), many.run(chart.marginals)
+    assert few.trees().log_partition()[0] == pytest.approx(few.enumerate(slow_log_partition), abs=1e-9)
+    found, expected = few.trees().marginals(), many.trees().marginals()
     np.testing.assert_allclose(found.logz, expected.logz, atol=1e-9)
     np.testing.assert_allclose(found.inter, expected.inter, atol=1e-9)
     if typed:
         np.testing.assert_allclose(found.intra, expected.intra, atol=1e-9)
         np.testing.assert_allclose(found.boundary, expected.boundary, atol=1e-9)
-    best = few.run(chart.best_tree)
-    assert best.score[0] == pytest.approx(many.run(chart.best_tree).score[0])
-    (ranked,) = few.run(chart.k_best, k=1)
+    best = few.trees().best()
+    assert best.score[0] == pytest.approx(many.trees().best().score[0])
+    (ranked,) = few.trees().k_best(1)
     assert ranked.score[0] == pytest.approx(best.score[0])
-    drawn = few.run(chart.sample, k=20, seed=seed)
+    drawn = few.trees().sample(k=20, seed=seed)
     for heads, intra in zip(drawn.heads[0], drawn.intra[0], strict=True):
         tree = trees_of(chart.Trees(heads[None], intra[None], np.zeros(1)), n)[0]
         assert oracle.score(tree, *sparse[:, 0].tolist()) > -math.inf
@@ -719,12 +826,12 @@ def test_few_arcs_and_many_agree(seed, typed, root_as_head):
 
 def everything(problem):
     """Give the results of all functions as one list of arrays."""
-    found = problem.run(chart.marginals)
-    best = problem.run(chart.best_tree)
-    drawn = problem.run(chart.sample, k=3, seed=1)
-    (*listed,) = (trees.heads for trees in problem.run(chart.k_best, k=3))
+    found = problem.trees().marginals()
+    best = problem.trees().best()
+    drawn = problem.trees().sample(k=3, seed=1)
+    (*listed,) = (trees.heads for trees in problem.trees().k_best(3))
     return [
-        problem.run(chart.log_partition), found.logz, found.inter, found.intra, found.boundary,
+        problem.trees().log_partition(), found.logz, found.inter, found.intra, found.boundary,
         best.heads, best.intra, best.score, drawn.heads, drawn.intra, *listed,
     ]  # fmt: skip
 
@@ -786,10 +893,9 @@ from zishu.chart import _kernels
 for dtype in (np.float32, np.float64):
     scores = np.zeros((2, 6, 6), dtype=dtype)
     for intra in (None, scores):
-        chart.marginals(scores, [5, 3], intra)
-        chart.best_tree(scores, [5, 3], intra)
-        chart.k_best(scores, [5, 3], intra, k=2)
-        chart.sample(scores, [5, 3], intra, k=2, seed=0)
+        trees = chart.TreeDistribution(scores, [5, 3], intra)
+        trees.log_partition(), trees.marginals(), trees.best(), trees.k_best(2), trees.sample(2, seed=0)
+        trees.at(2.0).pick([1, 0]).given([[2] * 6] * 2).best()
 for kernel in (_kernels.run, _kernels.prepare):
     print(sum(kernel.stats.cache_hits.values()), sum(kernel.stats.cache_misses.values()))
 """
@@ -812,7 +918,7 @@ from numba.core.caching import CacheImpl
 CacheImpl._locator_classes = []  # as where neither the installation nor a home can be written to
 import numpy as np
 from zishu import chart
-print(*chart._prepare(np.zeros((1, 4, 4)), [3], None, None).allowed)
+print(*chart.TreeDistribution(np.zeros((1, 4, 4)), [3])._batch.allowed)
 """
 
 

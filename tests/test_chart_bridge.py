@@ -58,7 +58,7 @@ def test_no_gradients_are_computed_when_none_are_asked_for(monkeypatch):
     def fail(*_, **__):
         raise AssertionError("the outside pass was not needed")
 
-    monkeypatch.setattr(chart, "marginals", fail)
+    monkeypatch.setattr(chart.TreeDistribution, "marginals", fail)
     with torch.inference_mode():
         inter = torch.zeros(1, 4, 4)
         assert torch.allclose(
@@ -68,7 +68,13 @@ def test_no_gradients_are_computed_when_none_are_asked_for(monkeypatch):
 
 def test_scores_are_handed_to_the_chart_without_a_copy(monkeypatch):
     seen = []
-    monkeypatch.setattr(chart, "log_partition", lambda inter, *_, **__: seen.append(inter) or np.zeros(2))
+
+    class Spy(chart.TreeDistribution):
+        def __init__(self, inter, *arguments, **options):
+            seen.append(inter)
+            super().__init__(inter, *arguments, **options)
+
+    monkeypatch.setattr(chart, "TreeDistribution", Spy)
     inter = scores(0, torch.float32).detach()
     log_partition(inter, LENGTHS)
     assert np.shares_memory(seen[0], inter.numpy())
@@ -77,7 +83,7 @@ def test_scores_are_handed_to_the_chart_without_a_copy(monkeypatch):
 def test_both_backends_agree():
     ours, theirs = [scores(0), scores(1)], [scores(0), scores(1)]
     a = log_partition(ours[0], LENGTHS, ours[1], PARTIAL)
-    b = torch_chart.log_partition(theirs[0], LENGTHS, theirs[1], torch.from_numpy(PARTIAL))
+    b = torch_chart.TreeDistribution(theirs[0], LENGTHS, theirs[1], torch.from_numpy(PARTIAL)).log_partition()
     assert torch.allclose(a, b)
     a.sum().backward()
     b.sum().backward()

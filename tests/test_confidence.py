@@ -3,6 +3,7 @@
 import math
 import operator
 from collections import defaultdict
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise, product
 
@@ -13,10 +14,11 @@ from hypothesis import strategies as st
 
 import oracle
 from strategies import gap_vectors
+from zishu.chart import _kernels
 from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE
 from zishu.model.decode import Outputs, decode, decode_k_best, decode_segments, decode_words, word_gaps
-from zishu.model.scores import no_gaps, unit_scores
+from zishu.model.scores import no_gaps, two_roles
 from zishu.model.settings import Settings
 from zishu.tree import INTRA
 
@@ -48,11 +50,14 @@ class Case:
         return self.table[dep // self.width, dep % self.width, head % self.width, : self.labels]
 
     def scores(self, model, gaps):
-        """The scores in two roles; how one role becomes two has tests of its own."""
+        """Give the scores in two roles at the model's temperature; how one becomes two has tests of its own."""
         known = no_gaps(len(self.lengths), self.width)
         for row, given_gaps, n in zip(known, gaps, self.lengths, strict=True):
             row[1:n] = given_gaps[1:n]
-        return unit_scores(self.outputs, self.lengths, model, self.label_scorer, known)
+        scores = self.outputs.inter, self.outputs.intra
+        if model.roles == 1:
+            scores = two_roles(self.outputs, self.lengths, model, self.label_scorer, known)
+        return [array / model.temperature for array in scores]
 
 
 def word_tree(tree: oracle.TypedTree) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -137,15 +142,16 @@ def check_expected_heads(analysis, ranked):
     assert analysis.char_heads == next(inside for _, h, inside in same_words if h == heads)
 
 
-@given(cases(), st.sampled_from(["viterbi", "mbr"]))
+@given(cases(), st.sampled_from(["viterbi", "mbr"]), st.sampled_from([1.0, 1.6]))
 @settings(max_examples=100, deadline=None)
-def test_trees_and_confidence_are_what_enumeration_says(drawn, decoding):
+def test_trees_and_confidence_are_what_enumeration_says(drawn, decoding, temperature):
     case, gaps, known, model = drawn
-    scores = case.scores(model, known)
+    model = replace(model, temperature=temperature)
+    inter, intra = case.scores(model, known)
     todo = partial(decode, case.outputs, case.units, model, case.label_scorer, gaps=gaps, decoding=decoding)
     found = todo(confidence=True)
     for b, (analysis, n) in enumerate(zip(found, case.lengths, strict=True)):
-        ranked = oracle.ranked(scores.inter[b], n, scores.intra[b], known[b], root_as_head=model.root_as_head)
+        ranked = oracle.ranked(inter[b], n, intra[b], known[b], root_as_head=model.root_as_head)
         check(analysis, ranked, n)
         if decoding == "viterbi":
             assert analysis.confidence.tree == pytest.approx(normalised(ranked)[0][0], **CLOSE)
@@ -160,11 +166,11 @@ def test_trees_and_confidence_are_what_enumeration_says(drawn, decoding):
 @settings(max_examples=40, deadline=None)
 def test_k_best_are_the_best_distinct_word_trees(drawn, k):
     case, gaps, known, model = drawn
-    scores = case.scores(model, known)
+    inter, intra = case.scores(model, known)
     found = decode_k_best(case.outputs, case.units, model, case.label_scorer, k, gaps=gaps)
     best = decode(case.outputs, case.units, model, case.label_scorer, gaps=gaps, decoding="viterbi")
     for b, (analyses, n) in enumerate(zip(found, case.lengths, strict=True)):
-        ranked = oracle.ranked(scores.inter[b], n, scores.intra[b], known[b], root_as_head=model.root_as_head)
+        ranked = oracle.ranked(inter[b], n, intra[b], known[b], root_as_head=model.root_as_head)
         expected = {}
         for p, tree in normalised(ranked):
             expected.setdefault(word_tree(tree), p)
@@ -173,6 +179,26 @@ def test_k_best_are_the_best_distinct_word_trees(drawn, k):
         for analysis in analyses:
             check(analysis, ranked, n)
         assert (analyses[0].tree, analyses[0].char_heads) == (best[b].tree, best[b].char_heads)
+
+
+def test_heads_and_confidence_share_their_charts(monkeypatch):
+    """A parse runs three charts over its characters: best trees, marginals, and marginals given the words."""
+    case = Case([9, 7, 8], 3)
+    tasks = []
+    run = _kernels.run
+
+    def spy(task, order, batch, *rest):
+        tasks.append((task, batch.scores.shape[1]))
+        return run(task, order, batch, *rest)
+
+    monkeypatch.setattr(_kernels, "run", spy)
+    model = parser(temperature=1.6)
+    decode(case.outputs, case.units, model, case.label_scorer, confidence=True)
+    whole = [(_kernels.BEST, 2), (_kernels.MARGINALS, 2), (_kernels.MARGINALS, 2)]
+    # A best tree over words; and one over the arcs between those that have changed, if any have.
+    small = [(_kernels.BEST, 1), *[(_kernels.BEST, 2)] * (tasks.count((_kernels.BEST, 2)) - 1)]
+    assert len(small) <= 2
+    assert sorted(tasks) == sorted(whole + small)
 
 
 def test_label_probabilities_are_of_legal_labels():

@@ -12,7 +12,7 @@ from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE, JOIN
 from zishu.model.decode import DECODINGS, Outputs, decode, decode_words, legal_labels, word_gaps
 from zishu.model.features import batches, features, pooling
-from zishu.model.scores import REACH, no_gaps, unit_scores
+from zishu.model.scores import REACH, no_gaps, two_roles
 from zishu.model.settings import Settings
 from zishu.model.vocabulary import Vocabulary
 from zishu.tree import INTRA, is_projective
@@ -198,14 +198,14 @@ def test_the_roles_of_one_role_are_arcs_and_labels_together(data):
 
     raw = Outputs(inter, None, numbers, numbers)
     gaps = no_gaps(1, n + 1)
-    found = unit_scores(raw, np.array([n]), settings(roles=1), scorer, gaps)
+    found_inter, found_intra = two_roles(raw, np.array([n]), settings(roles=1), scorer, gaps)
     for d in range(1, n + 1):
-        assert found.inter[0, d, 0] == inter[0, d, 0]
+        assert found_inter[0, d, 0] == inter[0, d, 0]
         for h in set(range(1, n + 1)) - {d}:
             legal = np.exp(table[d, h, [0, 2, 3]])  # no root away from ROOT
             inside = legal[0] / legal.sum()
-            assert found.intra[0, d, h] == pytest.approx(inter[0, d, h] + np.log(inside))
-            assert found.inter[0, d, h] == pytest.approx(inter[0, d, h] + np.log(1 - inside))
+            assert found_intra[0, d, h] == pytest.approx(inter[0, d, h] + np.log(inside))
+            assert found_inter[0, d, h] == pytest.approx(inter[0, d, h] + np.log(1 - inside))
 
 
 def test_arcs_that_matter_at_the_temperature_of_the_probabilities_have_roles():
@@ -215,9 +215,8 @@ def test_arcs_that_matter_at_the_temperature_of_the_probabilities_have_roles():
     raw = outputs(inter[0].astype(np.float32))
     for temperature, has_role in ((1.0, False), (2.0, True)):
         model = replace(settings(roles=1), temperature=temperature)
-        found = unit_scores(raw, np.array([3]), model, scorer, no_gaps(1, 4))
-        assert found.intra is not None
-        assert np.isfinite(found.intra[0, 3, 1]) == has_role
+        _, intra = two_roles(raw, np.array([3]), model, scorer, no_gaps(1, 4))
+        assert np.isfinite(intra[0, 3, 1]) == has_role
 
 
 def test_vanilla_decoding_is_for_one_role():

@@ -15,6 +15,7 @@ import oracle
 from zishu import chart
 from zishu.errors import Infeasible
 from zishu.train import torch_chart
+from zishu.train.torch_chart import TreeDistribution
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -39,9 +40,10 @@ class Problem:
     gaps: torch.Tensor | None
     root_as_head: bool
 
-    def run(self, function, **changes):
+    def trees(self, backend=torch_chart, **changes):
+        """Make the distribution, with some of its arguments changed."""
         fields = {"inter": self.inter, "lengths": self.lengths, "intra": self.intra, "gaps": self.gaps}
-        return function(**(fields | changes), root_as_head=self.root_as_head)
+        return backend.TreeDistribution(**(fields | changes), root_as_head=self.root_as_head)
 
     def each(self, function):
         """Give the oracle one sentence after the other."""
@@ -95,13 +97,13 @@ def padded(rows, size):
 )
 def test_counts_of_typed_trees(root_as_head, counts):
     zeros = torch.zeros(5, 6, 6, dtype=torch.float64)
-    logz = torch_chart.log_partition(zeros, torch.arange(1, 6), zeros, root_as_head=root_as_head)
-    np.testing.assert_allclose(logz.exp(), counts)
+    trees = TreeDistribution(zeros, torch.arange(1, 6), zeros, root_as_head=root_as_head)
+    np.testing.assert_allclose(trees.log_partition().exp(), counts)
 
 
 def test_counts_of_trees_without_roles():
     zeros = torch.zeros(6, 7, 7, dtype=torch.float64)
-    logz = torch_chart.log_partition(zeros, torch.arange(1, 7))
+    logz = TreeDistribution(zeros, torch.arange(1, 7)).log_partition()
     np.testing.assert_allclose(logz.exp(), [len(oracle.trees(n)) for n in range(1, 7)])
 
 
@@ -109,10 +111,10 @@ def test_counts_of_trees_without_roles():
 @settings(max_examples=60, deadline=None)
 def test_marginals_against_enumeration(problem):
     expected = problem.each(oracle.marginals)
-    found = problem.run(torch_chart.marginals)
+    found = problem.trees().marginals()
     size = problem.inter.shape[1:]
     np.testing.assert_allclose(found.logz, [m.logz for m in expected], atol=1e-9)
-    np.testing.assert_array_equal(problem.run(torch_chart.log_partition), found.logz)
+    np.testing.assert_array_equal(problem.trees().log_partition(), found.logz)
     np.testing.assert_allclose(found.inter, padded([m.inter for m in expected], size), atol=1e-9)
     if expected[0].intra is None:
         assert found.intra is None
@@ -130,9 +132,9 @@ def test_best_tree_against_enumeration(problem):
     expected = problem.each(oracle.best)
     if None in expected:
         with pytest.raises(Infeasible, match=f"sentence {expected.index(None)}\\b"):
-            problem.run(torch_chart.best_tree)
+            problem.trees().best()
         return
-    found = problem.run(torch_chart.best_tree)
+    found = problem.trees().best()
     np.testing.assert_allclose(found.score, [score for score, _ in expected], atol=1e-9)
     for b, (n, (_, best)) in enumerate(zip(problem.lengths.tolist(), expected, strict=True)):
         heads, intra = found.heads[b].tolist(), found.intra[b].tolist()
@@ -145,7 +147,7 @@ def test_best_tree_against_enumeration(problem):
 @pytest.mark.parametrize("root_as_head", [True, False])
 def test_six_characters_against_enumeration(root_as_head):
     problem = make_problem("partial", [6], 11, root_as_head=root_as_head)
-    (expected,), found = problem.each(oracle.marginals), problem.run(torch_chart.marginals)
+    (expected,), found = problem.each(oracle.marginals), problem.trees().marginals()
     np.testing.assert_allclose(found.logz, [expected.logz])
     np.testing.assert_allclose(found.boundary[0, :6], expected.boundary, atol=1e-9)
 
@@ -155,7 +157,7 @@ def test_six_characters_against_enumeration(root_as_head):
 def test_ties_still_give_one_legal_tree(gaps, root_as_head):
     zeros = torch.zeros(1, 6, 6)
     gaps = None if gaps is None else torch.tensor([gaps], dtype=torch.int8)
-    found = torch_chart.best_tree(zeros, torch.tensor([5]), zeros, gaps, root_as_head=root_as_head)
+    found = TreeDistribution(zeros, torch.tensor([5]), zeros, gaps, root_as_head=root_as_head).best()
     tree = oracle.TypedTree(tuple(found.heads[0, 1:].tolist()), tuple(found.intra[0, 1:].tolist()))
     known = None if gaps is None else gaps[0].tolist()
     assert tree in oracle.typed_trees(5, known, root_as_head=root_as_head)
@@ -168,7 +170,7 @@ def test_gradient_against_finite_differences(kind, root_as_head):
     scores = [problem.inter] if problem.intra is None else [problem.inter, problem.intra]
 
     def logz(inter, intra=None):
-        return problem.run(torch_chart.log_partition, inter=inter, intra=intra)
+        return problem.trees(inter=inter, intra=intra).log_partition()
 
     assert torch.autograd.gradcheck(logz, [s.clone().requires_grad_() for s in scores])
 
@@ -176,8 +178,8 @@ def test_gradient_against_finite_differences(kind, root_as_head):
 def test_one_matrix_for_both_roles_gets_both_gradients():
     problem = make_problem("given words", [5, 4], 3)
     inter = problem.inter.clone().requires_grad_()
-    problem.run(torch_chart.log_partition, inter=inter).sum().backward()
-    expected = problem.run(torch_chart.marginals)
+    problem.trees(inter=inter).log_partition().sum().backward()
+    expected = problem.trees().marginals()
     np.testing.assert_allclose(inter.grad, expected.inter + expected.intra, atol=1e-12)
     heads_per_character = inter.grad.sum(-1)
     np.testing.assert_allclose(heads_per_character[0, 1:6], 1.0)
@@ -189,23 +191,23 @@ def test_infeasible_sentence_leaves_no_trace_in_the_others():
     inter[0, :, 0] = -math.inf  # nothing may hang from ROOT
     inter.requires_grad_()
     intra.requires_grad_()
-    logz = problem.run(torch_chart.log_partition, inter=inter, intra=intra)
+    logz = problem.trees(inter=inter, intra=intra).log_partition()
     assert logz[0] == -math.inf
     logz.sum().backward()
-    alone = problem.run(torch_chart.marginals)
+    alone = problem.trees().marginals()
     assert not inter.grad[0].any()
     assert not intra.grad[0].any()
     np.testing.assert_allclose(inter.grad[1], alone.inter[1])
     np.testing.assert_allclose(intra.grad[1], alone.intra[1])
-    assert problem.run(torch_chart.marginals, inter=inter, intra=intra).boundary[0].sum() == 0.0
+    assert problem.trees(inter=inter, intra=intra).marginals().boundary[0].sum() == 0.0
     with pytest.raises(Infeasible, match=r"sentence 0\b"):
-        problem.run(torch_chart.best_tree, inter=inter, intra=intra)
+        problem.trees(inter=inter, intra=intra).best()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_not_an_arc_is_never_read(kind):
     problem = make_problem(kind, [5, 2, 1], 4)
-    clean = problem.run(torch_chart.marginals)
+    clean = problem.trees().marginals()
     dirty = []
     for scores in (problem.inter, problem.intra):
         if scores is not None:
@@ -218,7 +220,7 @@ def test_what_is_not_an_arc_is_never_read(kind):
             if dirty:
                 scores[:, :, 0] = math.inf
         dirty.append(scores)
-    found = problem.run(torch_chart.marginals, inter=dirty[0], intra=dirty[1])
+    found = problem.trees(inter=dirty[0], intra=dirty[1]).marginals()
     np.testing.assert_allclose(found.logz, clean.logz)
     np.testing.assert_allclose(found.inter, clean.inter, atol=1e-12)
 
@@ -227,7 +229,7 @@ def test_what_is_not_an_arc_is_never_read(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_large_scores(kind, dtype):
     problem = make_problem(kind, [40, 27, 1], 2, scale=1e4, dtype=dtype)
-    found, best = problem.run(torch_chart.marginals), problem.run(torch_chart.best_tree)
+    found, best = problem.trees().marginals(), problem.trees().best()
     assert torch.isfinite(found.logz).all()
     # At this scale the best tree has nearly all the mass.
     np.testing.assert_allclose(found.logz, best.score, rtol=1e-5)
@@ -240,7 +242,7 @@ def test_float32_follows_float64_on_long_sentences():
     single, double = (
         make_problem("free", [100], 0, scale=5.0, dtype=t) for t in (torch.float32, torch.float64)
     )
-    found, expected = single.run(torch_chart.marginals), double.run(torch_chart.marginals)
+    found, expected = single.trees().marginals(), double.trees().marginals()
     np.testing.assert_allclose(found.inter, expected.inter, atol=2e-4)
     np.testing.assert_allclose(found.boundary, expected.boundary, atol=2e-4)
 
@@ -248,12 +250,12 @@ def test_float32_follows_float64_on_long_sentences():
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_works_without_gradients(mode):
     problem = make_problem("partial", [5, 3], 6)
-    expected = problem.run(torch_chart.marginals)
+    expected = problem.trees().marginals()
     with mode():
         clone = {"inter": problem.inter.clone(), "intra": problem.intra.clone(), "gaps": problem.gaps.clone()}
-        found = problem.run(torch_chart.marginals, **clone)
-        assert torch.equal(problem.run(torch_chart.log_partition, **clone), expected.logz)
-        problem.run(torch_chart.best_tree, **clone)
+        found = problem.trees(**clone).marginals()
+        assert torch.equal(problem.trees(**clone).log_partition(), expected.logz)
+        problem.trees(**clone).best()
     assert torch.equal(found.boundary, expected.boundary)
 
 
@@ -261,7 +263,7 @@ def test_half_precision_is_summed_in_single():
     problem = make_problem("free", [6, 4], 9, dtype=torch.float32)
     half = {"inter": problem.inter.bfloat16(), "intra": problem.intra.bfloat16()}
     single = {name: scores.float() for name, scores in half.items()}
-    found, expected = (problem.run(torch_chart.marginals, **scores) for scores in (half, single))
+    found, expected = (problem.trees(**scores).marginals() for scores in (half, single))
     assert found.logz.dtype == torch.float32
     assert torch.equal(found.logz, expected.logz)
     np.testing.assert_allclose(found.inter.float(), expected.inter, atol=1e-2)
@@ -281,25 +283,23 @@ def test_half_precision_is_summed_in_single():
 )
 def test_refuses_shapes_that_do_not_fit(name, value):
     fitting = {"inter": torch.zeros(1, 5, 5), "intra": torch.zeros(1, 5, 5), "lengths": torch.tensor([4])}
-    torch_chart.log_partition(**fitting)
+    TreeDistribution(**fitting)
     with pytest.raises(ValueError, match=name):
-        torch_chart.log_partition(**(fitting | {name: value}))
+        TreeDistribution(**(fitting | {name: value}))
 
 
 @pytest.mark.parametrize("gaps", [[2, 0, 1, 0], [0, 0, 0, 0]])
 def test_one_role_needs_all_gaps_or_none(gaps):
     with pytest.raises(ValueError, match="gaps must be all known"):
-        torch_chart.log_partition(
-            torch.zeros(1, 4, 4), torch.tensor([3]), gaps=torch.tensor([gaps], dtype=torch.int8)
-        )
+        TreeDistribution(torch.zeros(1, 4, 4), torch.tensor([3]), gaps=torch.tensor([gaps], dtype=torch.int8))
 
 
 def test_refuses_a_gap_of_no_meaning():
     zeros, lengths = torch.zeros(1, 4, 4), torch.tensor([3])
-    ignored = torch_chart.log_partition(zeros, lengths, zeros, torch.tensor([[7, 0, 0, 7]]))
+    ignored = TreeDistribution(zeros, lengths, zeros, torch.tensor([[7, 0, 0, 7]])).log_partition()
     np.testing.assert_allclose(ignored.exp(), [22.0], rtol=1e-6)
     with pytest.raises(ValueError, match="FREE, JOIN or BREAK"):
-        torch_chart.log_partition(zeros, lengths, zeros, torch.tensor([[2, 0, 7, 0]]))
+        TreeDistribution(zeros, lengths, zeros, torch.tensor([[2, 0, 7, 0]]))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
@@ -309,7 +309,7 @@ def test_refuses_scores_that_are_no_numbers(name, value):
     scores = getattr(problem, name).clone()
     scores[1, 2, 3] = value
     with pytest.raises(ValueError, match=r"sentence 1\b"):
-        problem.run(torch_chart.log_partition, **{name: scores})
+        problem.trees(**{name: scores})
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -327,15 +327,15 @@ def test_same_results_as_numba(kind, root_as_head, dtype):
     tolerance = {"rtol": 1e-4, "atol": 1e-4} if dtype == torch.float32 else {"rtol": 1e-9, "atol": 1e-9}
 
     np.testing.assert_allclose(
-        problem.run(torch_chart.log_partition), problem.run(chart.log_partition, **arrays), **tolerance
+        problem.trees().log_partition(), problem.trees(chart, **arrays).log_partition(), **tolerance
     )
-    found, expected = problem.run(torch_chart.marginals), problem.run(chart.marginals, **arrays)
+    found, expected = problem.trees().marginals(), problem.trees(chart, **arrays).marginals()
     for name in ("logz", "inter", "intra", "boundary"):
         if getattr(expected, name) is None:
             assert getattr(found, name) is None
         else:
             np.testing.assert_allclose(getattr(found, name), getattr(expected, name), **tolerance)
-    tree, expected_tree = problem.run(torch_chart.best_tree), problem.run(chart.best_tree, **arrays)
+    tree, expected_tree = problem.trees().best(), problem.trees(chart, **arrays).best()
     np.testing.assert_allclose(tree.score, expected_tree.score, **tolerance)
     np.testing.assert_array_equal(tree.heads, expected_tree.heads)
     np.testing.assert_array_equal(tree.intra, expected_tree.intra)
@@ -350,7 +350,8 @@ def test_long_sentences_as_with_numba(gaps, scale):
     for unlikely in (0.0, 6.0, 20.0):  # long words, which then weigh next to nothing
         fields = {"inter": problem.inter, "lengths": problem.lengths, "gaps": problem.gaps}
         fields["intra"] = problem.intra - unlikely
-        found = torch_chart.marginals(**fields)
-        expected = chart.marginals(**{name: x if x is None else x.numpy() for name, x in fields.items()})
+        found = TreeDistribution(**fields).marginals()
+        arrays = {name: x if x is None else x.numpy() for name, x in fields.items()}
+        expected = chart.TreeDistribution(**arrays).marginals()
         for name in ("logz", "inter", "intra", "boundary"):
             np.testing.assert_allclose(getattr(expected, name), getattr(found, name), rtol=1e-9, atol=1e-9)

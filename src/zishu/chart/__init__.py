@@ -1,37 +1,43 @@
-"""Sum over, search and sample the typed projective trees of a batch of sentences.
+"""Answer every question about the typed projective trees of a batch of sentences.
 
-Conventions, said once for the whole project. ROOT is 0 and the characters of a sentence are 1..n. Scores are
+    trees = TreeDistribution(inter, lengths, intra, gaps)
+    trees.log_partition()   trees.marginals()   trees.best()   trees.k_best(k)   trees.sample(k, seed)
+    trees.given(gaps)       trees.at(temperature)              trees.pick(sentences)
+
+Conventions of the whole project. ROOT is 0 and the characters of a sentence are 1..n. Scores are
 `[batch, N+1, N+1]`, `scores[b, d, h]` is the score of the arc h -> d (dependent first, head second), `lengths[b]` the
-number of characters; what lies beyond a sentence's length is never read. A forbidden arc scores -inf. `gaps[b, k]` says
+number of characters; nothing beyond a sentence's length is ever read. A forbidden arc scores -inf. `gaps[b, k]` says
 what is known of the gap between characters k and k+1: FREE, JOIN (inside a word) or BREAK (between two words).
 
-An arc is inter-word or intra-word, and scored by `inter` or `intra`. The chart holds exactly the typed trees in which
-every word is a contiguous single-rooted subtree of intra-word arcs and, with `root_as_head`, inter-word arcs leave only
-from the root character of a word (section 2.2 of the paper). ROOT has one child, by an inter-word arc. The paper's
+An arc is inter-word or intra-word, and scored by `inter` or `intra`. The distribution covers exactly the typed trees in
+which every word is a contiguous single-rooted subtree of intra-word arcs and, with `root_as_head`, inter-word arcs leave
+only from the root character of a word (section 2.2 of the paper). ROOT has one child, by an inter-word arc. The paper's
 algorithms are settings:
 
 - `intra=None`, `gaps=None`: vanilla Eisner, one role, no words;
 - `intra=None`, every gap JOIN or BREAK: the constrained algorithm (Algorithm 1), one score serves both roles;
 - `inter` and `intra`: the coarse-to-fine algorithm (Algorithm 2), with whatever is known about gaps.
 
-Minimum Bayes risk decoding needs no function of its own: `best_tree` on marginals finds the tree with the largest
-expected number of correct arcs,
+Minimum Bayes risk decoding needs no method of its own: the best tree by marginals has the largest expected number of
+correct arcs,
 
-    m = marginals(inter, lengths, intra, gaps)
-    trees = best_tree(m.inter, lengths, m.intra, gaps)
+    m = trees.marginals()
+    TreeDistribution(m.inter, lengths, m.intra, gaps).best()
 
 (a forbidden arc has probability 0 and is chosen only where the sum is the same without it; put -inf back to rule
 it out).
 
 Sentences run in parallel, one to a thread; see `set_threads`. The kernels are compiled once and cached on disk,
 if there is a place for that.
-Cost: O(n^3) time and O(n^2) memory a sentence.
+Cost: O(n^3) time and O(n^2) memory per sentence, for every question that was not asked before.
 """
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -42,6 +48,8 @@ from zishu.errors import Infeasible
 from zishu.gaps import BREAK, FREE, JOIN
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
     from numpy.typing import ArrayLike, NDArray
 
     Scores = NDArray[np.float32] | NDArray[np.float64]
@@ -51,15 +59,13 @@ __all__ = [
     "FREE",
     "JOIN",
     "Marginals",
+    "TreeDistribution",
     "Trees",
-    "best_tree",
     "get_threads",
-    "k_best",
-    "log_partition",
-    "marginals",
-    "sample",
     "set_threads",
 ]
+
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,238 +91,295 @@ class Trees:
     score: NDArray[np.float64]  # ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """Validated input for the kernels; scores are shifted by `offset` for each dependent (see `_kernels.prepare`)."""
+class TreeDistribution:
+    """The distribution over the trees of each sentence of a batch: P(tree) = exp(score of the tree) / Z.
 
-    scores: NDArray[
-        np.float64
-    ]  # batch roles dependents heads; inter-word first, intra-word second if there are any
-    gaps: NDArray[np.int8]
-    lengths: NDArray[np.int64]
-    allowed: NDArray[np.int64]  # batch: how many arcs are not forbidden
-    offset: NDArray[np.float64]  # batch
-    dtype: Any  # of the scores that came in
+    Scores are checked and laid out once, when it is made. Answers are kept, so asking again costs nothing; their
+    arrays are read-only. Use an object from one thread at a time.
+    """
+
+    def __init__(
+        self,
+        inter: Scores,
+        lengths: ArrayLike,
+        intra: Scores | None = None,
+        gaps: ArrayLike | None = None,
+        *,
+        root_as_head: bool = True,
+    ) -> None:
+        inter = _scores(inter, "inter")
+        batch, width = inter.shape[:2]
+        # A copy: the kernels are compiled for arrays that may be written to.
+        sizes = np.array(lengths, dtype=np.int64)
+        if sizes.shape != (batch,) or (batch and not 1 <= sizes.min() <= sizes.max() < width):
+            raise ValueError(f"lengths must be {batch} numbers from 1 to {width - 1}")
+        known = _known(gaps, sizes, width)
+        if intra is None and gaps is not None:
+            _check_all_known(known)
+            intra = inter
+        scores = np.empty((batch, 1 if intra is None else 2, width, width))
+        scores[:, 0] = inter
+        if intra is not None:
+            intra = _scores(intra, "intra")
+            if intra.shape != inter.shape:
+                raise ValueError(f"inter and intra differ in shape: {inter.shape} and {intra.shape}")
+            scores[:, 1] = intra
+        self._dtype = inter.dtype
+        self._batch, self._offset = _lay_out(
+            _kernels.Batch(scores, known, sizes, None, bool(root_as_head)), np.zeros(batch)
+        )
+        self._kept: dict[Hashable, Any] = {}
+
+    def __len__(self) -> int:
+        """Return the number of sentences."""
+        return len(self._batch.lengths)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """The number of characters of each sentence."""
+        return _read_only(self._batch.lengths.view())
+
+    @property
+    def gaps(self) -> NDArray[np.int8]:
+        """What is known of the gaps, `[batch, N+1]`; gap 0 and all beyond the length are BREAK."""
+        return _read_only(self._batch.gaps.view())
 
     @property
     def typed(self) -> bool:
-        return bool(self.scores.shape[1] == 2)
+        """Whether arcs have two roles. If not, the trees say nothing about words."""
+        return bool(self._batch.scores.shape[1] == 2)
 
-    def alone(self, b: int) -> _Prepared:
-        """Return a batch of one sentence."""
-        only = slice(b, b + 1)
-        scores, gaps, lengths = self.scores[only], self.gaps[only], self.lengths[only]
-        return _Prepared(scores, gaps, lengths, self.allowed[only], self.offset[only], self.dtype)
+    @property
+    def words_known(self) -> NDArray[np.bool_]:
+        """For each sentence, whether all its gaps are known."""
+        known: NDArray[np.bool_] = (self._batch.gaps != FREE).all(axis=1)
+        return known
 
+    # --- questions
 
-def log_partition(
-    inter: Scores,
-    lengths: ArrayLike,
-    intra: Scores | None = None,
-    gaps: ArrayLike | None = None,
-    *,
-    root_as_head: bool = True,
-) -> NDArray[np.float64]:
-    """Return the log of the sum over all trees of the exponential of their score, -inf where there is no tree."""
-    prepared = _prepare(inter, lengths, intra, gaps)
-    return _run(_kernels.PARTITION, prepared, root_as_head) + prepared.offset
-
-
-def marginals(
-    inter: Scores,
-    lengths: ArrayLike,
-    intra: Scores | None = None,
-    gaps: ArrayLike | None = None,
-    *,
-    root_as_head: bool = True,
-) -> Marginals:
-    """Return the log partition with its derivatives: the probability of every arc by role and of every word boundary.
-
-    Where there is no tree, logz is -inf and the probabilities are 0.
-    """
-    prepared = _prepare(inter, lengths, intra, gaps)
-    batch, roles, width, _ = prepared.scores.shape
-    arcs = np.zeros((batch, roles, width, width))
-    boundary = np.zeros((batch, width))
-    logz = _run(_kernels.MARGINALS, prepared, root_as_head, arcs=arcs, boundary=boundary)
-    typed, dtype = prepared.typed, prepared.dtype
-    return Marginals(
-        logz + prepared.offset,
-        np.ascontiguousarray(arcs[:, 0], dtype=dtype),
-        np.ascontiguousarray(arcs[:, 1], dtype=dtype) if typed else None,
-        boundary.astype(dtype, copy=False) if typed else None,
-    )
-
-
-def best_tree(
-    inter: Scores,
-    lengths: ArrayLike,
-    intra: Scores | None = None,
-    gaps: ArrayLike | None = None,
-    *,
-    root_as_head: bool = True,
-) -> Trees:
-    """Return the tree with the highest score; raise `Infeasible` naming the first sentence that has none."""
-    prepared = _prepare(inter, lengths, intra, gaps)
-    trees = _empty_trees(prepared, 1)
-    score = _run(_kernels.BEST, prepared, root_as_head, trees=trees)
-    _check_feasible(score)
-    return Trees(trees[0][:, 0], trees[1][:, 0], score + prepared.offset)
-
-
-def k_best(
-    inter: Scores,
-    lengths: ArrayLike,
-    intra: Scores | None = None,
-    gaps: ArrayLike | None = None,
-    *,
-    k: int,
-    root_as_head: bool = True,
-) -> list[Trees]:
-    """Return, for every sentence, its k best trees (fewer if it has fewer), all different, the best first.
-
-    The first axis of each `Trees` is the rank. Raise `Infeasible` naming the first sentence that has no tree.
-    """
-    if k < 1:
-        raise ValueError(f"k must be at least 1, not {k}")
-    prepared = _prepare(inter, lengths, intra, gaps)
-    found = []
-    for b, n in enumerate(prepared.lengths):
-        chart = _empty_chart(n, _kernels.CHART)
-        best = _run(_kernels.CHART, prepared.alone(b), root_as_head, chart=chart)
-        _check_feasible(best, first=b)
-        heads = np.zeros((k, prepared.scores.shape[-1]), dtype=np.int64)
-        is_intra = np.zeros(heads.shape, dtype=np.bool_)
-        score = np.empty(k)
-        count = 0
-        for tree_score, arcs in KBest(chart, prepared.scores[b], int(n), root_as_head=root_as_head).trees():
-            score[count] = tree_score + prepared.offset[b]
-            for dependent, head, role in arcs:
-                heads[count, dependent] = head
-                is_intra[count, dependent] = role
-            count += 1
-            if count == k:
-                break
-        found.append(Trees(heads[:count], is_intra[:count], score[:count]))
-    return found
-
-
-def sample(
-    inter: Scores,
-    lengths: ArrayLike,
-    intra: Scores | None = None,
-    gaps: ArrayLike | None = None,
-    *,
-    k: int,
-    seed: int,
-    root_as_head: bool = True,
-) -> Trees:
-    """Draw k independent trees of every sentence from its distribution; arrays are `[batch, k, ...]`.
-
-    `score` is the log probability of each tree. The same seed gives the same trees, whatever the batch around a
-    sentence. Raise `Infeasible` naming the first sentence that has no tree.
-    """
-    prepared = _prepare(inter, lengths, intra, gaps)
-    heads, is_intra = trees = _empty_trees(prepared, k)
-    logz = _run(_kernels.SAMPLE, prepared, root_as_head, trees=trees, seed=seed)
-    _check_feasible(logz)
-    score = np.empty((len(logz), k))
-    for b, n in enumerate(prepared.lengths):
-        arcs = np.arange(1, n + 1), heads[b, :, 1 : n + 1]
-        scores = prepared.scores[b, 0][arcs]
-        if prepared.typed:
-            scores = np.where(is_intra[b, :, 1 : n + 1], prepared.scores[b, 1][arcs], scores)
-        score[b] = scores.sum(axis=1) - logz[b]
-    return Trees(heads, is_intra, score)
-
-
-def _run(
-    task: int,
-    prepared: _Prepared,
-    root_as_head: bool,
-    *,
-    arcs: NDArray[np.float64] | None = None,
-    boundary: NDArray[np.float64] | None = None,
-    trees: tuple[NDArray[np.int64], NDArray[np.bool_]] | None = None,
-    seed: int = 0,
-    chart: NDArray[np.float64] | None = None,
-) -> NDArray[np.float64]:
-    """Do a task for all sentences: fill the given outputs, return log Z or the best score.
-
-    `chart` is where to leave the chart of a single sentence.
-    """
-    value = np.full(len(prepared.lengths), -np.inf)
-    arcs = np.empty((0, 0, 0, 0)) if arcs is None else arcs
-    boundary = np.empty((0, 0)) if boundary is None else boundary
-    heads, is_intra = _empty_trees(prepared, 0) if trees is None else trees
-
-    def do(order: NDArray[np.int64]) -> None:
-        longest = prepared.lengths[order].max(initial=0)
-        _kernels.run(
-            task,
-            order,
-            prepared.scores,
-            prepared.gaps,
-            prepared.lengths,
-            prepared.allowed,
-            root_as_head,
-            seed % 2**32,
-            _empty_chart(longest, task) if chart is None else chart,
-            value,
-            arcs,
-            boundary,
-            heads,
-            is_intra,
+    def log_partition(self) -> NDArray[np.float64]:
+        """Return the log of the sum over all trees of the exponential of their score, -inf where there is no tree."""
+        if "marginals" in self._kept:
+            return self.marginals().logz
+        return self._once(
+            "log_partition", lambda: _read_only(self._run(_kernels.PARTITION).value + self._offset)
         )
 
-    for_each_sentence(do, prepared.lengths)
-    return value
+    def marginals(self) -> Marginals:
+        """Return the log partition with its derivatives: the probability of every arc by role and of every boundary.
+
+        Where there is no tree, logz is -inf and the probabilities are 0.
+        """
+        return self._once("marginals", self._marginals)
+
+    def _marginals(self) -> Marginals:
+        found = self._run(_kernels.MARGINALS)
+        logz = _read_only(found.value + self._offset)
+
+        def result(array: NDArray[np.float64]) -> NDArray[Any]:
+            return _read_only(np.ascontiguousarray(array, dtype=self._dtype))
+
+        inter = result(found.arcs[:, 0])
+        if not self.typed:
+            return Marginals(logz, inter, None, None)
+        return Marginals(logz, inter, result(found.arcs[:, 1]), result(found.boundary))
+
+    def best(self) -> Trees:
+        """Return the tree with the highest score; raise `Infeasible` naming the first sentence that has none."""
+
+        def search() -> Trees:
+            found = self._run(_kernels.BEST, trees=1)
+            _check_feasible(found.value)
+            return _read_only_trees(found.heads[:, 0], found.intra[:, 0], found.value + self._offset)
+
+        return self._once("best", search)
+
+    def k_best(self, k: int) -> list[Trees]:
+        """Return, for every sentence, its k best trees (fewer if it has fewer), all different, the best first.
+
+        The first axis of each `Trees` is the rank. Raise `Infeasible` naming the first sentence that has no tree.
+        """
+        if k < 1:
+            raise ValueError(f"k must be at least 1, not {k}")
+        rankings = self._once("rankings", lambda: [self._rank(b) for b in range(len(self))])
+        return [self._take(b, ranking, k) for b, ranking in enumerate(rankings)]
+
+    def _rank(self, b: int) -> KBest:
+        """Fill the max chart of a sentence."""
+        n = int(self._batch.lengths[b])
+        chart = _empty_chart(n, _kernels.CHART)
+        _check_feasible(self._run(_kernels.CHART, only=b, chart=chart).value[b : b + 1], first=b)
+        return KBest(chart, self._batch.scores[b], n, root_as_head=self._batch.root_as_head)
+
+    def _take(self, b: int, ranking: KBest, k: int) -> Trees:
+        """Return the first k trees of a ranking."""
+        found = list(islice(ranking.trees(), k))
+        shape = len(found), self._batch.scores.shape[-1]
+        heads, intra = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.bool_)
+        for rank, (_, arcs) in enumerate(found):
+            for dependent, head, is_intra in arcs:
+                heads[rank, dependent], intra[rank, dependent] = head, is_intra
+        return Trees(heads, intra, np.array([score for score, _ in found]) + self._offset[b])
+
+    def sample(self, k: int, seed: int) -> Trees:
+        """Draw k independent trees of every sentence from its distribution; arrays are `[batch, k, ...]`.
+
+        `score` is the log probability of each tree. The same seed gives the same trees, whatever the batch around a
+        sentence. Raise `Infeasible` naming the first sentence that has no tree.
+        """
+
+        def draw() -> Trees:
+            found = self._run(_kernels.SAMPLE, trees=k, seed=seed)
+            _check_feasible(found.value)
+            score = np.empty((len(self), k))
+            for b, n in enumerate(self._batch.lengths):
+                heads, intra = found.heads[b, :, 1 : n + 1], found.intra[b, :, 1 : n + 1]
+                scores = self._batch.scores[b, intra.astype(np.int64), np.arange(1, n + 1), heads]
+                score[b] = scores.sum(axis=1) - found.value[b]
+            return _read_only_trees(found.heads, found.intra, score)
+
+        return self._once(("sample", k, seed), draw)
+
+    # --- other distributions
+
+    def given(
+        self, gaps: ArrayLike | None = None, *, inter: ArrayLike | None = None, intra: ArrayLike | None = None
+    ) -> TreeDistribution:
+        """Condition on more gaps being known, or on arcs: `inter` and `intra` mark those that may be used.
+
+        `given(...).log_partition() - log_partition()` is the log probability of the condition. An untyped distribution
+        says nothing about words; given all gaps, its scores serve both roles. Raise `Infeasible` naming the first
+        sentence with a gap that is known to be otherwise.
+        """
+        other = self if gaps is None else self._given_gaps(gaps)
+        if inter is None and intra is None:
+            return other
+        scores = other._batch.scores.copy()
+        for role, marked in enumerate((inter, intra)):
+            if marked is not None:
+                if role == 1 and not other.typed:
+                    raise ValueError("an untyped distribution has no intra-word arcs")
+                scores[:, role][~np.asarray(marked, dtype=np.bool_)] = -np.inf
+        return other._derive(*_lay_out(other._batch._replace(scores=scores), other._offset))
+
+    def _given_gaps(self, gaps: ArrayLike) -> TreeDistribution:
+        before = self._batch.gaps
+        more = _known(gaps, self._batch.lengths, before.shape[1])
+        for b in np.flatnonzero(((before != more) & (before != FREE) & (more != FREE)).any(axis=1)):
+            raise Infeasible(f"sentence {b}: a gap is known to be otherwise")
+        known = np.where(more == FREE, before, more)
+        if self.typed and np.array_equal(known, before):
+            return self
+
+        def condition() -> TreeDistribution:
+            batch = self._batch._replace(gaps=known)
+            if self.typed:
+                return self._derive(batch, self._offset)
+            _check_all_known(known)
+            return self._derive(
+                *_lay_out(batch._replace(scores=np.repeat(batch.scores, 2, axis=1)), self._offset)
+            )
+
+        return self._once(("given", known.tobytes()), condition)
+
+    def at(self, temperature: float) -> TreeDistribution:
+        """Return the distribution at a temperature: P(tree)^(1 / temperature), made to sum to 1."""
+        if temperature == 1.0:
+            return self
+        if not temperature > 0.0:
+            raise ValueError(f"the temperature must be above 0, not {temperature}")
+        scores = self._batch.scores / temperature
+        other = self._derive(self._batch._replace(scores=scores), self._offset / temperature)
+        if "best" in self._kept:
+            best = self.best()
+            other._kept["best"] = _read_only_trees(best.heads, best.intra, best.score / temperature)
+        return other
+
+    def pick(self, sentences: ArrayLike) -> TreeDistribution:
+        """Return the distributions of some sentences, any of them as often as it is named, without spare padding."""
+        chosen = np.asarray(sentences, dtype=np.int64)
+        if np.array_equal(chosen, np.arange(len(self))):
+            return self
+        scores, gaps, lengths, allowed, root_as_head = self._batch
+        width = 1 + int(lengths[chosen].max(initial=1))
+        batch = _kernels.Batch(
+            np.ascontiguousarray(scores[chosen, :, :width, :width]),
+            np.ascontiguousarray(gaps[chosen, :width]),
+            lengths[chosen],
+            allowed[chosen],
+            root_as_head,
+        )
+        other = self._derive(batch, self._offset[chosen])
+        if "rankings" in self._kept:
+            other._kept["rankings"] = [self._kept["rankings"][b] for b in chosen.tolist()]
+        return other
+
+    def _derive(self, batch: _kernels.Batch, offset: NDArray[np.float64]) -> TreeDistribution:
+        """Return a distribution over what was laid out already."""
+        other = copy(self)
+        other._batch, other._offset, other._kept = batch, offset, {}
+        return other
+
+    # --- the kernels
+
+    def _once(self, question: Hashable, answer: Callable[[], _Answer]) -> _Answer:
+        """Return the answer that was kept, or find and keep it."""
+        if question not in self._kept:
+            self._kept[question] = answer()
+        kept: _Answer = self._kept[question]
+        return kept
+
+    def _run(
+        self,
+        task: int,
+        *,
+        trees: int = 0,
+        seed: int = 0,
+        only: int | None = None,
+        chart: NDArray[np.float64] | None = None,
+    ) -> _kernels.Answers:
+        """Do a task for all sentences, or only one; `chart` is where to leave the chart of that one."""
+        batch, roles, width, _ = self._batch.scores.shape
+        # Arrays that a task does not fill are empty.
+        arcs = batch if task == _kernels.MARGINALS else 0
+        answers = _kernels.Answers(
+            np.full(batch, -np.inf),
+            np.zeros((arcs, roles, width, width)),
+            np.zeros((arcs, width)),
+            np.zeros((batch, trees, width), dtype=np.int64),
+            np.zeros((batch, trees, width), dtype=np.bool_),
+        )
+
+        def run(order: NDArray[np.int64]) -> None:
+            longest = self._batch.lengths[order].max(initial=0)
+            memory = _empty_chart(longest, task) if chart is None else chart
+            _kernels.run(task, order, self._batch, answers, memory, seed % 2**32)
+
+        if only is None:
+            for_each_sentence(run, self._batch.lengths)
+        else:
+            run(np.array([only]))
+        return answers
+
+
+def _lay_out(
+    batch: _kernels.Batch, offset: NDArray[np.float64]
+) -> tuple[_kernels.Batch, NDArray[np.float64]]:
+    """Check and shift the scores, in place, and count the allowed arcs (see `_kernels.prepare`).
+
+    Return the batch, and what has to be added to the score of every tree of a sentence, `offset` included.
+    """
+    shift = np.zeros(batch.gaps.shape)
+    allowed = np.empty(len(batch.lengths), dtype=np.int64)
+    _kernels.prepare(batch.scores, batch.scores.view(np.int64), batch.lengths, shift, allowed)
+    for b in np.flatnonzero(allowed < 0):
+        raise ValueError(f"sentence {b}: scores must be numbers below infinity")
+    return batch._replace(allowed=allowed), offset + shift.sum(axis=1)
 
 
 def _empty_chart(n: int, task: int) -> NDArray[np.float64]:
     planes = _kernels.PLANES * (2 if task == _kernels.MARGINALS else 1)
     return np.empty((planes, n + 1, n + 1))
-
-
-def _empty_trees(prepared: _Prepared, k: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    batch, _, width, _ = prepared.scores.shape
-    return np.zeros((batch, k, width), dtype=np.int64), np.zeros((batch, k, width), dtype=np.bool_)
-
-
-def _prepare(inter: Scores, lengths: ArrayLike, intra: Scores | None, gaps: ArrayLike | None) -> _Prepared:
-    inter = _scores(inter, "inter")
-    batch, width = inter.shape[:2]
-    sizes = np.array(
-        lengths, dtype=np.int64
-    )  # a copy: the kernel is compiled for arrays that may be written to
-    if sizes.shape != (batch,) or (batch and not 1 <= sizes.min() <= sizes.max() < width):
-        raise ValueError(f"lengths must be {batch} numbers from 1 to {width - 1}")
-    if gaps is None:
-        known = np.zeros((batch, width), dtype=np.int8)
-    else:
-        known = np.array(gaps, dtype=np.int8, order="C")
-        if known.shape != (batch, width):
-            raise ValueError(f"gaps must have the shape {(batch, width)}, not {known.shape}")
-        inside = (np.arange(width) >= 1) & (np.arange(width) < sizes[:, None])
-        if not np.isin(known[inside], (FREE, JOIN, BREAK)).all():
-            raise ValueError("gaps must be FREE, JOIN or BREAK")
-        if intra is None:
-            if (known[inside] == FREE).any():
-                raise ValueError("without intra scores, gaps must be all known (JOIN or BREAK) or None")
-            intra = inter
-    scores = np.empty((batch, 1 if intra is None else 2, width, width))
-    scores[:, 0] = inter
-    if intra is not None:
-        intra = _scores(intra, "intra")
-        if intra.shape != inter.shape:
-            raise ValueError(f"inter and intra differ in shape: {inter.shape} and {intra.shape}")
-        scores[:, 1] = intra
-    offset = np.zeros((batch, width))
-    allowed = np.empty(batch, dtype=np.int64)
-    _kernels.prepare(scores, scores.view(np.int64), sizes, offset, allowed)
-    for b in np.flatnonzero(allowed < 0):
-        raise ValueError(f"sentence {b}: scores must be numbers below infinity")
-    return _Prepared(scores, known, sizes, allowed, offset.sum(axis=1), inter.dtype)
 
 
 def _scores(values: ArrayLike, name: str) -> Scores:
@@ -328,6 +391,33 @@ def _scores(values: ArrayLike, name: str) -> Scores:
     return scores
 
 
+def _known(gaps: ArrayLike | None, lengths: NDArray[np.int64], width: int) -> NDArray[np.int8]:
+    """Check gaps, and copy them with BREAK at both ends of each sentence."""
+    places = np.arange(width)
+    inside = (places >= 1) & (places < lengths[:, None])
+    known = np.zeros(inside.shape, dtype=np.int8) if gaps is None else np.array(gaps, dtype=np.int8)
+    if known.shape != inside.shape:
+        raise ValueError(f"gaps must have the shape {inside.shape}, not {known.shape}")
+    known = np.where(inside, known, np.int8(BREAK))
+    if not np.isin(known, (FREE, JOIN, BREAK)).all():
+        raise ValueError("gaps must be FREE, JOIN or BREAK")
+    return known
+
+
+def _check_all_known(gaps: NDArray[np.int8]) -> None:
+    if (gaps == FREE).any():
+        raise ValueError("without intra scores, gaps must be all known (JOIN or BREAK) or None")
+
+
 def _check_feasible(score: NDArray[np.float64], first: int = 0) -> None:
     for b in np.flatnonzero(score == -np.inf):
         raise Infeasible(f"sentence {first + b}: no tree satisfies the constraints")
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    array.flags.writeable = False
+    return array
+
+
+def _read_only_trees(heads: NDArray[np.int64], intra: NDArray[np.bool_], score: NDArray[np.float64]) -> Trees:
+    return Trees(_read_only(heads), _read_only(intra), _read_only(score))

@@ -5,9 +5,9 @@ scores define
 
     P_t(tree) = P(tree)^(1/t) / Z_t
 
-the same trees in the same order, with probabilities that are flatter where t > 1. They are what the parser tells about
-its trees (`zishu.model.confidence`); it chooses them by its own scores, which is no worse. The temperature is the one
-that makes the word trees of a held-out treebank, in raw text, most probable:
+the same trees in the same order, with probabilities that are flatter where t > 1. Minimum Bayes risk decoding and
+confidence use these probabilities. The temperature is the one that makes the word trees of a held-out treebank, in raw
+text, most probable:
 
     loss(t) = SUM over sentences of  log Z_t(all trees) - log Z_t(the trees of the gold word tree)
 
@@ -38,7 +38,7 @@ from zishu.errors import InputError
 from zishu.forest import build_forest
 from zishu.model.features import batches
 from zishu.model.labels import at_temperature, label_probabilities
-from zishu.model.scores import Scores, no_gaps, unit_scores
+from zishu.model.scores import no_gaps, tree_distribution
 from zishu.model.settings import CONFIG, Settings, read_json, write_json
 from zishu.model.words import find_words
 from zishu.tree import INTRA, WordTree
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from zishu.chart import TreeDistribution
     from zishu.forest import Forest
     from zishu.model.outputs import Analysis
     from zishu.model.parsers import Model, Pipeline
@@ -169,14 +170,14 @@ def set_temperatures(folder: Path, found: Calibration) -> None:
 class _Problem:
     """What the networks say of a batch of gold word trees."""
 
-    everything: Scores
-    gold: Scores  # of the trees of the gold word trees alone
+    everything: TreeDistribution
+    gold: TreeDistribution  # given the gold word trees
     labels: NDArray[np.float64]  # [w, labels]: log-probabilities of the relations of words
     right: NDArray[np.int64]  # [w]: the gold ones
 
     def tree_loss(self, temperature: float) -> float:
         """Return minus the log-probability of the gold word trees at a temperature."""
-        everything, gold = (scores.at(temperature).log_partition() for scores in (self.everything, self.gold))
+        everything, gold = (trees.at(temperature).log_partition() for trees in (self.everything, self.gold))
         return float((everything - gold).sum())
 
     def label_loss(self, temperature: float) -> float:
@@ -194,9 +195,9 @@ def _problem(model: Model, trees: Sequence[WordTree]) -> _Problem:
         lengths = np.array([len(sentence) for sentence in chars])
         outputs = model.networks.run(chars)
     free = no_gaps(len(trees), 1 + int(lengths.max()))
-    everything = unit_scores(outputs, lengths, settings, model.networks.score_labels, free)
-    gold = _only(everything, [_forest(tree, settings) for tree in trees])
-    best = gold.best_tree()
+    everything = tree_distribution(outputs, lengths, settings, model.networks.score_labels, free)
+    gold = _given_forests(everything, [_forest(tree, settings) for tree in trees])
+    best = gold.best()
     words = find_words(best.heads, best.intra, lengths)
     labels = label_probabilities(
         outputs, settings.labels, model.networks.score_labels, words.tree, words.root, words.root_head
@@ -216,19 +217,15 @@ def _forest(tree: WordTree, settings: Settings) -> Forest:
     return build_forest(tree, {INTRA: 0, **dict.fromkeys(tree.deprels, 1)})
 
 
-def _only(scores: Scores, forests: Sequence[Forest]) -> Scores:
-    """Forbid all arcs that are not in the forest of their sentence, and set its gaps."""
-    gaps = no_gaps(*scores.inter.shape[:2])
-    inter = np.full_like(scores.inter, -np.inf)
-    intra = None if scores.intra is None else np.full_like(scores.intra, -np.inf)
+def _given_forests(trees: TreeDistribution, forests: Sequence[Forest]) -> TreeDistribution:
+    """Condition on the forest of each sentence."""
+    gaps = no_gaps(*trees.gaps.shape)
+    inter, intra = np.zeros((2, *trees.gaps.shape, trees.gaps.shape[1]), dtype=np.bool_)
     for b, forest in enumerate(forests):
         gaps[b, : forest.length] = forest.gaps[: forest.length]
-        arcs = b, forest.inter.dependents, forest.inter.heads
-        inter[arcs] = scores.inter[arcs]
-        if intra is not None and scores.intra is not None:
-            arcs = b, forest.intra.dependents, forest.intra.heads
-            intra[arcs] = scores.intra[arcs]
-    return replace(scores, inter=inter, intra=intra, gaps=None if intra is None else gaps)
+        inter[b, forest.inter.dependents, forest.inter.heads] = True
+        intra[b, forest.intra.dependents, forest.intra.heads] = True
+    return trees.given(gaps, inter=inter, intra=intra) if trees.typed else trees.given(inter=inter)
 
 
 def _minimum(function: Callable[[float], float], low: float, high: float) -> float:

@@ -14,26 +14,26 @@ The product of the last three is how sure the parser is of a word as a whole. A 
 decoding) has no distribution over words: `tree` is the probability of the character tree, and there are no
 `boundaries`.
 
-Cost: two runs of `zishu.chart.marginals`, one less if all words are given, and one less after decoding by minimum Bayes
-risk at the temperature 1, which has done the second.
+Cost: marginals of all trees and given the words; the second are known after decoding by minimum Bayes risk, and they are
+the same if all words are given.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zishu import chart
-from zishu.gaps import BREAK, JOIN
+from zishu.gaps import BREAK, FREE
 from zishu.model.words import gaps_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from zishu.chart import TreeDistribution
     from zishu.model.outputs import Floats
-    from zishu.model.scores import Scores
     from zishu.model.words import Words
 
 
@@ -47,73 +47,79 @@ class Confidence:
     labels: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Measured:
-    """The probabilities of all trees of a batch; t counts trees, w words."""
-
-    tree: NDArray[np.float64]  # t
-    boundaries: NDArray[np.float64] | None  # w
-    heads: NDArray[np.float64]  # w
-
-
 def measure(
-    scores: Scores,
+    trees: TreeDistribution,
     sentences: NDArray[np.int64],
-    tree_scores: Floats,
+    scores: NDArray[np.float64],
     words: Words,
-    given: chart.Marginals | None = None,
-) -> Measured:
-    """Return the probabilities of typed trees; tree t is one of `sentences[t]` and has the score `tree_scores[t]`.
+    labels: NDArray[np.float64],
+) -> list[Confidence]:
+    """Return the probabilities of typed trees: tree t is one of `sentences[t]` and has the score `scores[t]`.
 
-    `given` are the marginals of the sentences given the words of their trees, if they are known already.
+    `labels` are the probabilities of the words' relations.
     """
-    shape = len(sentences), scores.inter.shape[1]
-    gaps = gaps_of(words, shape, join=JOIN, cut=BREAK)
+    gaps = gaps_of(words, (len(sentences), trees.gaps.shape[1]))
     first, same = _first_of_each(sentences, gaps)
-    if given is None:
-        chosen = scores.pick(sentences[first])
-        given = chosen.given(gaps[first, : chosen.inter.shape[1]]).marginals()
-
-    logz = np.empty(len(scores.lengths))
-    logz[sentences[first]] = given.logz  # holds where the words were known before
-    boundary = np.ones((len(scores.lengths), shape[1]))
-    complete = scores.complete
-    unsure = np.unique(sentences[~complete[sentences]])
-    if len(unsure):
-        free = scores.pick(unsure).marginals()
-        assert free.boundary is not None
-        logz[unsure] = free.logz
-        boundary[unsure, : free.boundary.shape[1]] = free.boundary
-    decisions = np.where(complete[sentences, None], gaps == BREAK, boundary[sentences])
-    return Measured(
-        _probability(tree_scores, logz[sentences]),
-        _of_boundaries(decisions, words),
+    chosen = trees.pick(sentences[first])
+    given = chosen.given(gaps[first, : chosen.gaps.shape[1]]).marginals()
+    free = trees.marginals()
+    assert free.boundary is not None
+    boundary = np.where(trees.gaps[sentences] == FREE, free.boundary[sentences], gaps == BREAK)
+    return _deal(
+        words,
+        _probability(scores, free.logz[sentences]),
+        _of_boundaries(boundary, words),
         _of_heads(given.inter, same, words),
+        labels,
     )
 
 
 def measure_words(
-    scores: Scores,
+    trees: TreeDistribution,
     sentences: NDArray[np.int64],
-    tree_scores: Floats,
+    scores: NDArray[np.float64],
     words: Words,
-    given: chart.Marginals | None = None,
-) -> Measured:
-    """Return the probabilities of trees whose units are words: these are given, and hence sure."""
-    marginals = given or scores.marginals()
-    return Measured(
-        _probability(tree_scores, marginals.logz[sentences]),
+    labels: NDArray[np.float64],
+) -> list[Confidence]:
+    """Return the probabilities of trees whose units are words: these are given, and hence certain."""
+    found = trees.marginals()
+    return _deal(
+        words,
+        _probability(scores, found.logz[sentences]),
         np.ones(len(words.tree)),
-        _of_heads(marginals.inter, sentences, words),
+        _of_heads(found.inter, sentences, words),
+        labels,
     )
 
 
-def measure_vanilla(scores: Scores, tree_scores: Floats, words: Words) -> Measured:
+def measure_vanilla(
+    trees: TreeDistribution, scores: NDArray[np.float64], words: Words, labels: NDArray[np.float64]
+) -> list[Confidence]:
     """Return the probabilities of one tree of each sentence whose words came from its labels."""
-    logz = chart.log_partition(scores.inter, scores.lengths)
-    gaps = gaps_of(words, scores.inter.shape[:2], join=JOIN, cut=BREAK)
-    heads = _of_heads(scores.given(gaps).marginals().inter, np.arange(len(logz)), words)
-    return Measured(_probability(tree_scores, logz), None, heads)
+    given = trees.given(gaps_of(words, trees.gaps.shape)).marginals()
+    heads = _of_heads(given.inter, np.arange(len(trees)), words)
+    return _deal(words, _probability(scores, trees.log_partition()), None, heads, labels)
+
+
+def _deal(
+    words: Words,
+    of_trees: NDArray[np.float64],
+    of_boundaries: NDArray[np.float64] | None,
+    of_heads: NDArray[np.float64],
+    of_labels: NDArray[np.float64],
+) -> list[Confidence]:
+    """Deal the probabilities of all words of a batch to its trees."""
+    boundaries = None if of_boundaries is None else of_boundaries.tolist()
+    heads, labels = of_heads.tolist(), of_labels.tolist()
+    return [
+        Confidence(
+            tree,
+            None if boundaries is None else tuple(boundaries[start:end]),
+            tuple(heads[start:end]),
+            tuple(labels[start:end]),
+        )
+        for tree, (start, end) in zip(of_trees.tolist(), pairwise(words.bounds.tolist()), strict=True)
+    ]
 
 
 def _first_of_each(

@@ -10,27 +10,28 @@ There are three ways of decoding:
               words, with the repairs of `zishu.tree.recover` counted
 
 The first two make two roles of the arcs and labels of a model with one role (`zishu.model.scores`), so that the tree is
-always legal and all that is known of the words is kept.
+always legal and all that is known of the words is kept. Trees and probabilities come from one `TreeDistribution`, at the
+model's temperature: with confidence, `mbr` runs three charts over the characters of a sentence.
 
-Cost: the chart's O(n^3) a sentence, one call of the label network a batch, and a few microseconds a character.
+Cost: the chart's O(n^3) per sentence, one call of the label network per batch, a few microseconds per character.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import numpy as np
 
+from zishu.chart import TreeDistribution
 from zishu.errors import InputError
 from zishu.gaps import FREE
-from zishu.model.confidence import Confidence, Measured, measure, measure_vanilla, measure_words
-from zishu.model.k_best import Ranked, distinct_trees
+from zishu.model.confidence import Confidence, measure, measure_vanilla, measure_words
+from zishu.model.k_best import distinct_trees
 from zishu.model.labels import LabelScorer, at_temperature, label_probabilities, legal_labels
 from zishu.model.mbr import probable_heads
 from zishu.model.outputs import Analysis, Floats, Gaps, Outputs, check_gaps, join, lengths_of, word_gaps
-from zishu.model.scores import Scores, all_known, inner_gaps, no_gaps, unit_scores
+from zishu.model.scores import all_known, inner_gaps, no_gaps, tree_distribution
 from zishu.model.segments import Segments, decode_segments, decode_words
 from zishu.model.words import Words, find_words
 from zishu.tree import CharTree, WordTree, recover
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from zishu.chart import Marginals
+    from zishu.chart import Trees
     from zishu.model.settings import Settings
 
 __all__ = [
@@ -92,12 +93,9 @@ def decode(
     known = _known_gaps(outputs, lengths, settings, gaps)
     if decoding == "vanilla":
         return _decode_vanilla(outputs, units, settings, label_scorer, known, confidence=confidence)
-    scores = unit_scores(outputs, lengths, settings, label_scorer, known)
-    trees, given = scores.best_tree(), None
-    if decoding == "mbr":
-        trees, given = probable_heads(scores, trees)
-    ranked = Ranked(np.arange(len(lengths)), trees.heads, trees.intra, trees.score)
-    return _analyses(outputs, units, settings, label_scorer, scores, ranked, given, confidence=confidence)
+    return _decode_typed(
+        outputs, units, settings, label_scorer, known, mbr=decoding == "mbr", confidence=confidence
+    )
 
 
 def paper_decoding(settings: Settings, *, given_words: bool = False) -> Decoding:
@@ -132,13 +130,13 @@ def decode_k_best(
     if not units:
         return []
     known = _known_gaps(outputs, lengths, settings, gaps)
-    scores = unit_scores(outputs, lengths, settings, label_scorer, known)
-    ranked = distinct_trees(scores, k)
-    found: list[list[Analysis]] = [[] for _ in units]
-    analyses = _analyses(outputs, units, settings, label_scorer, scores, ranked, confidence=True)
-    for sentence, analysis in zip(ranked.sentences.tolist(), analyses, strict=True):
-        found[sentence].append(analysis)
-    return found
+    trees = _trees(outputs, lengths, settings, label_scorer, known)
+    sentences, found = distinct_trees(trees, k)
+    analyses = _analyses(outputs, units, settings, label_scorer, trees, sentences, found, confidence=True)
+    ranked: list[list[Analysis]] = [[] for _ in units]
+    for sentence, analysis in zip(sentences.tolist(), analyses, strict=True):
+        ranked[sentence].append(analysis)
+    return ranked
 
 
 def _known_gaps(
@@ -157,38 +155,65 @@ def _known_gaps(
     return padded
 
 
+def _trees(
+    outputs: Outputs,
+    lengths: NDArray[np.int64],
+    settings: Settings,
+    label_scorer: LabelScorer,
+    gaps: NDArray[np.int8],
+) -> TreeDistribution:
+    """Return the distribution that all answers come from: that at the model's temperature.
+
+    A temperature leaves the order of trees as it is, so only sums over trees depend on it.
+    """
+    return tree_distribution(outputs, lengths, settings, label_scorer, gaps).at(settings.temperature)
+
+
+def _decode_typed(
+    outputs: Outputs,
+    units: Sequence[Sequence[str]],
+    settings: Settings,
+    label_scorer: LabelScorer,
+    gaps: NDArray[np.int8],
+    *,
+    mbr: bool,
+    confidence: bool,
+) -> list[Analysis]:
+    """Find one tree of each sentence, of two roles or of words."""
+    trees = _trees(outputs, lengths_of(units), settings, label_scorer, gaps)
+    found = probable_heads(trees) if mbr else trees.best()
+    sentences = np.arange(len(trees))
+    return _analyses(outputs, units, settings, label_scorer, trees, sentences, found, confidence=confidence)
+
+
 def _analyses(
     outputs: Outputs,
     units: Sequence[Sequence[str]],
     settings: Settings,
     label_scorer: LabelScorer,
-    scores: Scores,
-    ranked: Ranked,
-    given: Marginals | None = None,
+    trees: TreeDistribution,
+    sentences: NDArray[np.int64],
+    found: Trees,
     *,
     confidence: bool,
 ) -> list[Analysis]:
-    """Give trees that are legal in their two roles, or trees of words, their words and labels.
+    """Find the words and labels of trees that are legal in their two roles, or trees of words.
 
-    `given` are the marginals with these words given, one sentence a tree, if they are known already.
+    Tree t is one of the sentence `sentences[t]`.
     """
-    words = find_words(ranked.heads, ranked.intra, scores.lengths[ranked.sentences])
-    sentences = ranked.sentences[words.tree]
+    words = find_words(found.heads, found.intra, trees.lengths[sentences])
     labels = label_probabilities(
-        outputs, settings.labels, label_scorer, sentences, words.root, words.root_head
+        outputs, settings.labels, label_scorer, sentences[words.tree], words.root, words.root_head
     )
     best = labels.argmax(axis=1)
-    measured = None
-    if confidence:
-        of_words = settings.task == "parse-words"
-        how = measure_words if of_words else measure
-        heat = settings.temperature
-        known = given if heat == 1.0 else None
-        measured = how(scores.at(heat), ranked.sentences, ranked.score / heat, words, known)
     names = [settings.labels[label] for label in best.tolist()]
-    told = at_temperature(labels, settings.label_temperature)
-    chosen = _Labels(names, np.exp(told[np.arange(len(best)), best]))
-    return _assemble(outputs, units, settings, ranked.sentences, words, chosen, measured)
+    confidences = None
+    if confidence:
+        calibrated = at_temperature(labels, settings.label_temperature)
+        how = measure_words if settings.task == "parse-words" else measure
+        of_labels = np.exp(calibrated[np.arange(len(best)), best])
+        confidences = how(trees, sentences, found.score, words, of_labels)
+    return _assemble(outputs, units, settings, sentences, words, names, confidences)
 
 
 def _decode_vanilla(
@@ -212,74 +237,61 @@ def _decode_vanilla(
     if (~complete & ((gaps != FREE) & inner).any(axis=1)).any():
         raise InputError("vanilla decoding takes all words of a sentence or none, not some")
 
+    def some(chosen: NDArray[np.int64]) -> tuple[Outputs, list[Sequence[str]], Settings, LabelScorer]:
+        return outputs.pick(chosen), [units[b] for b in chosen.tolist()], settings, label_scorer
+
     analyses: dict[int, Analysis] = {}
     given, free = np.flatnonzero(complete), np.flatnonzero(~complete)
     if len(given):
-        both = Scores(outputs.inter, lengths, outputs.inter, gaps, settings.root_as_head)
-        trees = both.pick(given).best_tree()
-        ranked = Ranked(given, trees.heads, trees.intra, trees.score)
-        typed = _analyses(outputs, units, settings, label_scorer, both, ranked, confidence=confidence)
-        analyses.update(zip(given.tolist(), typed, strict=True))
+        found = _decode_typed(*some(given), gaps[given], mbr=False, confidence=confidence)
+        analyses.update(zip(given.tolist(), found, strict=True))
     if len(free):
-        scores = Scores(outputs.inter, lengths, root_as_head=settings.root_as_head).pick(free)
-        untyped = _labelled(outputs, units, settings, label_scorer, scores, free, confidence=confidence)
-        analyses.update(zip(free.tolist(), untyped, strict=True))
+        found = _decode_untyped(*some(free), confidence=confidence)
+        analyses.update(zip(free.tolist(), found, strict=True))
     return [analyses[b] for b in range(len(units))]
 
 
-def _labelled(
+def _decode_untyped(
     outputs: Outputs,
     units: Sequence[Sequence[str]],
     settings: Settings,
     label_scorer: LabelScorer,
-    scores: Scores,
-    sentences: NDArray[np.int64],
     *,
     confidence: bool,
 ) -> list[Analysis]:
-    """Find the best untyped trees of some sentences, and the words that the labels of their arcs make."""
-    trees = scores.best_tree()
+    """Find the best untyped trees, and the words that the labels of their arcs make."""
+    assert outputs.inter is not None
+    trees = TreeDistribution(outputs.inter, lengths_of(units)).at(settings.temperature)
+    best = trees.best()
+    sentences = np.arange(len(trees))
     # As long as no label is known every character is a word.
-    each = find_words(trees.heads, trees.intra, scores.lengths)
+    each = find_words(best.heads, best.intra, trees.lengths)
     labels = label_probabilities(
-        outputs,
-        settings.labels,
-        label_scorer,
-        sentences[each.tree],
-        each.root,
-        each.root_head,
-        may_be_intra=True,
+        outputs, settings.labels, label_scorer, each.tree, each.root, each.root_head, may_be_intra=True
     )
     names = [settings.labels[label] for label in labels.argmax(axis=1).tolist()]
-    intra = np.zeros_like(trees.intra)
+    intra = np.zeros_like(best.intra)
     deprels: list[str] = []
     repairs = []
-    for t, b in enumerate(sentences.tolist()):
-        n = len(units[b])
-        mine = names[each.bounds[t] : each.bounds[t + 1]]
-        found = recover(CharTree(tuple(units[b]), tuple(trees.heads[t, 1 : n + 1].tolist()), tuple(mine)))
-        intra[t, 1 : n + 1] = True
-        intra[t, list(found.roots)] = False
+    for b, chars in enumerate(units):
+        n = len(chars)
+        mine = names[each.bounds[b] : each.bounds[b + 1]]
+        found = recover(CharTree(tuple(chars), tuple(best.heads[b, 1 : n + 1].tolist()), tuple(mine)))
+        intra[b, 1 : n + 1] = True
+        intra[b, list(found.roots)] = False
         deprels += found.tree.deprels
         repairs.append(found.repairs)
-    words = find_words(trees.heads, intra, scores.lengths)
-    heat = settings.temperature
-    measured = measure_vanilla(scores.at(heat), trees.score / heat, words) if confidence else None
-    # A repair may have made up a label, one that the network does not even know: nothing speaks for it.
-    number = {name: k for k, name in enumerate(settings.labels)}
-    columns = np.array([number.get(name, -1) for name in deprels])
-    places = each.bounds[words.tree] + words.root - 1
-    told = at_temperature(labels, settings.label_temperature)
-    chosen = _Labels(deprels, np.where(columns < 0, 0.0, np.exp(told[places, columns])))
-    return _assemble(outputs, units, settings, sentences, words, chosen, measured, repairs)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Labels:
-    """The relations of the words of a batch and their probabilities."""
-
-    names: list[str]
-    probabilities: NDArray[np.float64]
+    words = find_words(best.heads, intra, trees.lengths)
+    confidences = None
+    if confidence:
+        # A repair may have made up a label, one that the network does not even know: nothing speaks for it.
+        number = {name: k for k, name in enumerate(settings.labels)}
+        columns = np.array([number.get(name, -1) for name in deprels])
+        places = each.bounds[words.tree] + words.root - 1
+        calibrated = at_temperature(labels, settings.label_temperature)
+        of_labels = np.where(columns < 0, 0.0, np.exp(calibrated[places, columns]))
+        confidences = measure_vanilla(trees, best.score, words, of_labels)
+    return _assemble(outputs, units, settings, sentences, words, deprels, confidences, repairs)
 
 
 def _assemble(
@@ -288,8 +300,8 @@ def _assemble(
     settings: Settings,
     sentences: NDArray[np.int64],
     words: Words,
-    labels: _Labels,
-    measured: Measured | None,
+    labels: Sequence[str],
+    confidences: Sequence[Confidence] | None,
     repairs: Sequence[int] | None = None,
 ) -> list[Analysis]:
     """Build the objects: the analysis of tree t, which is one of the sentence `sentences[t]`."""
@@ -298,7 +310,6 @@ def _assemble(
     heads, inner, bounds = words.head.tolist(), words.inner_head.tolist(), words.bounds.tolist()
     starts, ends, places = (words.start - 1).tolist(), (words.end - 1).tolist(), words.first_char.tolist()
     places.append(len(inner))
-    confidences = _confidences(labels, measured, bounds)
     analyses = []
     for t, b in enumerate(sentences.tolist()):
         mine = slice(bounds[t], bounds[t + 1])
@@ -311,7 +322,7 @@ def _assemble(
         else:
             forms = tuple(["".join(chars[i:j]) for i, j in spans])
         tree = WordTree(
-            forms, tuple(heads[mine]), tuple(labels.names[mine]), None if upos is None else tuple(upos[mine])
+            forms, tuple(heads[mine]), tuple(labels[mine]), None if upos is None else tuple(upos[mine])
         )
         char_heads = None
         if settings.task == "parse":
@@ -321,23 +332,6 @@ def _assemble(
             Analysis(tree, char_heads, repairs[t] if repairs else 0, confidences[t] if confidences else None)
         )
     return analyses
-
-
-def _confidences(labels: _Labels, measured: Measured | None, bounds: Sequence[int]) -> list[Confidence]:
-    """Deal the probabilities of a batch to its trees."""
-    if measured is None:
-        return []
-    of_labels, of_heads = labels.probabilities.tolist(), measured.heads.tolist()
-    of_words = None if measured.boundaries is None else measured.boundaries.tolist()
-    return [
-        Confidence(
-            tree,
-            None if of_words is None else tuple(of_words[start:end]),
-            tuple(of_heads[start:end]),
-            tuple(of_labels[start:end]),
-        )
-        for tree, (start, end) in zip(measured.tree.tolist(), pairwise(bounds), strict=True)
-    ]
 
 
 def _tag(

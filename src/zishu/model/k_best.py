@@ -4,47 +4,35 @@ The chart ranks character trees, and many of them are one tree of words with oth
 and more character trees are taken, `STEPS` times k, until k different word trees are among them; a sentence of long
 known words may then have fewer. Each word tree is represented by its best character tree.
 
-Cost: that of `zishu.chart.k_best`.
+Cost: that of the chart's k best trees.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from zishu.chart import Trees
 from zishu.model.words import find_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from zishu.chart import Trees
-    from zishu.model.scores import Scores
+    from zishu.chart import TreeDistribution
 
 STEPS: Final = (4, 16, 64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ranked:
-    """Trees of the sentences of a batch, those of one sentence by falling score."""
-
-    sentences: NDArray[np.int64]  # t: the sentence of each tree
-    heads: NDArray[np.int64]  # t N+1
-    intra: NDArray[np.bool_]  # t N+1
-    score: NDArray[np.float64]  # t
-
-
-def distinct_trees(scores: Scores, k: int) -> Ranked:
-    """Return up to k trees of each sentence."""
-    width = scores.inter.shape[1]
+def distinct_trees(trees: TreeDistribution, k: int) -> tuple[NDArray[np.int64], Trees]:
+    """Return up to k trees of each sentence, the best first, and before them the number of each tree's sentence."""
     found: dict[int, Trees] = {}
     kept: dict[int, list[int]] = {}
-    waiting = np.arange(len(scores.lengths))
+    waiting = np.arange(len(trees))
     # A chart of one role has nothing to merge.
-    for step in STEPS if scores.intra is not None else (1,):
-        for b, trees in zip(waiting.tolist(), scores.pick(waiting).k_best(step * k), strict=True):
-            found[b], kept[b] = trees, _first_of_each(trees, int(scores.lengths[b]))[:k]
+    for step in STEPS if trees.typed else (1,):
+        for b, ranked in zip(waiting.tolist(), trees.pick(waiting).k_best(step * k), strict=True):
+            found[b], kept[b] = ranked, _first_of_each(ranked, int(trees.lengths[b]))[:k]
         waiting = np.array(
             [b for b in waiting.tolist() if len(kept[b]) < k and len(found[b].score) == step * k],
             dtype=np.int64,
@@ -52,17 +40,16 @@ def distinct_trees(scores: Scores, k: int) -> Ranked:
         if not len(waiting):
             break
     sentences = [b for b, ranks in kept.items() for _ in ranks]
-    heads = np.zeros((len(sentences), width), dtype=np.int64)
-    intra = np.zeros((len(sentences), width), dtype=np.bool_)
-    score = np.empty(len(sentences))
+    shape = len(sentences), trees.gaps.shape[1]
+    distinct = Trees(np.zeros(shape, np.int64), np.zeros(shape, np.bool_), np.empty(len(sentences)))
     row = 0
     for b, ranks in kept.items():
-        trees, rows = found[b], slice(row, row + len(ranks))
-        known = trees.heads.shape[1]
-        heads[rows, :known], intra[rows, :known] = trees.heads[ranks], trees.intra[ranks]
-        score[rows] = trees.score[ranks]
+        ranked, rows = found[b], slice(row, row + len(ranks))
+        width = ranked.heads.shape[1]
+        distinct.heads[rows, :width], distinct.intra[rows, :width] = ranked.heads[ranks], ranked.intra[ranks]
+        distinct.score[rows] = ranked.score[ranks]
         row += len(ranks)
-    return Ranked(np.array(sentences, dtype=np.int64), heads, intra, score)
+    return np.array(sentences, dtype=np.int64), distinct
 
 
 def _first_of_each(trees: Trees, length: int) -> list[int]:

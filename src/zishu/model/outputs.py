@@ -15,7 +15,7 @@ only; what they may be is said in `zishu.model.labels`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,6 +50,11 @@ class Outputs:
     def from_mapping(cls, arrays: Mapping[str, Any]) -> Outputs:
         """Take the outputs that a network returned by name."""
         return cls(**{name: np.asarray(array) for name, array in arrays.items()})
+
+    def pick(self, sentences: NDArray[np.int64]) -> Outputs:
+        """Return the outputs of some sentences."""
+        arrays = (getattr(self, field.name) for field in fields(self))
+        return Outputs(*(None if array is None else array[sentences] for array in arrays))
 
 
 @dataclass(frozen=True, slots=True)

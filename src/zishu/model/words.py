@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from zishu.gaps import BREAK, JOIN
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -82,9 +84,9 @@ def find_words(heads: Numbers, intra: NDArray[np.bool_], lengths: Numbers) -> Wo
     )
 
 
-def gaps_of(words: Words, shape: tuple[int, int], *, join: int, cut: int) -> NDArray[np.int8]:
+def gaps_of(words: Words, shape: tuple[int, ...]) -> NDArray[np.int8]:
     """Return the gaps of trees with these words as one array `[t, N+1]`."""
-    gaps = np.full(shape, cut, dtype=np.int8)
+    gaps = np.full(shape, BREAK, dtype=np.int8)
     # The gap before a character has the number of the character before it.
-    gaps[words.tree_of_char, words.char - 1] = np.where(words.begins, cut, join)
+    gaps[words.tree_of_char, words.char - 1] = np.where(words.begins, BREAK, JOIN)
     return gaps

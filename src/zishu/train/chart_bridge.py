@@ -29,10 +29,11 @@ def log_partition(
     *,
     root_as_head: bool = True,
 ) -> Tensor:
-    """Return log Z of every sentence, float64, with gradients; arguments as `zishu.chart.log_partition`."""
+    """Return log Z of every sentence, float64, with gradients; arguments as for a `TreeDistribution`."""
     if inter.device.type != "cpu":
         known = None if gaps is None else torch.as_tensor(gaps, device=inter.device)
-        return torch_chart.log_partition(inter, lengths, intra, known, root_as_head=root_as_head).double()
+        trees = torch_chart.TreeDistribution(inter, lengths, intra, known, root_as_head=root_as_head)
+        return trees.log_partition().double()
     logz: Tensor = _LogPartition.apply(inter, intra, lengths, gaps, root_as_head)  # type: ignore[no-untyped-call]
     return logz
 
@@ -47,19 +48,22 @@ class _LogPartition(torch.autograd.Function):
         gaps: NDArray[np.int8] | None,
         root_as_head: bool,
     ) -> Tensor:
-        scores = inter.detach().numpy()
-        intra_scores = None if intra is None else intra.detach().numpy()
-        if not any(ctx.needs_input_grad[:2]):
-            logz = chart.log_partition(scores, lengths.numpy(), intra_scores, gaps, root_as_head=root_as_head)
-            return torch.from_numpy(logz)
-        found = chart.marginals(scores, lengths.numpy(), intra_scores, gaps, root_as_head=root_as_head)
-        to_inter = found.inter
-        if intra is None and found.intra is not None:
-            # One score serves both roles: its derivative is the probability of the arc in either.
-            to_inter = found.inter + found.intra
-        to_intra = None if intra is None or found.intra is None else torch.from_numpy(found.intra)
-        ctx.probabilities = torch.from_numpy(to_inter), to_intra
-        return torch.from_numpy(found.logz)
+        trees = chart.TreeDistribution(
+            inter.detach().numpy(),
+            lengths.numpy(),
+            None if intra is None else intra.detach().numpy(),
+            gaps,
+            root_as_head=root_as_head,
+        )
+        if any(ctx.needs_input_grad[:2]):
+            found = trees.marginals()
+            to_inter, to_intra = found.inter, found.intra
+            if intra is None and to_intra is not None:
+                # One score serves both roles: its derivative is the probability of the arc in either.
+                to_inter, to_intra = to_inter + to_intra, None
+            # Copies, for answers are read-only and tensors cannot be.
+            ctx.probabilities = torch.tensor(to_inter), None if to_intra is None else torch.tensor(to_intra)
+        return torch.tensor(trees.log_partition())
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:

@@ -1,10 +1,10 @@
 """Compute log partition, marginals and best tree of the typed chart as batched torch operations.
 
-The twin of `zishu.chart` for scores that live on a GPU: the same functions over the same arrays, as tensors
-on any device. The recursions (section 3 of the paper, in the form of `docs/algorithm.md`) are written once,
-in `_total`, over a sum that is logsumexp or max. There is no outside pass: marginals are the gradient of the
-log partition, and the best tree is the gradient of the best score. It gives no k best trees and no samples,
-and it does not choose between the backends.
+The twin of `zishu.chart` for scores that live on a GPU: the same class over the same arrays, as tensors on any
+device, with the methods that training needs. The recursions (section 3 of the paper, in the form of
+`docs/algorithm.md`) are written once, in `_total`, over a sum that is logsumexp or max. There is no outside pass:
+marginals are the gradient of the log partition, and the best tree is the gradient of the best score.
+`zishu.train.chart_bridge` chooses between the backends.
 
 Cost: O(n^3) work in n steps, each of a fixed number of operations over all spans of one width in the whole
 batch. For the gradient of the log partition autograd keeps O(batch n^3) numbers, for the best tree
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch import Tensor
+
+    # By width [direction, role, batch, i], from ROOT, and the shift of the totals.
+    _ArcScores = tuple[tuple[Tensor, ...], Tensor, Tensor]
 
 _INF = float("inf")
 
@@ -49,96 +52,79 @@ class Trees:
     score: Tensor  # batch
 
 
-def log_partition(
-    inter: Tensor,
-    lengths: Tensor,
-    intra: Tensor | None = None,
-    gaps: Tensor | None = None,
-    *,
-    root_as_head: bool = True,
-) -> Tensor:
-    """Sum over all trees of each sentence, in logs; -inf where no tree is possible. Differentiable, once."""
-    intra, lengths, gap_scores = _prepare(inter, lengths, intra, gaps)
-    return _total(inter, lengths, intra, gap_scores, _LogSum.apply, root_as_head)
+class TreeDistribution:
+    """The distribution over the trees of each sentence of a batch; see `zishu.chart.TreeDistribution`.
 
+    Scores are checked and laid out once, when it is made. Answers are not kept, since they hold autograd's memory.
+    """
 
-def marginals(
-    inter: Tensor,
-    lengths: Tensor,
-    intra: Tensor | None = None,
-    gaps: Tensor | None = None,
-    *,
-    root_as_head: bool = True,
-) -> Marginals:
-    """Return the probability of every arc and word boundary; zeros where no tree is possible."""
-    gradients = _gradients(inter, lengths, intra, gaps, _LogSum.apply, root_as_head)
-    boundary = None
-    if gradients.intra is not None:
-        # The score of an inter-word arc holds the score of the gap it owns, so the gap's gradient is the
-        # expected number of inter-word arcs that own it: the probability of a word boundary.
-        boundary = gradients.gaps.new_zeros(inter.shape[:2])
-        boundary[:, : gradients.gaps.shape[-1]] = gradients.gaps[-1]
-    return Marginals(gradients.total, gradients.inter, gradients.intra, boundary)
+    def __init__(
+        self,
+        inter: Tensor,
+        lengths: Tensor,
+        intra: Tensor | None = None,
+        gaps: Tensor | None = None,
+        *,
+        root_as_head: bool = True,
+    ) -> None:
+        self._intra, self._lengths, self._gap_scores = _prepare(inter, lengths, intra, gaps)
+        self._inter = inter
+        self._root_as_head = root_as_head
+        self._arc_scores = _lay_out(inter, self._intra, self._lengths, self._gap_scores.shape[-1])
 
+    def log_partition(self) -> Tensor:
+        """Sum over all trees of each sentence, in logs; -inf where no tree is possible. Differentiable, once."""
+        return _total(
+            self._arc_scores, self._lengths, self._gap_scores, _LogSum.apply, root_as_head=self._root_as_head
+        )
 
-def best_tree(
-    inter: Tensor,
-    lengths: Tensor,
-    intra: Tensor | None = None,
-    gaps: Tensor | None = None,
-    *,
-    root_as_head: bool = True,
-) -> Trees:
-    """Return the tree of the highest score of each sentence; raise `Infeasible` where no tree is possible."""
-    gradients = _gradients(inter, lengths, intra, gaps, _maximum, root_as_head)
-    for sentence in torch.isneginf(gradients.total).nonzero().flatten().tolist():
-        raise Infeasible(f"sentence {sentence}: no tree satisfies the constraints")
-    is_intra = torch.zeros(inter.shape[:2], dtype=torch.bool, device=inter.device)
-    arcs = gradients.inter
-    if gradients.intra is not None:
-        arcs = arcs + gradients.intra
-        is_intra = gradients.intra.sum(-1) > 0.5
-    heads = (arcs * torch.arange(arcs.shape[-1], device=arcs.device)).sum(-1).round().long()
-    return Trees(heads, is_intra, gradients.total)
+    def marginals(self) -> Marginals:
+        """Return the probability of every arc and word boundary; zeros where no tree is possible."""
+        logz, by_inter, by_intra, by_gap = self._gradients(_LogSum.apply)
+        boundary = None
+        if by_intra is not None:
+            # The score of an inter-word arc holds the score of the gap it owns, so the gap's gradient is the
+            # expected number of inter-word arcs that own it: the probability of a word boundary.
+            boundary = by_gap.new_zeros(self._inter.shape[:2])
+            boundary[:, : by_gap.shape[-1]] = by_gap[-1]
+        return Marginals(logz, by_inter, by_intra, boundary)
 
+    def best(self) -> Trees:
+        """Return the tree of the highest score of each sentence; raise `Infeasible` where no tree is possible."""
+        score, arcs, by_intra, _ = self._gradients(_maximum)
+        for sentence in torch.isneginf(score).nonzero().flatten().tolist():
+            raise Infeasible(f"sentence {sentence}: no tree satisfies the constraints")
+        is_intra = torch.zeros(arcs.shape[:2], dtype=torch.bool, device=arcs.device)
+        if by_intra is not None:
+            arcs = arcs + by_intra
+            is_intra = by_intra.sum(-1) > 0.5
+        heads = (arcs * torch.arange(arcs.shape[-1], device=arcs.device)).sum(-1).round().long()
+        return Trees(heads, is_intra, score)
 
-@dataclass(frozen=True, slots=True)
-class _Gradients:
-    total: Tensor  # batch
-    inter: Tensor  # batch d h
-    intra: Tensor | None  # batch d h
-    gaps: Tensor  # role batch k
+    def _gradients(self, plus: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
+        """Return the totals and their gradients by the scores of inter arcs, intra arcs and gaps [role, batch, k].
 
-
-def _gradients(
-    inter: Tensor,
-    lengths: Tensor,
-    intra: Tensor | None,
-    gaps: Tensor | None,
-    plus: Callable[[Tensor], Tensor],
-    root_as_head: bool,
-) -> _Gradients:
-    """Differentiate the totals by the scores of arcs and gaps, whatever gradient mode the caller is in."""
-    # A tensor made in inference mode takes part in no gradient; its clone made outside does.
-    with torch.inference_mode(mode=False), torch.enable_grad():
-        intra, lengths, gap_scores = _prepare(inter, lengths.clone(), intra, gaps)
-        # `intra` may be the very tensor `inter`: leaves of their own keep the two roles apart.
-        inter, gap_scores = (x.detach().clone().requires_grad_() for x in (inter, gap_scores))
-        leaves = [inter, gap_scores]
-        if intra is not None:
-            intra = intra.detach().clone().requires_grad_()
-            leaves.append(intra)
-        total = _total(inter, lengths, intra, gap_scores, plus, root_as_head)
-        by_inter, by_gap, *by_intra = torch.autograd.grad(total.sum(), leaves)
-    return _Gradients(total.detach(), by_inter, by_intra[0] if by_intra else None, by_gap)
+        The caller may be in any gradient mode.
+        """
+        # A tensor made in inference mode takes part in no gradient; its clone made outside does.
+        with torch.inference_mode(mode=False), torch.enable_grad():
+            # `intra` may be the very tensor `inter`: leaves of their own keep the two roles apart.
+            inter, gap_scores = (x.detach().clone().requires_grad_() for x in (self._inter, self._gap_scores))
+            intra = None if self._intra is None else self._intra.detach().clone().requires_grad_()
+            lengths = self._lengths.clone()
+            arc_scores = _lay_out(inter, intra, lengths, gap_scores.shape[-1])
+            total = _total(arc_scores, lengths, gap_scores, plus, root_as_head=self._root_as_head)
+            leaves = [inter, gap_scores] if intra is None else [inter, gap_scores, intra]
+            by_inter, by_gap, *by_intra = torch.autograd.grad(total.sum(), leaves)
+        return total.detach(), by_inter, by_intra[0] if by_intra else None, by_gap
 
 
 def _total(
-    inter: Tensor,
+    laid_out: _ArcScores,
     lengths: Tensor,
-    intra: Tensor | None,
     gap_scores: Tensor,
     plus: Callable[[Tensor], Tensor],
+    *,
     root_as_head: bool,
 ) -> Tensor:
     """Return the total of each sentence by the inside recursion; `plus` sums over the last dimension.
@@ -146,15 +132,15 @@ def _total(
     Tables are [role, batch, i] or [direction, role, batch, i] for the spans (i, j) of one width w = j - i.
     Roles are intra and inter, only inter in the untyped chart. Directions are right, i->j, and left, i<-j.
     """
-    n = gap_scores.shape[-1]
-    arc_scores, root_scores, shift = _arc_scores(inter, intra, lengths, n)
-    typed = intra is not None
-    batch = lengths.shape[0]
+    arc_scores, root_scores, shift = laid_out
+    roles, batch, n = gap_scores.shape
+    typed = roles == 2
 
     # The two sides of all splits of all spans of one width are two tables with one more dimension, for k.
     # A start table has a row for each i and grows to the right, an end table a row for each j and grows to
     # the left. Each loses one row with every width, so that row i always belongs to the span (i, i + w).
-    roles = 1 if not typed else 2 if root_as_head else 3  # t; a, t; a, t, c
+    if typed and not root_as_head:
+        roles = 3  # spans of t; of a, t; of a, t, c
     t = 1 if typed else 0
     spans = arc_scores[0].new_zeros(2, roles, batch, n)  # a(i,i) = t(i,i) = 1
     if roles == 3:
@@ -235,9 +221,7 @@ def _maximum(x: Tensor) -> Tensor:
     return x.max(-1).values
 
 
-def _arc_scores(
-    inter: Tensor, intra: Tensor | None, lengths: Tensor, n: int
-) -> tuple[tuple[Tensor, ...], Tensor, Tensor]:
+def _lay_out(inter: Tensor, intra: Tensor | None, lengths: Tensor, n: int) -> _ArcScores:
     """Return the scores of arcs by width [direction, role, batch, i] and from ROOT, and the total's shift."""
     index = torch.arange(n + 1, device=inter.device)
     outside = index > lengths[:, None]  # batch n+1
