@@ -53,7 +53,6 @@ class _Request(_Shape):
         description="Whether to compute probabilities; it goes faster without. Several analyses always have them.",
     )
 
-
     style: Form | None = Field(
         None, description="The treebank whose conventions are followed; by default the model's first style."
     )
