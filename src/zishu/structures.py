@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 import regex
 
 from zishu.errors import FormatError, InvalidTree
-from zishu.formats._lines import Source, read_lines, source_name
+from zishu.reading import Source, read_lines, source_name
 from zishu.tree import ROOT_LABEL, check_heads, is_projective
 
 if TYPE_CHECKING:

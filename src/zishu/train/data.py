@@ -187,7 +187,9 @@ def make_example(
     )
 
 
-def batches_of(lengths: Sequence[int], batch_chars: int, *, seed: int, epoch: int) -> list[NDArray[np.int64]]:
+def batches_of(
+    lengths: Sequence[int] | NDArray[np.int64], batch_chars: int, *, seed: int, epoch: int
+) -> list[NDArray[np.int64]]:
     """Deal sentences out to batches of at most that many characters, padding counted, in random order.
 
     Sentences are sorted by length up to a random number of characters, so that each epoch has other batches.

@@ -123,7 +123,7 @@ def pretrain(
             optimiser.zero_grad(set_to_none=True)
         with torch.autocast("cpu", torch.bfloat16, enabled=config.run.precision == "bfloat16"):
             losses = network(text.batch(batches[step]))
-        torch.stack([network.weights[name] * loss for name, loss in losses.items()]).sum().backward()
+        torch.stack([network.weights[name] * loss for name, loss in losses.items()]).sum().backward()  # type: ignore[no-untyped-call]
         if settings.clip:
             nn.utils.clip_grad_norm_(network.parameters(), settings.clip)
         for optimiser, _ in optimisers:
