@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load_file
 
 import tiny
-from zishu.errors import InputError
+from zishu.errors import ConfigError, InputError
 from zishu.model import load_model
 from zishu.model.features import features
 from zishu.train import loop
@@ -155,6 +155,33 @@ def test_a_model_without_styles_says_so(treebank, tmp_path):
     assert model.in_style(None) is model
     with pytest.raises(InputError, match="unknown style 'gsd': this model has no styles"):
         model.in_style("gsd")
+
+
+def test_a_run_starts_from_another_one(treebank, tmp_path):
+    first = make_config(treebank, tmp_path / "first")
+    train(first)
+    again = make_config(
+        treebank,
+        tmp_path / "second",
+        initial=str(tmp_path / "first"),
+        optimiser={"epochs": 1, "learning_rate": 1e-9},
+    )
+    assert train(again)["dev.lf"] == 100  # one step at no pace: it was right from the beginning
+    for change, message in (
+        ({"initial": str(tmp_path / "nowhere")}, "no best.safetensors in it"),
+        ({"scorer": {"arc": 16}}, "do not fit"),
+        (
+            {"data": {"train": {"a": str(treebank / "all.conllu")}, "dev": str(treebank / "all.conllu")}},
+            "styles",
+        ),
+    ):
+        changes = {"initial": str(tmp_path / "first"), **change}
+        with pytest.raises(ConfigError, match=message):
+            train(make_config(treebank, tmp_path / "third", **changes))
+    tiny.write(tmp_path / "odd.conllu", tuple(map(in_pieces, tiny.TREES)))
+    changes = {"initial": str(tmp_path / "first"), "data": {"train": str(tmp_path / "odd.conllu")}}
+    with pytest.raises(ConfigError, match="does not know the labels flat"):
+        train(make_config(treebank, tmp_path / "third", **changes))
 
 
 def test_weights_repeat_sentences():

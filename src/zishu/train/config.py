@@ -289,6 +289,9 @@ class Config:
     words; `pipeline`: the last two, each trained on its own, and chained."""
     seed: Seed = 0
     """Seed of everything random."""
+    initial: str = ""
+    """Folder of a finished run to start from instead of random weights: its best weights, characters, labels and
+    styles. The encoder, the scorer and the styles must be the same; labels that it does not know are an error."""
     data: DataConfig
     structure: StructureConfig = field(default_factory=StructureConfig)
     encoder: EncoderConfig

@@ -26,6 +26,7 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,7 +34,7 @@ import torch
 from rich.console import Console
 
 from zishu import chart
-from zishu.errors import ZishuError
+from zishu.errors import ConfigError, ZishuError
 from zishu.train.checkpoint import (
     Interrupted,
     load_checkpoint,
@@ -77,7 +78,6 @@ from zishu.train.setup import build_network, inventory_from_json, inventory_to_j
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from numpy.typing import NDArray
     from torch import Tensor
@@ -301,12 +301,37 @@ def _train_pipeline(config: Config, folder: Path, group: Group, *, resume: bool)
 
 def _start(config: Config, folder: Path, trees: tuple[WordTree, ...], group: Group = ALONE) -> _Run:
     torch.manual_seed(config.seed)
-    network, inventory = build_network(config, trees)
+    if config.initial:
+        network, inventory = _initial(config, trees)
+    else:
+        network, inventory = build_network(config, trees)
     network.to(group.device(config.run.device))
     average = {}
     if config.optimiser.averaging:
         average = {name: weight.detach().clone() for name, weight in network.named_parameters()}
     return _Run(config, folder, inventory, network, _optimiser(config, network), average, _Position(), group)
+
+
+def _initial(config: Config, trees: tuple[WordTree, ...]) -> tuple[Network, Inventory]:
+    """Return the best network of another run, which knows the labels of these trees."""
+    path = Path(config.initial) / BEST
+    if not path.is_file():
+        raise ConfigError(f"initial: {config.initial}: no {BEST} in it; `zishu train` leaves such a folder")
+    tensors, state = load_checkpoint(path)
+    inventory = inventory_from_json(state["inventory"])
+    styles = tuple(style for style in by_style(config.data.train) if style)
+    if styles != inventory.styles:
+        raise ConfigError(f"initial: {config.initial} has the styles {inventory.styles}, data.train {styles}")
+    unknown = {label for tree in trees for label in tree.deprels} - set(inventory.labels)
+    if unknown and config.task != "segment":
+        raise ConfigError(f"initial: {config.initial} does not know the labels {', '.join(sorted(unknown))}")
+    network, _ = build_network(config, (), inventory=inventory, hf_config=state["encoder"])
+    try:
+        network.load_state_dict({**_under("model.", tensors), **_under("average.", tensors)})
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"initial: the weights of {config.initial} do not fit: {reason}") from error
+    return network, inventory
 
 
 def _optimiser(config: Config, network: Network) -> torch.optim.Optimizer:
