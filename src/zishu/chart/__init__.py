@@ -149,12 +149,6 @@ class TreeDistribution:
         """Whether arcs have two roles. If not, the trees say nothing about words."""
         return bool(self._batch.scores.shape[1] == 2)
 
-    @property
-    def words_known(self) -> NDArray[np.bool_]:
-        """For each sentence, whether all its gaps are known."""
-        known: NDArray[np.bool_] = (self._batch.gaps != FREE).all(axis=1)
-        return known
-
     # --- questions
 
     def log_partition(self) -> NDArray[np.float64]:
