@@ -223,10 +223,13 @@ class Batcher:
         return chosen
 
     def _budget(self, lane: Lane, mode: Mode) -> int:
-        """Return how much a batch may cost, so that it takes about `batch_seconds`."""
+        """Return how much a batch may cost, so that it takes about `batch_seconds`.
+
+        There is a least size, because the model is slow with few sentences at a time.
+        """
         most = max(1, self._limits.batch_chars // mode.kbest)
-        least = min(most, 2 * self._limits.quick // mode.kbest) if lane is self._quick else 1
-        return max(least, min(most, int(self._speed(lane, mode) * self._limits.batch_seconds)))
+        least = most // (2 if lane is self._quick else 4)
+        return max(1, least, min(most, int(self._speed(lane, mode) * self._limits.batch_seconds)))
 
     @staticmethod
     def _speed(lane: Lane, mode: Mode) -> float:
