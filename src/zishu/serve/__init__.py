@@ -1,12 +1,13 @@
 """Serve a parser over HTTP, and the page that shows what it finds.
 
     zishu serve                                    # http://127.0.0.1:8000
-    uvicorn.run(create_app(zishu.load()))          # the same as an ASGI app
+    uvicorn.run(create_app(zishu.load()))          # the same as an ASGI app, without limits of connections
 
-In the order to read: `limits`; `problems` (errors that clients are told), `schema` (requests and answers); `jobs` (request
-to sentences, analyses to answer), `batching` (requests that arrive together are parsed together); `service` (between HTTP
-and the batcher), `streams` (a request a line), `guard` (tokens, headers, the log); `description` and `docs` (OpenAPI, and
-a page of it), `app` (all of it together), `server` (sockets, signals, worker processes). It needs the extra `serve`.
+Read the modules in this order: `limits`; `problems` (errors that clients get), `schema` (requests and answers); `jobs`
+(request to sentences, analyses to answer), `batching` (parse requests together); `service` (between HTTP and the batcher),
+`streams` (one request per line), `guard` (hosts, tokens, headers, the log); `description` and `docs` (OpenAPI, and a page
+of it), `app` (puts it together); `connections` (time limits, the cap), `server` (sockets, signals, worker processes). All
+of it needs the extra `serve`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ company; when it was busy the next batch has gathered meanwhile.
 A batch holds sentences of several requests that have the same `Mode`, and a long request goes through several batches, a
 slice of it in each. Batches are small enough to take about `Limits.batch_seconds`. One batch takes the oldest requests
 first, the next one the cheapest, and so on: none waits for ever, and many large requests do not hold up a small one.
-Between two batches of long requests the thread waits a little for the quick ones to be done.
+Between two batches of long requests the thread waits for the quick ones to be done, up to the time that its last batch
+has taken: the two share the machine, and neither can starve the other.
 
 The queue is bounded, in requests and in characters: what goes beyond is refused at once. Long requests fill at most three
 quarters of it. A request holds its place until its future is done; whoever gives a request up cancels the future, which
@@ -58,6 +59,7 @@ class Lane:
         self.jobs = 0  # accepted and not answered
         self.chars = 0
         self.speeds: dict[Mode, float] = {}  # characters per second
+        self.last_seconds = 0.0  # that the last batch took
         self.oldest_first = True  # in the next batch; otherwise the cheapest
         self.thread = threading.Thread(target=run, args=(self,), name=f"zishu-{name}", daemon=True)
         self._patience = patience  # seconds that a batch may take
@@ -184,7 +186,8 @@ class Batcher:
                         lambda: self._closing or lane.chars >= limits.batch_chars, timeout=limits.wait
                     )
                 if lane is self._long:
-                    lane.arrival.wait_for(lambda: not self._quick.busy, timeout=limits.batch_seconds)
+                    pause = max(limits.batch_seconds, lane.last_seconds)
+                    lane.arrival.wait_for(lambda: self._closing or not self._quick.busy, timeout=pause)
                 if not lane.queue:
                     if self._closing:
                         return
@@ -223,10 +226,13 @@ class Batcher:
         return chosen
 
     def _budget(self, lane: Lane, mode: Mode) -> int:
-        """Return how much a batch may cost, so that it takes about `batch_seconds`."""
+        """Return how much a batch may cost, so that it takes about `batch_seconds`.
+
+        There is a least size, because the model is slow with few sentences at a time.
+        """
         most = max(1, self._limits.batch_chars // mode.kbest)
-        least = min(most, 2 * self._limits.quick // mode.kbest) if lane is self._quick else 1
-        return max(least, min(most, int(self._speed(lane, mode) * self._limits.batch_seconds)))
+        least = most // (2 if lane is self._quick else 4)
+        return max(1, least, min(most, int(self._speed(lane, mode) * self._limits.batch_seconds)))
 
     @staticmethod
     def _speed(lane: Lane, mode: Mode) -> float:
@@ -265,7 +271,7 @@ class Batcher:
             # A quick job that was cut goes on at once; long ones take turns.
             lane.queue = [*unfinished, *lane.queue] if lane is self._quick else [*lane.queue, *unfinished]
         units = [unit for _, part in slices for unit in part]
-        seconds = time.perf_counter() - began
+        lane.last_seconds = seconds = time.perf_counter() - began
         self._metrics.batch(len(slices), sum(len(unit.item.text) for unit in units), seconds)
         if units and seconds > 0:
             fresh = sum(unit.cost for unit in units) / seconds

@@ -37,7 +37,7 @@ _REQUESTS: Final = (TextRequest, TextsRequest, WordsRequest)
 _ONE_OF: Final = {"oneOf": [ref(model.__name__) for model in _REQUESTS]}
 
 _STREAM: Final = {
-    "schema": {"type": "string", "description": "A request a line."},
+    "schema": {"type": "string", "description": "One request per line."},
     "example": '{"text": "上海计划发展金融业。"}\n{"text": "我喜欢北京。"}\n',
 }
 REQUEST_BODY: Final = {
@@ -52,7 +52,7 @@ CONVERTED: Final[Responses] = {200: {"model": ConvertAnswer, "description": "The
 ANSWERS: Final[Responses] = {
     200: {
         "model": ParseAnswer,
-        "description": "The documents; for a stream, a line for each line.",
+        "description": "The documents; for a stream, one line per line.",
         "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
     }
 }

@@ -3,9 +3,9 @@
 Without a token any page that a browser shows could have its own name resolve to this machine and ask us (DNS
 rebinding). So without a token only requests for a loopback name or an allowed host are answered.
 
-A plain ASGI middleware around everything, so that no answer leaves without its headers. The log has the method, the
-route and the time of a request, but nothing that the client wrote: no text, no query, no unknown address; of an
-error that nobody expected it has the kind and the lines of code, since its message might quote the text.
+This is a plain ASGI middleware around everything, so no answer leaves without its headers. The log has the method, the
+route and the time of a request, but nothing that the client wrote: no text, no query, no unknown address. Of an
+unexpected error it has the type and the lines of code, but not the message, which might quote the text.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The limits of the service: how much one request may ask, how much may wait, how long it may take.
 
 They are one frozen value that is passed in, so a test can make them tiny. The defaults suit a machine with a few
-cores: one that parses 2,000 characters a second does the longest request alone within its time, and a stream that is
-alone, too. Whatever waits shares that speed: to do a full queue in time takes 17,000 characters a second, and where it
-takes longer, what is not done in time is given up.
+cores. At 2,000 characters per second, the longest request is done within its time if it is alone. A full queue needs 17,000
+characters per second; on a slower machine, what is not done in time is given up.
 """
 
 from __future__ import annotations
@@ -54,4 +53,4 @@ class Limits:
     batch_seconds: float = 0.5  # or here, as far as the speed of earlier batches tells
     share: int = 500  # what a request may take of a batch at least
     quick: int = 500  # requests that cost no more than so many characters have a thread of their own
-    stalled: float = 5.0  # seconds in one batch of quick requests after which the service is not ready
+    stalled: float = 10.0  # seconds in one batch of quick requests after which the service is not ready
