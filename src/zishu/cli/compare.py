@@ -33,6 +33,9 @@ def compare_command(
         ),
     ],
     part: Annotated[Part, typer.Option("--set", help="The set whose scores are compared.")] = Part.DEV,
+    style: Annotated[
+        str | None, typer.Option(metavar="STYLE", help="Compare the scores in this style, of runs with several.")
+    ] = None,
     given_words: Annotated[
         bool, typer.Option("--given-words", help="Scores with given words (UAS, LAS), not from raw text.")
     ] = False,
@@ -66,9 +69,10 @@ def compare_command(
         raise InputError("only one of --markdown, --latex and --json can be printed")
     names = None if metrics is None else [name.strip() for name in metrics.split(",")]
     choose_metrics(names, given_words=given_words)  # a wrong name is told before any warning
+    scored = f"{part.value}-{style}" if style else part.value
     comparison = compare(
-        read_runs(runs, part.value, given_words=given_words, warn=_warn),
-        part.value,
+        read_runs(runs, scored, given_words=given_words, warn=_warn),
+        scored,
         given_words=given_words,
         metrics=names,
         baseline=baseline,
