@@ -154,10 +154,10 @@ def test_the_commands_of_the_readme_print_what_it_says(block: str) -> None:
         shown.pop()
         printed = printed[: len(shown)]
     assert [_DECIMAL.sub("#", line) for line in printed] == [_DECIMAL.sub("#", line) for line in shown]
-    # Probabilities differ between processors, in the last digit.
+    # Networks in 8 bits may round an activation differently on another processor.
     for line, other in zip(printed, shown, strict=True):
         numbers, others = (list(map(float, _DECIMAL.findall(text))) for text in (line, other))
-        assert numbers == pytest.approx(others, rel=0.02, abs=0.02)
+        assert numbers == pytest.approx(others, abs=0.1)
 
 
 def test_the_python_of_the_readme_gives_what_it_says() -> None:

@@ -34,7 +34,8 @@ def compare_command(
     ],
     part: Annotated[Part, typer.Option("--set", help="The set whose scores are compared.")] = Part.DEV,
     style: Annotated[
-        str | None, typer.Option(metavar="STYLE", help="Compare the scores in this style, of runs with several.")
+        str | None,
+        typer.Option(metavar="STYLE", help="Compare the scores in this style, of runs with several."),
     ] = None,
     given_words: Annotated[
         bool, typer.Option("--given-words", help="Scores with given words (UAS, LAS), not from raw text.")

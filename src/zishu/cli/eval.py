@@ -140,17 +140,11 @@ def _parse(
     name: str, trees: list[WordTree], decoding: DecodingName, *, gold_words: bool, style: str | None
 ) -> list[WordTree]:
     from zishu.model import load_model
+    from zishu.model.parsers import parse_trees
     from zishu.parser import find_model
-    from zishu.tree import flat_tree
 
     model = load_model(find_model(name)).in_style(style)
-    if gold_words:
-        words = [tree.forms for tree in trees]
-        return [analysis.tree for analysis in model.parse_words(words, decoding=decoding.value)]
-    sentences = [tree.chars for tree in trees]
-    if model.settings.task == "segment":
-        return [flat_tree(words) for words in model.segment(sentences)]
-    return [analysis.tree for analysis in model.parse(sentences, decoding=decoding.value)]
+    return parse_trees(model, trees, given_words=gold_words, decoding=decoding.value)
 
 
 def _cells(ratio: Ratio | None) -> tuple[str, str, str]:

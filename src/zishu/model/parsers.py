@@ -24,6 +24,7 @@ from zishu.model.features import batches
 from zishu.model.outputs import Analysis, check_gaps, word_gaps
 from zishu.model.segments import decode_segments, decode_words
 from zishu.text import characters
+from zishu.tree import flat_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from zishu.model.outputs import Gaps
     from zishu.model.segments import Segments
     from zishu.model.settings import Settings
+    from zishu.tree import WordTree
 
 _Result = TypeVar("_Result")
 
@@ -245,6 +247,26 @@ class Pipeline:
     ) -> list[tuple[str, ...]]:
         """Cut sentences of characters into words."""
         return self.segmenter.segment(sentences, gaps)
+
+
+def parse_trees(
+    model: Model | Pipeline,
+    gold: Sequence[WordTree],
+    *,
+    given_words: bool = False,
+    decoding: Decoding = "mbr",
+) -> list[WordTree]:
+    """Parse the sentences of gold trees, from their characters or, if the task or the caller says so, their words.
+
+    A segmenter gives trees without arcs.
+    """
+    if given_words or model.settings.task == "parse-words":
+        words = [tree.forms for tree in gold]
+        return [analysis.tree for analysis in model.parse_words(words, decoding=decoding)]
+    chars = [tree.chars for tree in gold]
+    if model.settings.task == "segment":
+        return [flat_tree(words) for words in model.segment(chars)]
+    return [analysis.tree for analysis in model.parse(chars, decoding=decoding)]
 
 
 def style_number(settings: Settings, style: str) -> int:

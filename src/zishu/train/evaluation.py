@@ -1,34 +1,69 @@
-"""Parse a treebank's sentences with a network in training, and score the result.
+"""Score a network in training: torch behind the interface that users' models have.
 
-Only the forward pass is torch's; decoding is the same code that users run (`zishu.model.decode`), in the paper's way, so
-that scores compare with its tables.
+`TorchNetworks` answers for the ONNX networks of an exported model, so a network in training is a `zishu.model.Model` and
+parses by the code that people run. It decodes in the paper's way, so that scores compare with its tables.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from zishu import metrics
-from zishu.model.decode import Outputs, decode, decode_words, paper_decoding, word_gaps
-from zishu.model.features import batches, features, pooling
+from zishu.model.decode import paper_decoding
+from zishu.model.features import features, pooling
+from zishu.model.outputs import Outputs
+from zishu.model.parsers import Model, parse_trees
 from zishu.train.export import settings_of
-from zishu.tree import flat_tree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from zishu.metrics import Evaluation
+    from zishu.model.networks import Sentences
+    from zishu.model.outputs import Floats
     from zishu.train.data import Inventory
     from zishu.train.systems import Network
     from zishu.tree import WordTree
 
-# Characters in one forward pass: enough to keep the cores busy, little enough for any memory.
-_BATCH_CHARS = 2000
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TorchNetworks:
+    """A network in training as a `zishu.model.networks.Scorer`."""
+
+    network: Network
+    inventory: Inventory
+    style: int | None = None
+
+    @torch.inference_mode()
+    def run(self, sentences: Sentences, word_lengths: Sequence[Sequence[int]] | None = None) -> Outputs:
+        """Return the scores of one batch; a parser of words is told the lengths of the words."""
+        device = self._device
+        arrays = features(sentences, self.inventory.chars, self.inventory.bigrams, self.style)
+        inputs = {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
+        pool = None if word_lengths is None else torch.from_numpy(pooling(word_lengths)).to(device)
+        raw = self.network(
+            inputs["chars"], inputs.get("bigrams"), inputs["lengths"], pool, inputs.get("styles")
+        )
+        return Outputs.from_mapping({name: value.cpu().numpy() for name, value in raw.items()})
+
+    @torch.inference_mode()
+    def score_labels(self, dependents: Floats, heads: Floats) -> Floats:
+        """Return the log-probabilities `[m, labels]` of the labels of m arcs."""
+        ends = (torch.from_numpy(np.ascontiguousarray(end)).to(self._device) for end in (dependents, heads))
+        scored: Floats = self.network.label_scorer(*ends).cpu().numpy()
+        return scored
+
+    def in_style(self, number: int) -> TorchNetworks:
+        """Return the same network for the style with this number."""
+        return replace(self, style=number)
+
+    @property
+    def _device(self) -> torch.device:
+        return next(self.network.parameters()).device
 
 
 def evaluate(
@@ -40,64 +75,11 @@ def evaluate(
     style: str = "",
 ) -> Evaluation:
     """Score the network on gold trees: from raw characters or, if its task or the caller says so, from gold words."""
-    predicted = parse(network, inventory, gold, given_words=given_words, style=style)
-    return metrics.evaluate(zip(gold, predicted, strict=True))
-
-
-def parse(
-    network: Network,
-    inventory: Inventory,
-    gold: Sequence[WordTree],
-    *,
-    given_words: bool = False,
-    style: str = "",
-) -> list[WordTree]:
-    """Parse the characters of gold trees, in batches of about equal length, and return trees in their order."""
-    sentences = [tree.chars for tree in gold]
-    parsed: dict[int, WordTree] = {}
-    number = inventory.styles.index(style) if style else None
+    settings = settings_of(network)
+    model = Model(settings, TorchNetworks(network, inventory)).in_style(style or None)
     training = network.training
     network.eval()
-    for batch in batches([len(chars) for chars in sentences], _BATCH_CHARS):
-        chosen = [gold[k] for k in batch]
-        trees = _parse_batch(network, inventory, [sentences[k] for k in batch], chosen, given_words, number)
-        parsed.update(zip(batch.tolist(), trees, strict=True))
-    network.train(training)
-    return [parsed[k] for k in range(len(gold))]
-
-
-@torch.inference_mode()
-def _parse_batch(
-    network: Network,
-    inventory: Inventory,
-    sentences: list[list[str]],
-    gold: list[WordTree],
-    given_words: bool,
-    style: int | None,
-) -> list[WordTree]:
-    settings = network.settings
-    device = next(network.parameters()).device
-    arrays: dict[str, NDArray[Any]] = dict(features(sentences, inventory.chars, inventory.bigrams, style))
-    if settings.task == "parse-words":
-        arrays["pool"] = pooling([tree.lengths for tree in gold])
-    inputs = {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
-    raw = network(
-        inputs["chars"], inputs.get("bigrams"), inputs["lengths"], inputs.get("pool"), inputs.get("styles")
-    )
-    outputs = Outputs.from_mapping({name: value.cpu().numpy() for name, value in raw.items()})
-    if settings.task == "segment":
-        return [flat_tree(words) for words in decode_words(outputs, sentences, settings_of(network))]
-
-    def score_labels(dep: NDArray[np.float32], head: NDArray[np.float32]) -> NDArray[np.float32]:
-        ends = (torch.from_numpy(np.ascontiguousarray(end)).to(device) for end in (dep, head))
-        scored: NDArray[np.float32] = network.label_scorer(*ends).cpu().numpy()
-        return scored
-
     decoding = paper_decoding(settings, given_words=given_words)
-    if settings.task == "parse-words":
-        words = [tree.forms for tree in gold]
-        analyses = decode(outputs, words, settings, score_labels, decoding=decoding)
-    else:
-        gaps = [word_gaps(tree.lengths) for tree in gold] if given_words else None
-        analyses = decode(outputs, sentences, settings, score_labels, gaps=gaps, decoding=decoding)
-    return [analysis.tree for analysis in analyses]
+    predicted = parse_trees(model, gold, given_words=given_words, decoding=decoding)
+    network.train(training)
+    return metrics.evaluate(zip(gold, predicted, strict=True))

@@ -13,7 +13,7 @@ from zishu import metrics
 from zishu.metrics import evaluation_file, save_evaluation
 from zishu.model.calibration import calibrate, set_temperatures
 from zishu.model.directory import write_pipeline
-from zishu.model.parsers import Model
+from zishu.model.parsers import Model, parse_trees
 from zishu.model.runtime import load_model
 from zishu.model.settings import CONFIG, write_json
 from zishu.train.checkpoint import write_atomically
@@ -22,7 +22,7 @@ from zishu.train.config import by_style, config_to_dict
 from zishu.train.data import read_trees
 from zishu.train.evaluation import evaluate
 from zishu.train.export import export_model
-from zishu.tree import WordTree, flat_tree
+from zishu.tree import WordTree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,13 +119,7 @@ def _exported_scores(model: Model, dev: Gold, task: str) -> dict[str, float]:
     """Score an exported model on dev, by the decoding that users get."""
     scores = {}
     for style, gold in dev.items():
-        styled = model.in_style(style or None)
-        if task == "segment":
-            trees = [flat_tree(words) for words in styled.segment([tree.chars for tree in gold])]
-        elif task == "parse-words":
-            trees = [analysis.tree for analysis in styled.parse_words([tree.forms for tree in gold])]
-        else:
-            trees = [analysis.tree for analysis in styled.parse([tree.chars for tree in gold])]
+        trees = parse_trees(model.in_style(style or None), gold)
         scores[style] = scores_of(metrics.evaluate(zip(gold, trees, strict=True)), task)
     return mean_scores(scores)
 
@@ -138,8 +132,8 @@ def finish_pipeline(config: Config, folder: Path, *, segmenter: Path, treecrf: P
     for part, files in (("dev", config.data.dev), ("test", config.data.test)):
         for style, paths in by_style(files).items():
             gold = read_trees(paths)
-            analyses = model.in_style(style or None).parse([tree.chars for tree in gold], decoding="viterbi")
-            pairs = zip(gold, (analysis.tree for analysis in analyses), strict=True)
+            trees = parse_trees(model.in_style(style or None), gold, decoding="viterbi")
+            pairs = zip(gold, trees, strict=True)
             name = f"{part}-{style}" if style else part
             result.update(_record(folder, name, metrics.evaluate(pairs), "parse", given_words=False))
     return _write_result(folder, result)

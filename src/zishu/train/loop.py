@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from rich.console import Console
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from zishu import chart
 from zishu.errors import ConfigError, ZishuError
@@ -365,10 +366,7 @@ def _update_average(run: _Run) -> None:
     if run.average:
         decay = min(run.config.optimiser.averaging, (1 + run.position.step) / (10 + run.position.step))
         weights = dict(run.network.named_parameters())
-        with torch.no_grad():
-            torch._foreach_lerp_(
-                list(run.average.values()), [weights[name] for name in run.average], 1 - decay
-            )
+        get_ema_multi_avg_fn(decay)(  # type: ignore[no-untyped-call]list(run.average.values()), [weights[name] for name in run.average], None)
 
 
 @contextmanager
