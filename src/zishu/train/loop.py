@@ -366,7 +366,8 @@ def _update_average(run: _Run) -> None:
     if run.average:
         decay = min(run.config.optimiser.averaging, (1 + run.position.step) / (10 + run.position.step))
         weights = dict(run.network.named_parameters())
-        get_ema_multi_avg_fn(decay)(  # type: ignore[no-untyped-call]list(run.average.values()), [weights[name] for name in run.average], None)
+        average = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
+        average(list(run.average.values()), [weights[name] for name in run.average], None)
 
 
 @contextmanager
