@@ -167,13 +167,11 @@ def test_a_run_starts_from_another_one(treebank, tmp_path):
         optimiser={"epochs": 1, "learning_rate": 1e-9},
     )
     assert train(again)["dev.lf"] == 100  # one step at no pace: it was right from the beginning
+    styled = {"a": str(treebank / "all.conllu")}
     for change, message in (
         ({"initial": str(tmp_path / "nowhere")}, "no best.safetensors in it"),
         ({"scorer": {"arc": 16}}, "do not fit"),
-        (
-            {"data": {"train": {"a": str(treebank / "all.conllu")}, "dev": str(treebank / "all.conllu")}},
-            "styles",
-        ),
+        ({"data": {"train": styled, "dev": styled}}, "has the styles"),
     ):
         changes = {"initial": str(tmp_path / "first"), **change}
         with pytest.raises(ConfigError, match=message):

@@ -524,9 +524,10 @@ def _check_together(config: Config, source: str) -> None:
     styles = by_style(data.train)
     for name, part in (("dev", by_style(data.dev)), ("test", by_style(data.test)), ("weights", data.weights)):
         for style in part:
+            named = f"style {style!r}" if style else "a file without a style"
             demand(
                 style in styles,
-                f"data.{name}: style {style!r} is none of those of data.train: {_join(styles)}",
+                f"data.{name}: {named} is none of those of data.train: {_join(styles)}",
             )
     if config.structure.policy == "annotated":
         found = config.data.structures != ""
