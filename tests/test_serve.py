@@ -179,13 +179,25 @@ def test_only_the_first_of_many_errors_is_looked_for(body: str, place: str) -> N
         read_request((body % "null,null").encode(), Limits())
 
 
+def test_an_unknown_style_is_refused_before_anything_is_parsed(client: Client) -> None:
+    styles = client.get("/v1/model").json()["styles"]
+    for request in ({"text": "我们"}, {"texts": ["我们"]}, {"words": [["我们"]]}):
+        answer = client.parse(**request, style="nowhere")
+        assert (answer.status, answer.code) == (422, "invalid_input")
+        assert "unknown style 'nowhere'" in answer.body.decode()
+        assert client.parse(**request, style=None).status == 200
+        for style in styles:
+            assert client.parse(**request, style=style).status == 200
+    assert client.parse(text="我们").json()["model"]["styles"] == styles
+
+
 def test_keys_are_not_told_without_end(client: Client) -> None:
     keys = {f"key{number}": 1 for number in range(1000)}
     for request in ({"text": "a", **keys}, keys, {"text": "a", "x" * 10_000: 1}):
         answer = client.parse(**request)
         assert (answer.status, answer.code) == (422, "invalid_request")
         assert len(answer.body) < 300
-    assert "at most 7 keys, not 1001" in client.parse(text="a", **keys).body.decode()
+    assert "at most 8 keys, not 1001" in client.parse(text="a", **keys).body.decode()
 
 
 @pytest.mark.parametrize(

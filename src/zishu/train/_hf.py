@@ -99,7 +99,7 @@ class CharacterBert(nn.Module):
         self.width = int(cast("Any", model.config).hidden_size)
         self.styles = style_embedding(styles, cast("Any", model).get_input_embeddings().embedding_dim)
 
-    def forward(self, chars: Tensor, lengths: Tensor, styles: Tensor | None) -> Tensor:
+    def forward(self, chars: Tensor, lengths: Tensor, styles: Tensor | None = None) -> Tensor:
         """Encode sentences of at most as many characters as the model has room for."""
         end = lengths[:, None] + 1
         tokens = nn.functional.pad(chars, (0, 1))  # room for [SEP] after the longest sentence
@@ -118,7 +118,7 @@ def build(
     config: EncoderConfig,
     vocabulary: Vocabulary,
     *,
-    styles: int,
+    styles: int = 0,
     pretrained: bool,
     hf_config: Mapping[str, Any] | None,
 ) -> Bert:
