@@ -73,7 +73,7 @@ class Sentence:
     start: int  # its offset into the text of the document
     words: tuple[Word, ...]
     cut: bool = False  # it was cut for its length and goes on in the next one
-    # The probability of the words, their tree and the trees inside them, relations not counted; None as in
+    # The probability of the words and their tree, the trees inside words summed out, relations not counted; None as in
     # `Word`.
     prob: float | None = None
 

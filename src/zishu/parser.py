@@ -234,7 +234,7 @@ class Parser:
     ) -> list[list[Sentence]]:
         """Return up to `k` different analyses of every sentence of a text, the most probable first.
 
-        They are ranked as whole trees, so the first is the one of decoding "viterbi".
+        They are ranked by the probability of their words and tree, with the trees inside words summed out.
         """
         if k < 1:
             raise InputError(f"k must be at least 1, not {k}")

@@ -70,7 +70,7 @@ SENTENCE: Final = _record(
         },
         "start": _int("Where it begins in the text, in code points."),
         "end": _int("Where it ends, exclusive."),
-        "prob": _prob("The probability of the words, their tree and their inner trees."),
+        "prob": _prob("The probability of the words and their tree, with the trees inside words summed out."),
         "cut": {
             "type": "boolean",
             "description": "Whether it was cut for its length and goes on in the next sentence.",

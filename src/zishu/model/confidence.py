@@ -3,7 +3,8 @@
 The chart defines a distribution over all typed trees of a sentence that agree with what is known of its words, here
 at the model's temperature (`zishu.model.calibration`). Of an analysis that was drawn from it,
 
-- `tree` is the probability of exactly its words, its tree and the trees inside its words; labels are not counted;
+- `tree` is the probability of its words and their tree, with the trees inside words summed out: the paper's forest
+  probability. Labels are not counted;
 - `boundaries` gives for each word the least probable of the decisions that make it this word: a boundary at
   its two edges, none at the gaps inside it. The edges of the sentence and known gaps are certain;
 - `heads` gives for each word the probability of its head *given the words*, by a second chart in which all gaps
@@ -14,8 +15,8 @@ The product of the last three is how sure the parser is of a word as a whole. A 
 decoding) has no distribution over words: `tree` is the probability of the character tree, and there are no
 `boundaries`.
 
-Cost: marginals of all trees and given the words; the second are known after decoding by minimum Bayes risk, and they are
-the same if all words are given.
+Cost: marginals of all trees and given the words (the second are known after decoding by minimum Bayes risk, and they are
+the same if all words are given), and the partition of a forest, about an eighth of a full one.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zishu.gaps import BREAK, FREE
-from zishu.model.words import gaps_of
+from zishu.model.words import arcs_of, gaps_of, head_spans
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,11 +51,10 @@ class Confidence:
 def measure(
     trees: TreeDistribution,
     sentences: NDArray[np.int64],
-    scores: NDArray[np.float64],
     words: Words,
     labels: NDArray[np.float64],
 ) -> list[Confidence]:
-    """Return the probabilities of typed trees: tree t is one of `sentences[t]` and has the score `scores[t]`.
+    """Return the probabilities of word trees: tree t is one of `sentences[t]`.
 
     `labels` are the probabilities of the words' relations.
     """
@@ -64,10 +64,13 @@ def measure(
     given = chosen.given(gaps[first, : chosen.gaps.shape[1]]).marginals()
     free = trees.marginals()
     assert free.boundary is not None
+    each = trees.pick(sentences)
+    width = each.gaps.shape[1]
+    forest = each.given(gaps[:, :width], inter=arcs_of(words, (len(sentences), width, width)))
     boundary = np.where(trees.gaps[sentences] == FREE, free.boundary[sentences], gaps == BREAK)
     return _deal(
         words,
-        _probability(scores, free.logz[sentences]),
+        _probability(forest.log_partition(), free.logz[sentences]),
         _of_boundaries(boundary, words),
         _of_heads(given.inter, same, words),
         labels,
@@ -158,10 +161,7 @@ def _of_heads(inter: Floats, rows: NDArray[np.int64], words: Words) -> NDArray[n
     # before[r, d, h]: the probability that the head of d comes before h
     before = np.zeros((*inter.shape[:2], inter.shape[2] + 1))
     np.cumsum(inter, axis=2, dtype=np.float64, out=before[:, :, 1:])
-    place = words.bounds[words.tree] + words.head - 1  # of the head among all words
-    below_root = words.head == 0
-    start = np.where(below_root, 0, words.start[place])
-    end = np.where(below_root, 1, words.end[place])
+    start, end = head_spans(words)
     word_of_char = np.cumsum(words.begins) - 1
     row, d = rows[words.tree_of_char], words.char
     of_char = before[row, d, end[word_of_char]] - before[row, d, start[word_of_char]]

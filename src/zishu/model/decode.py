@@ -11,7 +11,7 @@ There are three ways of decoding:
 
 The first two make two roles of the arcs and labels of a model with one role (`zishu.model.scores`), so that the tree is
 always legal and all that is known of the words is kept. Trees and probabilities come from one `TreeDistribution`, at the
-model's temperature: with confidence, `mbr` runs three charts over the characters of a sentence.
+model's temperature: with confidence, `mbr` runs three charts over the characters of a sentence, and sums a forest.
 
 Cost: the chart's O(n^3) per sentence, one call of the label network per batch, a few microseconds per character.
 """
@@ -121,8 +121,8 @@ def decode_k_best(
 ) -> list[list[Analysis]]:
     """Return the k best analyses of every sentence of a batch, different in their words or in the words' heads.
 
-    They come by the score of their best character tree, the best first, with confidence; there are fewer if
-    the sentence has fewer, or not as many among its best character trees (see `zishu.model.k_best`).
+    The most probable comes first, with the trees inside words summed out. There are fewer if the sentence has fewer, or
+    not as many among its best character trees, where they are found (see `zishu.model.k_best`).
     """
     if k < 1:
         raise InputError(f"the number of analyses must be at least 1, not {k}")
@@ -136,7 +136,12 @@ def decode_k_best(
     ranked: list[list[Analysis]] = [[] for _ in units]
     for sentence, analysis in zip(sentences.tolist(), analyses, strict=True):
         ranked[sentence].append(analysis)
-    return ranked
+    return [sorted(several, key=_improbability) for several in ranked]
+
+
+def _improbability(analysis: Analysis) -> float:
+    assert analysis.confidence is not None
+    return -analysis.confidence.tree
 
 
 def _known_gaps(
@@ -210,9 +215,11 @@ def _analyses(
     confidences = None
     if confidence:
         calibrated = at_temperature(labels, settings.label_temperature)
-        how = measure_words if settings.task == "parse-words" else measure
         of_labels = np.exp(calibrated[np.arange(len(best)), best])
-        confidences = how(trees, sentences, found.score, words, of_labels)
+        if settings.task == "parse-words":
+            confidences = measure_words(trees, sentences, found.score, words, of_labels)
+        else:
+            confidences = measure(trees, sentences, words, of_labels)
     return _assemble(outputs, units, settings, sentences, words, names, confidences)
 
 

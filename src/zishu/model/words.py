@@ -84,6 +84,26 @@ def find_words(heads: Numbers, intra: NDArray[np.bool_], lengths: Numbers) -> Wo
     )
 
 
+def head_spans(words: Words) -> tuple[Numbers, Numbers]:
+    """Return the half-open span of characters of each word's head; that of ROOT is 0 to 1."""
+    place = words.bounds[words.tree] + words.head - 1  # of the head among all words
+    below_root = words.head == 0
+    return np.where(below_root, 0, words.start[place]), np.where(below_root, 1, words.end[place])
+
+
+def arcs_of(words: Words, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Mark the arcs between words that character trees of these word trees may have, `[t, N+1, N+1]`.
+
+    A character's head between words is one of the characters of its word's head.
+    """
+    word_of_char = np.cumsum(words.begins) - 1
+    start, end = (span[word_of_char, None] for span in head_spans(words))
+    heads = np.arange(shape[2])
+    arcs = np.zeros(shape, dtype=np.bool_)
+    arcs[words.tree_of_char, words.char] = (start <= heads) & (heads < end)
+    return arcs
+
+
 def gaps_of(words: Words, shape: tuple[int, ...]) -> NDArray[np.int8]:
     """Return the gaps of trees with these words as one array `[t, N+1]`."""
     gaps = np.full(shape, BREAK, dtype=np.int8)
