@@ -195,6 +195,22 @@ def test_shades_by_confidence_and_tells_the_number_when_pointed_at(page: Page, p
     assert f"{100 * sure[0]:.1f} %" in page.one(".word").get_attribute("aria-label")
 
 
+def test_the_style_can_be_chosen_and_is_part_of_the_link(page: Page, parser: zishu.Parser) -> None:
+    text = "她喜欢图书馆。"
+    page.parse(text)
+    assert page.texts("#style option", "node.value") == list(parser.styles)
+    first, other = parser.styles[:2]
+    page.click(f'#style option[value="{other}"]')
+    assert page.words() == [word.form for word in parser(text, style=other)[0].words]
+    assert f"style={other}" in page.hash()
+    page.open(page.hash())
+    page.settle()
+    assert page.one("#style").get_attribute("value") == other
+    assert page.words() == [word.form for word in parser(text, style=other)[0].words]
+    page.click(f'#style option[value="{first}"]')
+    assert page.words() == [word.form for word in parser(text)[0].words]
+
+
 def test_long_texts_are_a_list_of_sentences(page: Page) -> None:
     page.parse(EASY * 60)
     assert len(page.all(".card")) == 40
