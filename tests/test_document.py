@@ -40,6 +40,16 @@ def test_words_are_values() -> None:
         WORDS[0].pos = "NOUN"  # type: ignore[attr-defined]
 
 
+def test_a_sentence_is_a_sequence_of_its_words() -> None:
+    sentence = SENTENCE
+    assert list(sentence) == list(sentence.words)
+    assert len(sentence) == len(sentence.words)
+    assert sentence[0] is sentence.words[0]
+    assert sentence[-2:] == sentence.words[-2:]
+    assert sentence.root is WORDS[1]
+    assert sentence._repr_svg_() == sentence.to_svg()
+
+
 def test_a_sentence_gives_the_tree_of_its_words() -> None:
     assert SENTENCE.tree == WordTree(
         ("上海", "计划", "发展", "金融业"),

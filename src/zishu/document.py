@@ -2,7 +2,7 @@
 
     document = zishu.load()("上海计划发展金融业。")
     for sentence in document:
-        for word in sentence.words:
+        for word in sentence:
             print(word.id, word.form, word.upos, word.head, word.deprel, word.char_heads)
 
 Plain objects that never change: they hold what was found and know no model. `text[word.start:word.end] ==
@@ -66,8 +66,8 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Sentence:
-    """One sentence of a document."""
+class Sentence(Sequence[Word]):
+    """One sentence of a document; a sequence of its words."""
 
     text: str  # as in the document, from its first character to its last
     start: int  # its offset into the text of the document
@@ -76,6 +76,28 @@ class Sentence:
     # The probability of the words and their tree, the trees inside words summed out, relations not counted; None as in
     # `Word`.
     prob: float | None = None
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __iter__(self) -> Iterator[Word]:
+        return iter(self.words)
+
+    @overload
+    def __getitem__(self, index: int) -> Word: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Word, ...]: ...
+    def __getitem__(self, index: int | slice) -> Word | tuple[Word, ...]:
+        return self.words[index]
+
+    @property
+    def root(self) -> Word:
+        """Return the word that no other word governs."""
+        return next(word for word in self.words if word.head == ROOT)
+
+    def _repr_svg_(self) -> str:
+        """Return the figure that notebooks show."""
+        return self.to_svg()
 
     def __str__(self) -> str:
         """Draw the sentence for a terminal, without colour."""
