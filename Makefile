@@ -93,10 +93,13 @@ encoder: build/text.txt
 	$(BIN)/zishu pretrain configs/base.toml $(TREEBANKS) --set pretrain.text=$< --resume
 
 # Teachers, their trees of open text in the styles that fit it, and the model that learns from them and the treebanks.
-model: build/silver-gsd.conllu build/silver-hk.conllu
+model: build/silver-gsd.conllu build/silver-hk.conllu | runs/styles/seed-0/result.json
 	$(BIN)/zishu train configs/self-training.toml $(HELD_OUT) --resume \
 	  --set 'data.train={gsd = ["$(GSD)/train.conllu", "$(GSD)/train.conllu", "$(GSD)/train.conllu", "build/silver-gsd.conllu"], pud = "$(UD)/pud/train.conllu", hk = ["$(UD)/hk/train.conllu", "$(UD)/hk/train.conllu", "$(UD)/hk/train.conllu", "$(UD)/cfl/train.conllu", "$(UD)/cfl/train.conllu", "$(UD)/cfl/train.conllu", "build/silver-hk.conllu"]}'
 	cp runs/self-training/seed-0/model/* src/zishu/models/default/
+
+runs/styles/seed-0/result.json: | $(DEV)
+	$(BIN)/zishu train configs/styles.toml $(TREEBANKS) --resume
 
 build/teacher: | $(DEV)
 	$(BIN)/zishu train configs/styles.toml $(TREEBANKS) --seeds 0,1,2,3 --resume
