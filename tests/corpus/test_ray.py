@@ -138,7 +138,7 @@ def manifest(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def run(corpus: Path, output: Path, setup: Any, **more: Any) -> Told:
-    """Run other work than parsing; return what was told, also if inputs fail."""
+    """Run other work than parsing; return what was reported, also if inputs fail."""
     told = more.pop("watcher", Told())
     with suppress(ZishuError):
         engine.parse_shards([str(corpus)], str(output), Recipe(QUICK), setup=setup, watcher=told, **more)
@@ -160,7 +160,7 @@ class Told(Watcher):
 
 
 def parse(inputs: Any, output: Path | str, options: Options = QUICK, **more: Any) -> Told:
-    """Parse with Ray; return what was told, also if inputs fail."""
+    """Parse with Ray; return what was reported, also if inputs fail."""
     told = Told()
     with suppress(ZishuError) if more.pop("failing", False) else nullcontext():
         summary = parse_files(inputs, output, options, engine="ray", watcher=told, **more)

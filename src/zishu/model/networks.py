@@ -47,7 +47,7 @@ class Scorer(Protocol):
     """What a parser asks its networks."""
 
     def run(self, sentences: Sentences, word_lengths: Sequence[Sequence[int]] | None = None) -> Outputs:
-        """Return the scores of one batch; a parser of words is told the lengths of the words."""
+        """Return the scores of one batch; a parser of words needs `word_lengths`."""
 
     def score_labels(self, dependents: Floats, heads: Floats) -> Floats:
         """Return the log-probabilities `[m, labels]` of the labels of m arcs."""
@@ -76,7 +76,7 @@ class Networks:
         return width
 
     def run(self, sentences: Sentences, word_lengths: Sequence[Sequence[int]] | None = None) -> Outputs:
-        """Return the scores of one batch; a parser of words is told the lengths of the words."""
+        """Return the scores of one batch; a parser of words needs `word_lengths`."""
         return self.score(
             self.encode(features(sentences, self.chars, self.bigrams, self.style)), word_lengths
         )

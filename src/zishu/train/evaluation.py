@@ -40,7 +40,7 @@ class TorchNetworks:
 
     @torch.inference_mode()
     def run(self, sentences: Sentences, word_lengths: Sequence[Sequence[int]] | None = None) -> Outputs:
-        """Return the scores of one batch; a parser of words is told the lengths of the words."""
+        """Return the scores of one batch; a parser of words needs `word_lengths`."""
         device = self._device
         arrays = features(sentences, self.inventory.chars, self.inventory.bigrams, self.style)
         inputs = {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
