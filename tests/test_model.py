@@ -226,17 +226,18 @@ def test_probabilities_do_not_depend_on_batches(joint, one_role, pipeline, data)
         assert_same(replace(model, batch_chars=size).parse(chosen, confidence=True), together)
 
 
-def test_k_best_begins_with_the_best(joint, one_role, pipeline):
+def test_k_best_are_ranked_and_hold_the_best_character_tree(joint, one_role, pipeline):
     for model in (joint[1], one_role, pipeline):
         best = model.parse(SENTENCES, confidence=True, decoding="viterbi")
         several = model.k_best(SENTENCES, 3)
-        assert_same([analyses[0] for analyses in several], best)
-        for analyses in several:
+        for analyses, analysis in zip(several, best, strict=True):
             assert 1 <= len(analyses) <= 3
-            trees = [(analysis.tree.forms, analysis.tree.heads) for analysis in analyses]
+            trees = [(found.tree.forms, found.tree.heads) for found in analyses]
             assert len(set(trees)) == len(trees)
-            probabilities = [analysis.confidence.tree for analysis in analyses]
+            probabilities = [found.confidence.tree for found in analyses]
             assert probabilities == sorted(probabilities, reverse=True)
+            [same] = [found for found in analyses if found.tree == analysis.tree]
+            assert_same([same], [analysis])
         with pytest.raises(InputError, match="at least 1, not 0"):
             model.k_best(SENTENCES, 0)
 
