@@ -61,8 +61,7 @@ def find_model(model: str | os.PathLike[str] | None = None) -> Path:
     The names of bundled models come first: write `./fast` for a directory of that name.
     """
     name = os.fspath(model) if model is not None else DEFAULT
-    bundled = MODELS / name
-    return bundled if name in bundled_models() else Path(name)
+    return MODELS / name if name in bundled_models() else Path(name)
 
 
 def bundled_models() -> list[str]:

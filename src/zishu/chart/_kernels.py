@@ -73,7 +73,7 @@ INTER, INTRA = np.arange(2)
 A, C, T, INTRA_LINK, INTER_LINK, A_T, C_T, T_T = np.arange(8)
 PLANES = OUTSIDE = np.int64(8)
 
-# A sentence counts as one with few arcs if less than one arc in so many is allowed.
+# A sentence counts as one with few arcs if less than one arc in FEW is allowed.
 FEW = 8
 
 # The range of plain sums; docs/algorithm.md shows why it suffices. Values below TINY become 0; products of two values

@@ -53,7 +53,7 @@ class Model:
     def in_style(self, style: str | None) -> Model:
         """Return the same model for a style: words and relations follow that treebank's conventions.
 
-        None is the model's default style, and the only one that a model without styles has.
+        A loaded model has its first style; None changes nothing.
         """
         if style is None:
             return self

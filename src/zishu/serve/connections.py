@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger("zishu.serve")
 
-# The event loop accepts so many connections in one go, and up to four times as many before the cap sees the first.
+# The event loop accepts this many connections in one go, and up to four times as many before the cap sees the first.
 ACCEPTED_AT_ONCE: Final = 16
 
 _SPARE_FILES: Final = 64 + 4 * ACCEPTED_AT_ONCE  # besides connections: libraries, the model, pipes
@@ -45,9 +45,8 @@ class Connection(H11Protocol):
         super().__init__(*args, **options)
         self._waits_since = time.monotonic()  # for the head of a request
         self._idle = False  # between two requests, with nothing of the next one here
-        self._unread: tuple[float, int] | None = (
-            None  # since when so many bytes of the answer wait to be read
-        )
+        # Bytes of the answer that wait to be read, and since when.
+        self._unread: tuple[float, int] | None = None
 
     # ---- events
 

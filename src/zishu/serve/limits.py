@@ -52,5 +52,5 @@ class Limits:
     )
     batch_seconds: float = 0.5  # or here, as far as the speed of earlier batches tells
     share: int = 500  # what a request may take of a batch at least
-    quick: int = 500  # requests that cost no more than so many characters have a thread of their own
+    quick: int = 500  # requests that cost at most this many characters have a thread of their own
     stalled: float = 10.0  # seconds in one batch of quick requests after which the service is not ready

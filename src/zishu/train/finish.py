@@ -55,13 +55,13 @@ def scores_of(evaluation: Evaluation, task: str) -> dict[str, float]:
     return {name: round(evaluation.value(name), 3) for name in names}
 
 
-def mean_scores(by_style: dict[str, dict[str, float]]) -> dict[str, float]:
+def mean_scores(scores: dict[str, dict[str, float]]) -> dict[str, float]:
     """Return the means of the scores that all styles have and, if there are several, those of each: `hk.lf`."""
-    tables = list(by_style.values())
+    tables = list(scores.values())
     common = [name for name in tables[0] if all(name in table for table in tables)]
     mean = {name: round(sum(table[name] for table in tables) / len(tables), 3) for name in common}
     if len(tables) > 1:
-        for style, table in by_style.items():
+        for style, table in scores.items():
             mean |= {f"{style}.{name}": table[name] for name in ("seg", "uf", "lf") if name in table}
     return mean
 
@@ -82,7 +82,7 @@ def finish(
     if config.export.compact:
         compact(network.encoder)
     for part, style, gold in parts:
-        name = f"{part}-{style}" if style else part
+        name = _part_name(part, style)
         words_only = config.task == "parse-words"
         found = evaluate(network, inventory, gold, style=style)
         result.update(_record(folder, name, found, config.task, given_words=words_only))
@@ -134,7 +134,7 @@ def finish_pipeline(config: Config, folder: Path, *, segmenter: Path, treecrf: P
             gold = read_trees(paths)
             trees = parse_trees(model.in_style(style or None), gold, decoding="viterbi")
             pairs = zip(gold, trees, strict=True)
-            name = f"{part}-{style}" if style else part
+            name = _part_name(part, style)
             result.update(_record(folder, name, metrics.evaluate(pairs), "parse", given_words=False))
     return _write_result(folder, result)
 
@@ -142,6 +142,11 @@ def finish_pipeline(config: Config, folder: Path, *, segmenter: Path, treecrf: P
 def read_result(folder: Path) -> dict[str, float]:
     """Return the scores of a finished run."""
     return _flat(json.loads((folder / RESULT).read_text(encoding="utf-8")))
+
+
+def _part_name(part: str, style: str) -> str:
+    """Name the scores of dev or test in a style."""
+    return f"{part}-{style}" if style else part
 
 
 def _record(
