@@ -5,7 +5,7 @@ pace. Small encoders reach a given pre-training loss in fewer steps than with Ad
 output layers stay with AdamW (`split_weights` says which is which).
 
 torch has an optimiser of this name that always computes in bfloat16, which is very slow on processors without
-instructions for it; this one computes in the precision of the weights.
+instructions for it; here the caller chooses. The method does not need exact products.
 
 Cost: fifteen products per matrix and step, independent of the batch.
 """
@@ -32,8 +32,16 @@ _ROUNDS = 5
 class Muon(torch.optim.Optimizer):
     """Nesterov momentum whose updates are orthogonal; only for weights with two dimensions."""
 
-    def __init__(self, weights: Iterable[Tensor], *, lr: float, weight_decay: float = 0.0) -> None:
+    def __init__(
+        self,
+        weights: Iterable[Tensor],
+        *,
+        lr: float,
+        weight_decay: float = 0.0,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
         super().__init__(weights, {"lr": lr, "weight_decay": weight_decay})
+        self._dtype = dtype
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]  # noqa: ARG002
@@ -44,7 +52,8 @@ class Muon(torch.optim.Optimizer):
                 if weight.grad is not None:
                     by_shape[weight.shape].append(weight)
             for shape, weights in by_shape.items():
-                updates = orthogonalise(torch.stack([self._momentum(weight) for weight in weights]))
+                momenta = torch.stack([self._momentum(weight) for weight in weights])
+                updates = orthogonalise(momenta.to(self._dtype)).to(momenta.dtype)
                 scale = group["lr"] * max(1.0, shape[0] / shape[1]) ** 0.5
                 for weight, update in zip(weights, updates, strict=True):
                     weight.mul_(1 - group["lr"] * group["weight_decay"]).add_(update, alpha=-scale)

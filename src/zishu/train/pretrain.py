@@ -261,7 +261,8 @@ def _optimisers(config: Config, network: Pretraining) -> list[tuple[torch.optim.
             raise ConfigError("pretrain.optimiser = 'muon' needs encoder.kind = 'transformer'")
         matrices, others = split_weights(network.encoder.blocks, network)
         rate = settings.matrix_learning_rate
-        found.append((Muon(matrices, lr=rate, weight_decay=settings.weight_decay), rate))
+        dtype = torch.bfloat16 if config.run.precision == "bfloat16" else torch.float32
+        found.append((Muon(matrices, lr=rate, weight_decay=settings.weight_decay, dtype=dtype), rate))
     adamw = torch.optim.AdamW(
         others,
         lr=settings.learning_rate,
