@@ -94,7 +94,7 @@ def test_brackets_go_to_standard_output_and_the_report_elsewhere(tmp_path):
         assert [file.name for file in tmp_path.iterdir()] == ["my.trees"]
         name = "stdin" if source else "my"
         assert done.stdout.decode() == (
-            f"# sent_id = {name}-s1\n# text = 我来\n1\t我\t_\t_\tPN\t_\t2\tSUB\t_\tSpaceAfter=No\n"
+            f"# sent_id = {name}-s1\n# text = 我来\n1\t我\t_\t_\tPN\t_\t2\tVMOD\t_\tSpaceAfter=No\n"
             "2\t来\t_\t_\tVV\t_\t0\tROOT\t_\tSpaceAfter=No\n\n"
         )
         report = done.stderr.decode()
@@ -114,6 +114,35 @@ def test_the_input_is_not_written_over(tmp_path, capsys, monkeypatch):
     assert path.read_text(encoding="utf-8") == GOOD
 
 
+def test_labels_may_say_what_is_a_subject(tmp_path):
+    path, out = tmp_path / "my.trees", tmp_path / "out.conllu"
+    path.write_text(GOOD, encoding="utf-8")
+    for labels, relation in ("malt", "VMOD"), ("functional", "SUB"):
+        assert run("convert", "brackets", path, "-o", out, "--labels", labels) == 0
+        (sentence,) = read_conllu(out)
+        assert [token.deprel for token in sentence.tokens] == [relation, "ROOT"]
+
+
+def test_files_converted_by_another_program_are_taken_over(copy, tmp_path, capsys):
+    given = tmp_path / "malt"
+    given.mkdir()
+    (given / "chtb_001.fid.tab").write_text("我\tPN\t2\tSBJ\n来\tVV\t0\tROOT\n", encoding="gbk")
+    (given / "chtb_271.fid.tab").write_text("我\tPN\t0\tROOT\n来\tVV\t1\tX\n\n", encoding="utf-8")
+    out = tmp_path / "out"
+    assert run("convert", "ctb", copy, out, "--version", "5", "--scheme", "conllx", "--from", given) == 0
+    capsys.readouterr()
+    for part, rows in ("train", [(2, "SBJ"), (0, "ROOT")]), ("test", [(0, "ROOT"), (1, "X")]):
+        (sentence,) = read_conllu(out / f"{part}.conllu")
+        assert [(token.head, token.deprel) for token in sentence.tokens] == rows
+        assert [token.xpos for token in sentence.tokens] == ["PN", "VV"]
+    before = (out / "train.conllu").read_bytes()
+    (given / "chtb_001.fid.tab").write_text("他\tPN\t2\tSBJ\n来\tVV\t0\tROOT\n", encoding="gbk")
+    assert run("convert", "ctb", copy, out, "--version", "5", "--scheme", "conllx", "--from", given) == 2
+    message = "1 of 1 trees have no sentence with the same words in the converted files; the first is 我 来"
+    assert message in capsys.readouterr().err
+    assert (out / "train.conllu").read_bytes() == before
+
+
 def test_brackets_go_to_a_file(tmp_path, capsys):
     path = tmp_path / "my.trees"
     path.write_text(GOOD, encoding="utf-8")
@@ -130,7 +159,10 @@ def test_brackets_go_to_a_file(tmp_path, capsys):
         (["ctb", "{tmp}/absent", "{tmp}/out", "--version", "5"], "not a directory"),
         (["ctb", "{ctb}", "{tmp}/out", "--version", "9"], "'9' is not one of '5', '5-dep', '6', '7'"),
         (["ctb", "{ctb}", "{tmp}/out"], "Missing option '--version'"),
-        (["ctb", "{ctb}", "{tmp}/out", "--version", "5", "--scheme", "ud"], "'ud' is not one of 'zc', 'sd'"),
+        (
+            ["ctb", "{ctb}", "{tmp}/out", "--version", "5", "--scheme", "ud"],
+            "'ud' is not one of 'zc', 'sd', 'conllx'",
+        ),
         (["ctb", "{ctb}", "{tmp}/out", "--version", "5", "--scheme", "sd"], "say where its jar is"),
         (
             [
@@ -145,6 +177,19 @@ def test_brackets_go_to_a_file(tmp_path, capsys):
                 "{tmp}/x.jar",
             ],
             "x.jar: no such file",
+        ),
+        (
+            ["ctb", "{ctb}", "{tmp}/out", "--version", "5", "--scheme", "conllx"],
+            "say where they are (--from)",
+        ),
+        (["ctb", "{ctb}", "{tmp}/out", "--version", "5", "--from", "{tmp}"], "of no use to the scheme zc"),
+        (
+            ["ctb", "{ctb}", "{tmp}/out", "--version", "5", "--scheme", "conllx", "--from", "{tmp}"],
+            "neither a file train.* nor files chtb_NNNN.* for train",
+        ),
+        (
+            ["brackets", "{ctb}/x", "--scheme", "conllx", "--labels", "functional", "--from", "{tmp}/x"],
+            "--labels is for zc",
         ),
         (["ctb", "{ctb}", "{tmp}/out", "--version", "5", "--encoding", "x-y"], "unknown encoding 'x-y'"),
         (["ctb", "{ctb}", "{ctb}/bracketed/chtb_001.fid", "--version", "5"], "File exists"),

@@ -20,17 +20,17 @@ LONG = """( (IP (NP-PN-SBJ-1 (NR 上海))
                        (VP (VV 发展)
                            (NP-OBJ (ADJP (JJ 新)) (NP (NN 金融业)))))))
        (PU 。)) )"""
-# By hand: IP's head is VP, VP's (PP VP) is VP, VP's (VV IP) is VV, so 开始 (4) is the root. 上海 (1) is its subject;
-# 在 (2) depends on it and 明年 (3) on 在; of the IP-OBJ, 发展 (5) is the head and an object; 新 (6) depends on
-# 金融业 (7), the object of 发展; the full stop hangs from the root.
+# By hand: IP's head is VP, VP's (PP VP) is VP, VP's (VV IP) is VV, so 开始 (4) is the root. 上海 (1) depends on it;
+# 在 (2) depends on it and 明年 (3) on 在; of the IP-OBJ, 发展 (5) is the head; 新 (6) depends on 金融业 (7), which
+# depends on 发展; the full stop depends on the root. The phrase in which two words meet gives the label.
 LONG_ROWS = [
-    ("上海", "NR", 4, "SUB"),
+    ("上海", "NR", 4, "VMOD"),
     ("在", "P", 4, "VMOD"),
     ("明年", "NN", 2, "PMOD"),
     ("开始", "VV", 0, "ROOT"),
-    ("发展", "VV", 4, "OBJ"),
+    ("发展", "VV", 4, "VMOD"),
     ("新", "JJ", 7, "NMOD"),
-    ("金融业", "NN", 5, "OBJ"),
+    ("金融业", "NN", 5, "VMOD"),
     ("。", "PU", 4, "P"),
 ]
 SHORT = "( (IP (NP-SBJ (PN 我)) (VP (VV 来))) )"

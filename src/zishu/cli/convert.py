@@ -32,11 +32,27 @@ class SchemeName(StrEnum):
 
     ZC = "zc"
     SD = "sd"
+    CONLLX = "conllx"
+
+
+class LabelsName(StrEnum):
+    """What arcs are called by the scheme zc."""
+
+    MALT = "malt"
+    FUNCTIONAL = "functional"
 
 
 SchemeOption = Annotated[
     SchemeName,
-    typer.Option(help="zc: head rules of Zhang and Clark, Malt labels; sd: Stanford Dependencies."),
+    typer.Option(
+        help="zc: head rules of Zhang and Clark; sd: Stanford Dependencies; conllx: files that you converted."
+    ),
+]
+LabelsOption = Annotated[
+    LabelsName,
+    typer.Option(
+        help="With --scheme zc. malt: as in the paper's data; functional: subjects, objects and more."
+    ),
 ]
 JarOption = Annotated[
     Path | None, typer.Option(help="The stanford-parser.jar, for --scheme sd; Java must be on PATH.")
@@ -55,7 +71,15 @@ def ctb_command(
     out: Annotated[Path, typer.Argument(help="Folder for train.conllu, dev.conllu and test.conllu.")],
     version: Annotated[Version, typer.Option(help="Release of the treebank, which decides the split.")],
     scheme: SchemeOption = SchemeName.ZC,
+    labels: LabelsOption = LabelsName.MALT,
     stanford_jar: JarOption = None,
+    converted: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            help="With --scheme conllx: folder of CoNLL-X or Malt-TAB files, one per part or per file.",
+        ),
+    ] = None,
     encoding: EncodingOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -66,7 +90,14 @@ def ctb_command(
     from zishu.treebank.convert import convert_ctb
 
     report = convert_ctb(
-        directory, out, version=version.value, scheme=scheme.value, jar=stanford_jar, encoding=encoding
+        directory,
+        out,
+        version=version.value,
+        scheme=scheme.value,
+        labels=labels.value,
+        jar=stanford_jar,
+        converted=converted,
+        encoding=encoding,
     )
     _print(report, as_json=as_json)
 
@@ -79,7 +110,12 @@ def brackets_command(
         typer.Option("-o", "--output", help="Output file; otherwise, or with -, standard output."),
     ] = None,
     scheme: SchemeOption = SchemeName.ZC,
+    labels: LabelsOption = LabelsName.MALT,
     stanford_jar: JarOption = None,
+    converted: Annotated[
+        Path | None,
+        typer.Option("--from", help="With --scheme conllx: the same trees as CoNLL-X or Malt-TAB."),
+    ] = None,
     encoding: EncodingOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -99,7 +135,9 @@ def brackets_command(
         output or sys.stdout,
         name="stdin" if piped else file.name.partition(".")[0] or file.name,
         scheme=scheme.value,
+        labels=labels.value,
         jar=stanford_jar,
+        converted=converted,
         encoding=encoding,
     )
     _print(report, as_json=as_json, err=output is None)

@@ -147,7 +147,7 @@ def read_conllu(
     CoNLL-U has comments, so a sentence without comments, ranges, empty nodes or `=` in MISC is CoNLL-X.
     """
     path = name or source_name(source)
-    for first, block in _blocks(read_lines(source, path)):
+    for first, block in blocks(read_lines(source, path)):
         sentence = _parse(block, path, first)
         dialect = dialect or _guess_dialect(sentence)
         sentence.dialect = dialect
@@ -258,7 +258,7 @@ def _guess_dialect(sentence: ConlluSentence) -> Dialect:
     return "x"
 
 
-def _blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+def blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
     """Group lines into sentences: yield the number of the first line, from 1, and the lines."""
     block: list[str] = []
     number = 0

@@ -5,7 +5,9 @@ splits; `convert_brackets` does the same for one file of any origin. A sentence 
 out, listed with file, line and reason, and the next one is taken. Output files appear whole when everything
 is done, or not at all.
 
-With the scheme `zc` one sentence is in memory at a time; `sd` keeps the trees of one output file.
+A scheme says where heads and labels come from: `zc` from head rules, `sd` from the user's Stanford parser, `conllx`
+from files that the user has converted with another program. With `zc` one sentence is in memory at a time; the
+others keep the trees of one output file.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import io
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,20 +23,26 @@ from zishu.errors import FormatError, InputError, InvalidTree
 from zishu.formats.brackets import Bracketed, read_brackets, remove_empty
 from zishu.formats.conllu import write_conllu
 from zishu.tree import is_projective
+from zishu.treebank.converted import find_converted, match_trees, read_converted
 from zishu.treebank.ctb import Dependencies, dependencies, find_files
+from zishu.treebank.labels import LABELS
 from zishu.treebank.splits import PARTS, PUBLISHED, as_ranges, file_numbers
 from zishu.treebank.stanford import find_java, stanford_dependencies
 from zishu.writing import check_not_input, replacing, replacing_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import BinaryIO, TextIO
 
     from zishu.formats.brackets import Source, Tree
     from zishu.formats.conllu import ConlluSentence
+    from zishu.treebank.labels import Labels
 
-Scheme = Literal["zc", "sd"]
-SCHEMES: tuple[Scheme, ...] = ("zc", "sd")
+    Converted = Iterator[tuple["_Sentence", Dependencies | str]]
+    Method = Callable[[Iterable["_Sentence"]], Converted]
+
+Scheme = Literal["zc", "sd", "conllx"]
+SCHEMES: tuple[Scheme, ...] = ("zc", "sd", "conllx")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +102,16 @@ def convert_ctb(
     *,
     version: str,
     scheme: Scheme = "zc",
+    labels: Labels = "malt",
     jar: Path | None = None,
+    converted: Path | None = None,
     encoding: str | None = None,
 ) -> Report:
-    """Write train.conllu, dev.conllu and test.conllu into a folder, from a copy of the treebank."""
-    _check(scheme, jar)
+    """Write train.conllu, dev.conllu and test.conllu into a folder, from a copy of the treebank.
+
+    `jar` is the Stanford parser of `sd`, `converted` the folder of files of `conllx`, `labels` those of `zc`.
+    """
+    _check(scheme, labels, jar, converted)
     wanted = {part: file_numbers(version, part) for part in PARTS}
     files = find_files(directory)
     if not any(number in files for numbers in wanted.values() for number in numbers):
@@ -114,8 +128,9 @@ def convert_ctb(
             counts.missing = as_ranges(set(numbers).difference(present))
             report.parts[part] = counts
             sources = ((files[number], f"chtb_{number:04d}") for number in present)
+            given = find_converted(converted, part, present) if converted else []
             with _text(file) as stream:
-                _convert(sources, counts, stream, jar, encoding)
+                _convert(sources, counts, stream, _method(scheme, labels, jar, given), encoding)
     return report
 
 
@@ -125,17 +140,20 @@ def convert_brackets(
     *,
     name: str = "sentence",
     scheme: Scheme = "zc",
+    labels: Labels = "malt",
     jar: Path | None = None,
+    converted: Path | None = None,
     encoding: str | None = None,
 ) -> Report:
-    """Convert one file of trees; sentences are called `name-s1` and so on."""
-    _check(scheme, jar)
+    """Convert one file of trees; sentences are called `name-s1` and so on. `converted` is a file here."""
+    _check(scheme, labels, jar, converted)
+    method = _method(scheme, labels, jar, [converted] if converted else [])
     counts = Counts(files=1)
     with contextlib.ExitStack() as stack:
         if isinstance(output, Path):
             check_not_input(source, output)
             output = stack.enter_context(_text(stack.enter_context(replacing(output))))
-        _convert([(source, name)], counts, output, jar, encoding)
+        _convert([(source, name)], counts, output, method, encoding)
     return Report(scheme, None, {name: counts})
 
 
@@ -148,33 +166,49 @@ def _text(file: BinaryIO) -> Iterator[TextIO]:
     stream.detach()
 
 
-def _check(scheme: Scheme, jar: Path | None) -> None:
+def _check(scheme: Scheme, labels: Labels, jar: Path | None, converted: Path | None) -> None:
     """Refuse, before anything is read, what cannot work at the end."""
     if scheme not in SCHEMES:
         raise InputError(f"unknown scheme {scheme!r}: there are {', '.join(SCHEMES)}")
-    if scheme == "sd":
-        if jar is None:
-            raise InputError("the scheme sd needs the Stanford parser: say where its jar is (--stanford-jar)")
-        find_java(jar)
-    elif jar is not None:
+    if labels not in LABELS:
+        raise InputError(f"unknown labels {labels!r}: there are {', '.join(LABELS)}")
+    if labels != "malt" and scheme != "zc":
+        raise InputError(f"the scheme {scheme} has labels of its own: --labels is for zc")
+    if scheme == "sd" and jar is None:
+        raise InputError("the scheme sd needs the Stanford parser: say where its jar is (--stanford-jar)")
+    if scheme == "conllx" and converted is None:
+        raise InputError("the scheme conllx needs converted files: say where they are (--from)")
+    if jar is not None and scheme != "sd":
         raise InputError(f"a Stanford parser is of no use to the scheme {scheme}")
+    if converted is not None and scheme != "conllx":
+        raise InputError(f"converted files are of no use to the scheme {scheme}")
+    if jar is not None:
+        find_java(jar)
+
+
+def _method(scheme: Scheme, labels: Labels, jar: Path | None, converted: list[Path]) -> Method:
+    """Return the function that gives every sentence its dependencies."""
+    if scheme == "zc":
+        return lambda sentences: ((one, dependencies(one.tree, labels)) for one in sentences)
+    if jar is not None:
+        return partial(_sd, jar=jar)
+    return partial(_conllx, paths=converted)
 
 
 def _convert(
     sources: Iterable[tuple[Source, str]],
     counts: Counts,
     stream: TextIO,
-    jar: Path | None,
+    method: Method,
     encoding: str | None,
 ) -> None:
-    """Convert the trees of several files into one stream, with a Stanford parser if one is given."""
+    """Convert the trees of several files into one stream."""
     sentences = (
         sentence for source, name in sources for sentence in _read(source, name, encoding, counts.problems)
     )
-    results = _zc(sentences) if jar is None else _sd(sentences, jar)
 
     def converted() -> Iterator[ConlluSentence]:
-        for sentence, result in results:
+        for sentence, result in method(sentences):
             try:
                 if isinstance(result, str):
                     raise InvalidTree(result)
@@ -206,12 +240,13 @@ def _read(source: Source, name: str, encoding: str | None, problems: list[Proble
             yield _Sentence(tree, f"{name}-s{item.number}", item)
 
 
-def _zc(sentences: Iterable[_Sentence]) -> Iterator[tuple[_Sentence, Dependencies | str]]:
-    return ((sentence, dependencies(sentence.tree)) for sentence in sentences)
-
-
-def _sd(sentences: Iterable[_Sentence], jar: Path) -> Iterator[tuple[_Sentence, Dependencies | str]]:
+def _sd(sentences: Iterable[_Sentence], jar: Path) -> Converted:
     batch = list(sentences)
     names = [f"{item.sent_id} ({item.source.path}:{item.source.line})" for item in batch]
     trees = [item.tree for item in batch]
     return zip(batch, stanford_dependencies(trees, jar, names), strict=True)
+
+
+def _conllx(sentences: Iterable[_Sentence], paths: list[Path]) -> Converted:
+    batch = list(sentences)
+    return zip(batch, match_trees([item.tree for item in batch], read_converted(paths)), strict=True)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from zishu.formats.brackets import Tree
     from zishu.formats.conllu import ConlluSentence
+    from zishu.treebank.labels import Labels
 
 # Where the releases of the treebank keep their trees; UTF-8 first, for some releases have two encodings.
 FOLDERS = (
@@ -57,8 +58,8 @@ class Dependencies:
         return sentence
 
 
-def dependencies(tree: Tree) -> Dependencies:
-    """Convert a tree without empty elements by the Z&C head rules and the Malt labels."""
+def dependencies(tree: Tree, labels: Labels = "malt") -> Dependencies:
+    """Convert a tree without empty elements by the Z&C head rules and one of the two kinds of Malt labels."""
     forms: list[str] = []
     tags: list[str] = []
     heads: list[int] = []
@@ -78,7 +79,8 @@ def dependencies(tree: Tree) -> Dependencies:
         for k, dependent in enumerate(tops):
             if k != head:
                 heads[dependent - 1] = top
-                relations[dependent - 1] = relation(node, head, k, tags[top - 1], tags[dependent - 1])
+                pair = tags[top - 1], tags[dependent - 1]
+                relations[dependent - 1] = relation(node, head, k, *pair, labels=labels)
         return top
 
     attach(tree)

@@ -1,7 +1,13 @@
 """Label the arcs of a converted tree with the relations of Penn2Malt's "Malt" scheme.
 
-Penn2Malt is a closed program; its labels are known from descriptions only. This is our reading of them, so
-labels may differ from its own in corners (heads do not depend on labels). Each rule names its source:
+Penn2Malt is a closed program. There are two readings of its labels here; heads depend on neither.
+
+`malt` is what the paper's data show. Function tags are gone before labels are made, so a subject and an object
+are VMOD. A relation follows from the phrase in which head and dependent meet: VMOD in clauses and verb phrases,
+NMOD in noun phrases, PMOD in prepositional and localizer phrases, AMOD in adjectival and adverbial ones, DEP in
+any other, such as FRAG. Punctuation is P. The data show two sentences only, so rare phrases are our guess.
+
+`functional` uses function tags and more relations. Each rule names its source:
 
 [P] the program's own description: -SBJ and -PRD count on noun phrases, and a noun phrase under VP without an
     adverbial function tag is an object.
@@ -11,17 +17,19 @@ labels may differ from its own in corners (heads do not depend on labels). Each 
 [C] what papers on the Chinese treebank say: IP and CP are objects as well, a complementizer phrase is SBAR, a
     parenthetical PRN.
 
-Function tags and categories are those of the dependent's largest phrase, the child of the phrase in which it
-meets its head. Special relations go before modifiers: a relative clause (CP) of a noun is SBAR.
+Its tags and categories are those of the dependent's largest phrase, the child of the phrase in which it meets its
+head. Special relations go before modifiers: a relative clause (CP) of a noun is SBAR.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from zishu.formats.brackets import Tree
 
+Labels = Literal["malt", "functional"]
+LABELS: Final[tuple[Labels, ...]] = ("malt", "functional")
 ROOT_RELATION: Final = "ROOT"
 RELATIONS: Final = frozenset(
     (ROOT_RELATION, "SUB", "OBJ", "PRD", "VMOD", "NMOD", "AMOD", "PMOD", "VC", "SBAR", "PRN", "P", "DEP")
@@ -47,11 +55,28 @@ _MODIFIERS = (
 )
 
 
-def relation(phrase: Tree, head: int, dependent: int, head_tag: str, tag: str) -> str:
+# What a dependent is called after the phrase in which it meets its head.
+_PHRASES = (
+    dict.fromkeys(("IP", "CP", "VP", "VCD", "VCP", "VNV", "VPT", "VRD", "VSB"), "VMOD")
+    | dict.fromkeys(("NP", "QP", "DP", "CLP", "DNP"), "NMOD")
+    | dict.fromkeys(("PP", "LCP"), "PMOD")
+    | dict.fromkeys(("ADJP", "ADVP", "DVP"), "AMOD")
+)
+
+
+def relation(
+    phrase: Tree, head: int, dependent: int, head_tag: str, tag: str, *, labels: Labels = "malt"
+) -> str:
     """Return the relation of a child of a phrase to the phrase's head child, both given by their indices.
 
     The tags are the parts of speech of the two words between which the arc runs.
     """
+    if labels == "functional":
+        return _functional(phrase, head, dependent, head_tag, tag)
+    return "P" if tag == "PU" else _PHRASES.get(phrase.category, "DEP")
+
+
+def _functional(phrase: Tree, head: int, dependent: int, head_tag: str, tag: str) -> str:
     node = phrase.children[dependent]
     category, functions = node.category, node.functions
     if category == "PRN":  # [C]; before P, for the head of a parenthetical is its first mark

@@ -1,0 +1,115 @@
+"""Take the dependencies of trees from files that another program made of them.
+
+Heads and labels of Penn2Malt and of old versions of the Stanford parser can only be had exactly from these
+programs. Their output is CoNLL-X (ten columns) or Malt-TAB (form, tag, head and label). Files are found by name:
+either one for each output (`train.conllx`) or one for each file of the treebank (`chtb_0001.fid.tab`).
+
+Sentences must have the words of the trees, in the same order. A few may be missing or differ: both programs drop
+what they cannot convert. The longest common sequence of sentences decides which sentence belongs to which tree.
+"""
+
+from __future__ import annotations
+
+import difflib
+import io
+import re
+from typing import TYPE_CHECKING, Final
+
+from zishu.errors import FormatError, InputError
+from zishu.formats.brackets import detect_encoding
+from zishu.formats.conllu import ConlluSentence, Token, blocks, read_conllu
+from zishu.reading import open_bytes
+from zishu.treebank.ctb import Dependencies, unescape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from zishu.formats.brackets import Tree
+
+TOLERATED: Final = 0.01  # of the trees may have no sentence
+_NUMBER = re.compile(r"chtb_(\d{3,4})(?!\d)", re.IGNORECASE)
+
+
+def find_converted(directory: Path, part: str, numbers: Sequence[int]) -> list[Path]:
+    """Return the converted files of one output, in the order of the split."""
+    if not directory.is_dir():
+        raise InputError(f"{directory}: not a directory")
+    names = sorted(path for path in directory.iterdir() if path.is_file())
+    whole = [path for path in names if path.name.partition(".")[0] == part]
+    if len(whole) > 1:
+        raise InputError(f"{directory}: {whole[0].name} and {whole[1].name} are both for {part}")
+    if whole:
+        return whole
+    found: dict[int, Path] = {}
+    for path in names:
+        if match := _NUMBER.match(path.name):
+            number = int(match[1])
+            if number in found:
+                raise InputError(f"{directory}: {found[number].name} and {path.name} have the same number")
+            found[number] = path
+    files = [found[number] for number in numbers if number in found]
+    if numbers and not files:
+        raise InputError(f"{directory}: neither a file {part}.* nor files chtb_NNNN.* for {part}")
+    return files
+
+
+def read_converted(paths: Iterable[Path]) -> list[ConlluSentence]:
+    """Read files of CoNLL-X or Malt-TAB, whichever the first line looks like, in UTF-8 or GB18030, as fits."""
+    return [sentence for path in paths for sentence in _read(path)]
+
+
+def match_trees(trees: Sequence[Tree], sentences: Sequence[ConlluSentence]) -> list[Dependencies | str]:
+    """Return the dependencies of each tree, or a string that says why it has none.
+
+    More trees without a sentence than `TOLERATED` are an `InputError` that shows the first one.
+    """
+    wanted = [tuple(unescape(leaf.word or "") for leaf in tree.leaves()) for tree in trees]
+    given = [tuple(unescape(token.form) for token in sentence.tokens) for sentence in sentences]
+    results: list[Dependencies | str] = ["the converted files have no sentence with its words"] * len(trees)
+    missing = len(trees)
+    for block in difflib.SequenceMatcher(None, wanted, given, autojunk=False).get_matching_blocks():
+        for offset in range(block.size):
+            tree, sentence = trees[block.a + offset], sentences[block.b + offset]
+            results[block.a + offset] = _dependencies(tree, sentence)
+            missing -= 1
+    if missing > TOLERATED * len(trees):
+        first = next(k for k, result in enumerate(results) if isinstance(result, str))
+        raise InputError(
+            f"{missing} of {len(trees)} trees have no sentence with the same words in the converted files; "
+            f"the first is {' '.join(wanted[first])}"
+        )
+    return results
+
+
+def _read(path: Path) -> Iterator[ConlluSentence]:
+    with open_bytes(path) as stream:
+        text = io.TextIOWrapper(stream, detect_encoding(stream), errors="replace")
+        lines = [line.rstrip("\r\n") for line in text]
+    first = next((line for line in lines if line and not line.startswith("#")), "")
+    if first.count("\t") != 3:
+        yield from read_conllu(io.StringIO("\n".join(lines)), name=str(path), dialect="x")
+        return
+    for start, block in blocks(lines):
+        tokens = [_token(row, index + 1, str(path), start + index) for index, row in enumerate(block)]
+        yield ConlluSentence(tokens=tokens, dialect="x", path=str(path), line=start)
+
+
+def _token(row: str, number: int, path: str, line: int) -> Token:
+    columns = row.split("\t")
+    if len(columns) != 4 or "" in columns or not columns[2].isdecimal():
+        raise FormatError("not a line of Malt-TAB: form, tag, head, label", path=path, line=line)
+    form, tag, head, label = columns
+    return Token(number, form, xpos=tag, head=int(head), deprel=label)
+
+
+def _dependencies(tree: Tree, sentence: ConlluSentence) -> Dependencies | str:
+    heads = [token.head for token in sentence.tokens]
+    if None in heads:
+        return f"{sentence.path}:{sentence.line_of(heads.index(None))}: no head"
+    return Dependencies(
+        tuple(unescape(token.form) for token in sentence.tokens),
+        tuple(leaf.category for leaf in tree.leaves()),
+        tuple(head for head in heads if head is not None),
+        tuple(token.deprel for token in sentence.tokens),
+    )
