@@ -22,7 +22,7 @@ from zishu.errors import InputError
 from zishu.tree import WordTree
 from zishu.treebank.wist import read_wist
 
-# Table 7 of the paper, column "Annt.": the letters are those of the structure's name in the paper's source, a letter
+# Table 6 of the paper, column "Annt.": the letters are those of the structure's name in the paper's source, a letter
 # for the head of each character, r for the root. Behind each share, how many entries of WIST have the structure.
 ANNOTATED = {
     2: {"br": (48.07, 10305), "ra": (51.93, 11134)},
@@ -316,6 +316,25 @@ def test_a_study_averages_over_seeds():
     assert (found.words, found.by_seed, found.by_any) == (4, (1, 2), 3)
     assert wavy.scores["lcm"] == Average((100.0, 100.0))
     assert [at.words for at in wavy.attachment.values()] == [6, 12, 2, 1]
+
+
+def test_structures_can_be_counted_by_type():
+    """Every distinct word counts once, with its commonest structure; the first one seen wins a draw."""
+    tree = WordTree(
+        ("发展", "发展", "上海", "金融业", "发展", "上海"), (0, 1, 1, 1, 1, 1), ("root", *["dep"] * 5)
+    )
+    inside = [[(2, 0), (0, 1), (2, 0), (2, 3, 0), (0, 1), (0, 1)]]
+    other = [[(2, 0), (2, 0), (0, 1), (3, 3, 0), (0, 1), (0, 1)]]
+    runs = [Run("a", [tree], inside, None), Run("b", [tree], other, None)]
+    report = study([tree], {"x": runs}, reference=LEXICON, count="types")
+    assert (report.words, report.by_length) == (6, {2: 2, 3: 1, 4: 0})
+    assert report.systems["x"].counts == (
+        Counter({(0, 1): 1, (2, 0): 1, (2, 3, 0): 1}),
+        Counter({(2, 0): 1, (0, 1): 1, (3, 3, 0): 1}),
+    )
+    found = report.systems["x"].matches["all"]  # 发展 (0, 1) and 金融业 (2, 3, 0): both by the first seed
+    assert (found.words, found.by_seed, found.by_any) == (2, (2, 0), 2)
+    assert study_from_dict(json.loads(json.dumps(study_to_dict(report)))) == report
 
 
 def test_without_a_reference_the_predictions_give_the_order():

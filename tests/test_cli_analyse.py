@@ -90,6 +90,25 @@ def test_two_seeds_of_one_system(folder, capsys):
     )
 
 
+def test_structures_counted_by_type(folder, capsys):
+    arguments = [
+        folder / "wavy",
+        folder / "gold.conllu",
+        "--structures",
+        folder / "wist.conll",
+        "--count",
+        "types",
+    ]
+    capsys.readouterr()
+    assert analyse(*arguments, "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    # 发展 counts once: one of three words is rightward.
+    assert data["systems"]["wavy"]["matches"]["all"]["words"] == 3
+    assert data["systems"]["wavy"]["matches"]["all"]["by_seed"] == [2, 1]
+    assert analyse(*arguments) == 0
+    assert "distinct words of 2 characters" in capsys.readouterr().out
+
+
 def test_systems_by_name_with_figures(folder, tmp_path, capsys):
     output = tmp_path / "new" / "figures"
     # The folder of a run stands for its model, one with several seeds for all of them.

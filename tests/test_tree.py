@@ -253,6 +253,13 @@ def test_repairs_worked_by_hand(
     assert recovery.repairs == repairs
 
 
+def test_repairs_use_the_labels_of_the_label_set() -> None:
+    tree = CharTree(tuple("甲乙丙"), (0, 1, 1), (INTRA, "OBJ", INTRA))
+    assert recover(tree, ("INTRA", "OBJ", "DEP", "ROOT")).tree.deprels == ("ROOT", "OBJ", "DEP")
+    assert recover(tree, ("Dep", "dep")).tree.deprels == ("root", "OBJ", "dep")
+    assert recover(tree).tree.deprels == ("root", "OBJ", "dep")
+
+
 @given(st.integers(1, 12).flatmap(any_heads))
 def test_without_intra_arcs_every_character_is_a_word(heads: tuple[int, ...]) -> None:
     n = len(heads)

@@ -20,12 +20,13 @@ from zishu.errors import InvalidTree
 from zishu.text import characters
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
 ROOT: Final = 0
 INTRA: Final = "INTRA"
 
-# Labels that `recover` has to make up, because INTRA says nothing about the relation between two words.
+# Labels that `recover` has to make up, because INTRA says nothing about the relation between two words. They are
+# spelt as the label set spells them (`own_spelling`).
 ROOT_LABEL: Final = "root"
 CUT_LABEL: Final = "dep"
 
@@ -142,7 +143,13 @@ def is_projective(heads: Sequence[int]) -> bool:
     return True
 
 
-def recover(tree: CharTree) -> Recovery:
+def own_spelling(label: str, labels: Iterable[str]) -> str:
+    """Return a label as a label set spells it (`DEP` for `dep` with Malt labels), unchanged if it is not there."""
+    known = {name.casefold(): name for name in labels}
+    return label if label in known.values() else known.get(label.casefold(), label)
+
+
+def recover(tree: CharTree, label_set: Collection[str] = ()) -> Recovery:
     """Collapse the characters of every word and revive the arcs between words (paper, Appendix A.1).
 
     A character tree is legal when the characters connected by INTRA arcs are always neighbours without a
@@ -159,13 +166,14 @@ def recover(tree: CharTree) -> Recovery:
 
     Each of these cuts is forced: the words only get smaller, so an arc over a foreign character can never
     become legal again. The repair thus is the smallest set of INTRA arcs whose loss makes the tree legal,
-    and does not depend on any order.
+    and does not depend on any order. `root` and `dep` are spelt as in `label_set`.
     """
+    root_label, cut_label = (own_spelling(label, label_set) for label in (ROOT_LABEL, CUT_LABEL))
     labels = list(tree.labels)
     repairs = 0
     root = tree.heads.index(ROOT)
     if labels[root] == INTRA:
-        labels[root] = ROOT_LABEL
+        labels[root] = root_label
         repairs += 1
 
     runs = _runs(tree.heads, labels)
@@ -173,7 +181,7 @@ def recover(tree: CharTree) -> Recovery:
         d for d, h in enumerate(tree.heads) if labels[d] == INTRA and runs[d] != runs[h - 1]
     ]:
         for d in over_foreign:
-            labels[d] = CUT_LABEL
+            labels[d] = cut_label
         repairs += len(over_foreign)
         runs = _runs(tree.heads, labels)
     return _collapse(tree, labels, runs, repairs)

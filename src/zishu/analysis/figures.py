@@ -4,7 +4,7 @@
 
 Two kinds of figure: `structures-2`, `-3`, `-4` have a row for every structure that occurs, drawn as arcs above dots
 (the filled dot is the root, an arrow points at the dependent), with an example and a bar for each system and
-for the reference (Tables 4 and 7 of the paper); `uas-by-length` is Figure 5. A figure is a picture in
+for the reference (Tables 4 and 6 of the paper); `uas-by-length` is Figure 4. A figure is a picture in
 memory; whoever calls writes it. The same study gives the same bytes.
 
 Matplotlib is imported when the first figure is drawn, and never through pyplot: no window, no global state.

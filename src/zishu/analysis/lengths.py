@@ -1,4 +1,4 @@
-"""Score attachment by the length of the word, with given segmentation: Figure 5 of the paper.
+"""Score attachment by the length of the word, with given segmentation: Figure 4 of the paper.
 
 A word counts under its own number of characters, and right is a word whose head is right. Punctuation is left
 out unless asked for, as everywhere in `zishu.metrics`, which does the counting.

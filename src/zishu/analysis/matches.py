@@ -1,9 +1,7 @@
 """Compare predicted structures with a lexicon of annotated ones: complete match, and its many-to-one form.
 
-As in Appendix B and Table 8 of the paper, which does not say whether its words are tokens or types. Here they are
-the word *tokens* of the gold file: a model sees a word in its sentence and may give it one structure here and
-another there, so a word type has no single prediction. Counted are those of two or more characters that the
-lexicon has an entry for.
+As in Appendix B.2 and Table 8 of the paper. Its words are types; here they are what the caller counts, tokens or
+types (`zishu.analysis.study`). Counted are those of two or more characters that the lexicon has an entry for.
 
     CM    the share of these words whose predicted structure is that of the lexicon; the mean over the seeds
     M-1   the share of these words where the prediction of at least one seed is that of the lexicon

@@ -14,12 +14,13 @@ One arrow for each gap is enough, because in a projective tree each gap is owned
 An arrow joins what stands on either side of it: a dot, or the head of a group in brackets, which is the dot of the
 group that no arrow of the group points at.
 
-Distributions follow Tables 4 and 7 of the paper: the share of each structure among the words of one length.
+Distributions follow Tables 4 and 6 of the paper: the share of each structure among the words of one length.
 Counting is linear in the words; enumeration grows by a factor of up to 27/4 a character.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +28,7 @@ from zishu.errors import InputError
 from zishu.tree import ROOT, check_heads, is_projective
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 Heads = tuple[int, ...]
 
@@ -156,6 +157,14 @@ def shares(counts: Mapping[Heads, int], length: int) -> dict[Heads, float]:
     whole = sum(chosen.values())
     order = sorted(chosen, key=lambda heads: (-chosen[heads], heads))
     return {heads: 100 * chosen[heads] / whole for heads in order}
+
+
+def commonest(words: Sequence[str], structures: Sequence[Heads]) -> dict[str, Heads]:
+    """Return the structure that each distinct word has most often, the first one seen among equals."""
+    seen: dict[str, Counter[Heads]] = {}
+    for form, heads in zip(words, structures, strict=True):
+        seen.setdefault(form, Counter())[heads] += 1
+    return {form: counts.most_common(1)[0][0] for form, counts in seen.items()}
 
 
 def leftward_share(counts: Mapping[Heads, int]) -> float | None:

@@ -5,9 +5,12 @@
     report = study(gold, {"latent-c2f": runs}, reference=read_wist("WIST.conll"))
 
 A `Study` holds what `zishu analyse` prints, writes (`study_files`) and draws (`figures`): the distribution of the
-structures of words of 2, 3 and 4 characters (Tables 4 and 7 of the paper), the share of leftward arcs inside words,
-complete match with a lexicon (Table 8), attachment by word length (Figure 5), and scores from raw text (Table 3). All
-words of the gold file are counted, numbers and foreign words included, as tokens; the reference is counted by entry.
+structures of words of 2, 3 and 4 characters (Tables 4 and 6 of the paper), the share of leftward arcs inside words,
+complete match with a lexicon (Table 8), attachment by word length (Figure 4), and scores from raw text (Table 3). All
+words of the gold file are counted, numbers and foreign words included; the reference is counted by entry.
+
+Structures are counted by token, or by type as in the paper: every distinct word once, with the structure that the
+model gives it most often. Attachment and scores always count tokens.
 
 Cost: that of parsing the gold file twice with every model; the rest is linear in the words.
 """
@@ -16,14 +19,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import regex  # type: ignore[import-untyped, unused-ignore]
 
 from zishu.analysis.lengths import Attachment, uas_by_length
 from zishu.analysis.matches import Matches, complete_match
 from zishu.analysis.seeds import Average
-from zishu.analysis.structures import Heads, leftward_share, shares
+from zishu.analysis.structures import Heads, commonest, leftward_share, shares
 from zishu.errors import InputError
 from zishu.metrics import evaluate, pair, signature
 from zishu.model.decode import paper_decoding
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 
     from zishu.model import Model, Pipeline
     from zishu.tree import WordTree
+
+Count = Literal["tokens", "types"]
 
 # The word lengths whose structures are listed: longer words are rare, and their structures many.
 LENGTHS: Final = (2, 3, 4)
@@ -83,6 +88,7 @@ class Study:
 
     sentences: int
     words: int
+    count: Count  # what `by_length` and the structures of the systems count
     by_length: Mapping[int, int]  # the gold words of each of LENGTHS
     systems: Mapping[str, System]
     reference: Counter[Heads] | None  # the structures of the lexicon, by entry
@@ -129,16 +135,21 @@ def study(
     *,
     reference: Mapping[str, Heads] | None = None,
     punct: bool = False,
+    count: Count = "tokens",
 ) -> Study:
     """Analyse the runs of every system, at least one each, against gold trees and a lexicon of structures."""
     if not gold:
         raise InputError("there are no sentences to analyse")
-    lengths = Counter(length for tree in gold for length in tree.lengths)
+    words = [word for tree in gold for word in zip(tree.forms, tree.lengths, strict=True)]
+    lengths = Counter(length for _, length in (words if count == "tokens" else set(words)))
     return Study(
         sentences=len(gold),
-        words=sum(lengths.values()),
+        words=len(words),
+        count=count,
         by_length={length: lengths[length] for length in LENGTHS},
-        systems={name: _system(gold, runs, reference, punct=punct) for name, runs in systems.items()},
+        systems={
+            name: _system(gold, runs, reference, punct=punct, count=count) for name, runs in systems.items()
+        },
         reference=None if reference is None else Counter(heads for heads in reference.values()),
         examples=_examples(gold, [run for runs in systems.values() for run in runs], reference or {}),
         signature=signature(punct=punct),
@@ -166,6 +177,7 @@ def _system(
     reference: Mapping[str, Heads] | None,
     *,
     punct: bool,
+    count: Count,
 ) -> System:
     words = [form for tree in gold for form in tree.forms]
     inside = [_flat(run.inside) for run in runs if run.inside is not None]
@@ -173,6 +185,10 @@ def _system(
     if len(inside) not in (0, len(runs)) or len(raw) not in (0, len(runs)):
         names = ", ".join(run.name for run in runs)
         raise InputError(f"parsers of characters and of words are not seeds of one system: {names}")
+    if count == "types":
+        types = [commonest(words, seed) for seed in inside]
+        words = [*dict.fromkeys(words)]
+        inside = [[seed[form] for form in words] for seed in types]
     evaluations = [evaluate(pair(gold, trees), punct=punct) for trees in raw]
     return System(
         runs=tuple(run.name for run in runs),

@@ -30,6 +30,7 @@ def study_to_dict(study: Study) -> dict[str, Any]:
         "signature": study.signature,
         "sentences": study.sentences,
         "words": study.words,
+        "count": study.count,
         "systems": {name: _system_to_dict(system) for name, system in study.systems.items()},
         "reference": None if study.reference is None else _reference_to_dict(study.reference),
         "structures": {str(length): _shares_to_dict(study, length) for length in LENGTHS},
@@ -43,6 +44,7 @@ def study_from_dict(data: Mapping[str, Any]) -> Study:
     return Study(
         sentences=data["sentences"],
         words=data["words"],
+        count=data.get("count", "tokens"),
         by_length={length: shares[str(length)]["words"] for length in LENGTHS},
         systems={name: _system_from_dict(system) for name, system in data["systems"].items()},
         reference=None if reference is None else _counts_from_dict(reference["structures"]),

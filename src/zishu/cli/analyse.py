@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from zishu.analysis.seeds import Average
-    from zishu.analysis.study import Run, Study
+    from zishu.analysis.study import Count, Run, Study
     from zishu.tree import WordTree
 
 ABSENT = "-"
@@ -35,6 +35,13 @@ class TableName(StrEnum):
     MATCHES = "matches"
     LENGTHS = "lengths"
     SCORES = "scores"
+
+
+class CountName(StrEnum):
+    """What structures are counted by."""
+
+    TOKENS = "tokens"
+    TYPES = "types"
 
 
 class FigureFormat(StrEnum):
@@ -81,6 +88,10 @@ def analyse_command(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object with all numbers.")] = False,
     punct: Annotated[bool, typer.Option("--punct", help="Count the arcs of punctuation too.")] = False,
+    count: Annotated[
+        CountName | None,
+        typer.Option(help="Count structures of word tokens (default), or of types as the paper does."),
+    ] = None,
 ) -> None:
     """Study the structures that models see inside words.
 
@@ -98,16 +109,17 @@ def analyse_command(
         _prepare(output)
     if gold.suffix == ".json":
         no_files = any(path.suffix != ".json" for path in models)
-        if no_files or system or structures is not None or punct or keep is not None:
+        if no_files or system or structures is not None or punct or count is not None or keep is not None:
             raise InputError(
-                "an analysis that is made cannot be changed: no models, --structures, --keep or --punct"
+                "an analysis that is made cannot be changed: no models, --structures, --keep, --count or --punct"
             )
         from zishu.analysis.study import merge
         from zishu.analysis.study_files import read_study
 
         report = merge([read_study(path) for path in paths])
     else:
-        report = _study(_systems(models, system or []), gold, structures, keep, punct=punct)
+        counted: Count = "types" if count is CountName.TYPES else "tokens"
+        report = _study(_systems(models, system or []), gold, structures, keep, punct=punct, count=counted)
     if output is not None:
         _write(report, output, figure_format or FigureFormat.SVG)
     if as_json:
@@ -123,6 +135,7 @@ def _study(
     keep: Path | None,
     *,
     punct: bool,
+    count: Count,
 ) -> Study:
     """Parse the gold file with every model, and analyse what comes out."""
     from zishu.analysis.run_files import write_run
@@ -145,7 +158,7 @@ def _study(
             # At once: a later model may fail.
             if keep is not None:
                 write_run(run, gold, places[name, path])
-    return study(gold, runs, reference=reference, punct=punct)
+    return study(gold, runs, reference=reference, punct=punct, count=count)
 
 
 def _predictions(path: Path, gold: Sequence[WordTree]) -> Run:
@@ -213,7 +226,7 @@ def _tables(report: Study, names: Collection[TableName], at_least: float) -> lis
 
 
 def _structure_tables(report: Study, at_least: float) -> list[Table]:
-    """Lay out the distribution of structures by word length: Tables 4 and 7 of the paper.
+    """Lay out the distribution of structures by word length: Tables 4 and 6 of the paper.
 
     Left out are structures that have a smaller share than `at_least` with every system and in the reference.
     """
@@ -232,7 +245,8 @@ def _structure_tables(report: Study, at_least: float) -> list[Table]:
                 values.append(report.reference_share(heads))
             if max((value for value in values if value is not None), default=0.0) >= at_least:
                 rows.append((draw(heads), *map(_percent, values), report.examples[heads]))
-        laid_out.append(Table((f"% of {words:,} words of {length} characters", *names, "example"), rows))
+        unit = "distinct words" if report.count == "types" else "words"
+        laid_out.append(Table((f"% of {words:,} {unit} of {length} characters", *names, "example"), rows))
     return laid_out
 
 
@@ -268,11 +282,12 @@ def _match_table(report: Study) -> Table:
                 )
                 for length, found in system.matches.items()
             ]
-    return Table(("structures as in the reference", "words", "CM", "M-1"), rows)
+    unit = "distinct words" if report.count == "types" else "words"
+    return Table(("structures as in the reference", unit, "CM", "M-1"), rows)
 
 
 def _attachment_table(report: Study) -> Table:
-    """Lay out attachment by word length: Figure 5 of the paper."""
+    """Lay out attachment by word length: Figure 4 of the paper."""
     first = next(iter(report.systems.values())).attachment
     rows = [
         (name, *(_mean(at.uas) for at in system.attachment.values()))

@@ -4,7 +4,7 @@ There are three ways of decoding:
 
     mbr       the words of the best character tree, with the heads that are most probable in sum over all trees
               (`zishu.model.mbr`); the default
-    viterbi   the best character tree. That is the paper's decoding (section 3) of models with two roles (the
+    viterbi   the best character tree. That is the paper's decoding (section 3.3) of models with two roles (the
               coarse-to-fine algorithm), and of all models where the words are given (the constrained one)
     vanilla   the paper's decoding of models with one role: vanilla Eisner, then labels, which say what arcs lie inside
               words, with the repairs of `zishu.tree.recover` counted
@@ -283,7 +283,8 @@ def _decode_untyped(
     for b, chars in enumerate(units):
         n = len(chars)
         mine = names[each.bounds[b] : each.bounds[b + 1]]
-        found = recover(CharTree(tuple(chars), tuple(best.heads[b, 1 : n + 1].tolist()), tuple(mine)))
+        tree = CharTree(tuple(chars), tuple(best.heads[b, 1 : n + 1].tolist()), tuple(mine))
+        found = recover(tree, settings.labels)
         intra[b, 1 : n + 1] = True
         intra[b, list(found.roots)] = False
         deprels += found.tree.deprels

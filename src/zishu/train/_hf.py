@@ -1,7 +1,7 @@
 """Encode with a pre-trained BERT from the Hugging Face world: the one file that knows `transformers`.
 
 One token for each character, straight from the tokeniser's vocabulary; its own way of cutting text into pieces
-is not used, so characters and encodings stay aligned (section 4.4 of the paper). [CLS] is position 0 and so
+is not used, so characters and encodings stay aligned (section 3.4 of the paper). [CLS] is position 0 and so
 stands for ROOT; [SEP] is put after the last character inside. A sentence longer than the model's positions is
 read in overlapping windows (`zishu.model.windows`). A local folder is read without touching the network.
 

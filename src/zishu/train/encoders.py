@@ -4,7 +4,7 @@
     encoded = encoder(chars, bigrams, lengths, styles)   # batch n+1 encoder.width
 
 Position 0 is the begin of the sentence, which stands for ROOT, and `lengths` counts the characters after it.
-What follows a sentence in its row never changes the sentence's encoding. Section 4 of the paper encodes with
+What follows a sentence in its row never changes the sentence's encoding. Section 3.4 of the paper encodes with
 BERT only; the other two learn from the treebank alone and are small enough to train and to run anywhere.
 
 Every encoder is exportable to ONNX with a dynamic batch and length. Nothing here reads a configuration file or

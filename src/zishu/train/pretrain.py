@@ -11,7 +11,7 @@ from one of two objectives:
 
 and, if `word_weight` is not 0, from the words: the place of every character in its word (B M E S) and the tag of its
 word. The folder gets the encoder's weights and the vocabularies of characters and of pairs of characters, which also
-hold those of the training treebanks. Section 4 of the paper takes a BERT; this makes small stand-ins for it.
+hold those of the training treebanks. Section 3.4 of the paper takes a BERT; this makes small stand-ins for it.
 
 Cost: the encoder's, once per character. It runs on the processor only.
 """

@@ -1,4 +1,4 @@
-"""Score arcs, labels and tags from character encodings (section 3 and Appendix A.3 of the paper).
+"""Score arcs, labels and tags from character encodings (section 3.4 and Appendix A.3 of the paper).
 
 Every layer is small and does one thing; `zishu.train.systems` puts them together. Shapes: b sentences, u units
 (ROOT included), k allowed heads of a unit, l labels.

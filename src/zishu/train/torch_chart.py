@@ -1,7 +1,7 @@
 """Compute log partition, marginals and best tree of the typed chart as batched torch operations.
 
 The twin of `zishu.chart` for scores that live on a GPU: the same class over the same arrays, as tensors on any
-device, with the methods that training needs. The recursions (section 3 of the paper, in the form of
+device, with the methods that training needs. The recursions (sections 2.3 and 2.4 of the paper, in the form of
 `docs/algorithm.md`) are written once, in `_total`, over a sum that is logsumexp or max. There is no outside pass:
 marginals are the gradient of the log partition, and the best tree is the gradient of the best score.
 `zishu.train.chart_bridge` chooses between the backends.
