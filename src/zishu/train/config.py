@@ -249,6 +249,20 @@ class PretrainConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TeacherConfig:
+    """Say which parser teaches this one on raw text, beside the treebanks: `[teacher]`."""
+
+    model: str = ""
+    """Folder of a parser of characters with two roles, or an ensemble of such; it must know the same styles, labels
+    and tags. Empty for none."""
+    text: Files = ""
+    """Raw text, one sentence per line, or a table of files by style as in `data.train`; the teacher parses each file
+    in its style. Every epoch reads all of it."""
+    weight: NonNegative = 1.0
+    """Weight of the loss on raw text beside that on the treebanks."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExportConfig:
     """Say how the trained model is written: `[export]`."""
 
@@ -298,6 +312,7 @@ class Config:
     scorer: ScorerConfig = field(default_factory=ScorerConfig)
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
     pretrain: PretrainConfig = field(default_factory=PretrainConfig)
+    teacher: TeacherConfig = field(default_factory=TeacherConfig)
     export: ExportConfig = field(default_factory=ExportConfig)
     run: RunConfig = field(default_factory=RunConfig)
 
@@ -522,13 +537,19 @@ def _check_together(config: Config, source: str) -> None:
     demand(data.train != "", "data.train is empty: expected a CoNLL-U file")
     demand(data.dev != "", "data.dev is empty: expected a CoNLL-U file")
     styles = by_style(data.train)
-    for name, part in (("dev", by_style(data.dev)), ("test", by_style(data.test)), ("weights", data.weights)):
+    for name, part in (
+        ("data.dev", by_style(data.dev)),
+        ("data.test", by_style(data.test)),
+        ("data.weights", data.weights),
+        ("teacher.text", by_style(config.teacher.text)),
+    ):
         for style in part:
             named = f"style {style!r}" if style else "a file without a style"
-            demand(
-                style in styles,
-                f"data.{name}: {named} is none of those of data.train: {_join(styles)}",
-            )
+            demand(style in styles, f"{name}: {named} is none of those of data.train: {_join(styles)}")
+    demand(
+        bool(config.teacher.model) == bool(config.teacher.text),
+        "teacher.model and teacher.text need each other",
+    )
     if config.structure.policy == "annotated":
         found = config.data.structures != ""
         demand(found, "structure.policy = 'annotated' needs data.structures, a WIST-format file")

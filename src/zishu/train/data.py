@@ -218,7 +218,7 @@ def repeat_sentences(weights: NDArray[np.float64], *, seed: int, epoch: int) -> 
     return np.repeat(np.arange(len(weights)), times)
 
 
-def count_units(examples: Iterable[Example], *, task: str) -> int:
+def count_units(examples: Iterable[Any], *, task: str) -> int:
     """Count what the loss of these examples in one batch is a mean over: words if they are given, else characters."""
     return sum(len(example.gaps) - 1 if task == "parse-words" else example.length for example in examples)
 

@@ -52,6 +52,7 @@ from zishu.train.config import (
     run_directory,
 )
 from zishu.train.data import (
+    Example,
     batches_of,
     collate,
     count_units,
@@ -76,6 +77,7 @@ from zishu.train.finish import (
 from zishu.train.provenance import record_run
 from zishu.train.report import MetricsLog, Progress, plot_curve
 from zishu.train.setup import build_network, inventory_from_json, inventory_to_json, read_structures
+from zishu.train.teacher import Unlabelled, load_teacher, read_unlabelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,9 +86,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from zishu.train.config import Task
-    from zishu.train.data import Example, Inventory
+    from zishu.train.data import Inventory
     from zishu.train.distributed import Group
     from zishu.train.systems import Network
+    from zishu.train.teacher import Teacher
     from zishu.tree import WordTree
 
 LAST, BEST, METRICS, CURVE = "last.safetensors", "best.safetensors", "metrics.jsonl", "curve.png"
@@ -118,6 +121,7 @@ class _Run:
     average: dict[str, Tensor]  # empty without averaging
     position: _Position
     group: Group = ALONE
+    teacher: Teacher | None = None
 
 
 @denormals_flushed()
@@ -146,23 +150,29 @@ def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict
     if group.is_writer:
         record_run(config, folder, device=_device(run).type, processes=group.size)
     structures = read_structures(config)
-    examples = [
+    gold = [
         make_example(tree, run.inventory, config.structure, structures, task=config.task, style=style)
         for tree, style in zip(treebank.trees, treebank.styles, strict=True)
     ]
+    run.teacher = load_teacher(config, run.inventory)
+    text = read_unlabelled(config)
+    examples: list[Example | Unlabelled] = [*gold, *text]
     by_number = np.array([config.data.weights.get(style, 1.0) for style in files])
-    weights = by_number[list(treebank.styles)]
+    deck = _Deck(
+        lengths=np.array([example.length for example in examples]),
+        weights=np.concatenate([by_number[list(treebank.styles)], np.ones(len(text))]),
+        kinds=np.array([0] * len(gold) + [1 + sentence.style for sentence in text]),
+    )
     log = MetricsLog(folder / METRICS, epochs=run.position.epoch) if group.is_writer else None
     console = Console(stderr=True, quiet=not group.is_writer)
     with (
         _interruptible() as interrupted,
         Progress(config, len(examples), treebank.left_out, console=console) as progress,
     ):
-        lengths = np.array([example.length for example in examples])
         epochs = range(config.optimiser.epochs)
-        total_steps = sum(len(_batches(config, lengths, weights, epoch)) for epoch in epochs)
+        total_steps = sum(len(_batches(config, deck, epoch)) for epoch in epochs)
         while run.position.epoch < config.optimiser.epochs and not _out_of_patience(run):
-            batches = _batches(config, lengths, weights, run.position.epoch)
+            batches = _batches(config, deck, run.position.epoch)
             _train_epoch(run, examples, batches, total_steps, progress, interrupted)
             _end_epoch(run, dev, log, progress)
     scores = {}
@@ -173,18 +183,32 @@ def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict
     return scores
 
 
-def _batches(
-    config: Config, lengths: NDArray[np.int64], weights: NDArray[np.float64], epoch: int
-) -> list[NDArray[np.int64]]:
+@dataclass(frozen=True, eq=False)
+class _Deck:
+    """The sentences of a run, as far as dealing them to batches goes."""
+
+    lengths: NDArray[np.int64]
+    weights: NDArray[np.float64]  # how often an epoch sees each
+    kinds: NDArray[np.int64]  # a batch has sentences of one kind: 0 of treebanks, or raw text of one style
+
+
+def _batches(config: Config, deck: _Deck, epoch: int) -> list[NDArray[np.int64]]:
     """Return the batches of an epoch as numbers of sentences; the number of batches varies a little."""
-    chosen = repeat_sentences(weights, seed=config.seed, epoch=epoch)
-    dealt = batches_of(lengths[chosen], config.optimiser.batch_chars, seed=config.seed, epoch=epoch)
-    return [chosen[batch] for batch in dealt]
+    chosen = repeat_sentences(deck.weights, seed=config.seed, epoch=epoch)
+    dealt = []
+    for kind in np.unique(deck.kinds[chosen]):
+        own = chosen[deck.kinds[chosen] == kind]
+        size = config.optimiser.batch_chars
+        dealt += [own[batch] for batch in batches_of(deck.lengths[own], size, seed=config.seed, epoch=epoch)]
+    if deck.kinds.any():
+        order = np.random.default_rng((config.seed, epoch, 2)).permutation(len(dealt))
+        dealt = [dealt[k] for k in order]
+    return dealt
 
 
 def _train_epoch(
     run: _Run,
-    examples: list[Example],
+    examples: list[Example | Unlabelled],
     batches: list[NDArray[np.int64]],
     total_steps: int,
     progress: Progress,
@@ -227,18 +251,26 @@ def _train_epoch(
             saved = time.monotonic()
 
 
-def _backward(run: _Run, batch: list[Example], share: list[Example]) -> Tensor | None:
+def _backward(
+    run: _Run, batch: list[Example | Unlabelled], share: list[Example | Unlabelled]
+) -> Tensor | None:
     """Compute the gradients of a share of a batch, and return what it adds to the batch's loss."""
     run.optimiser.zero_grad(set_to_none=True)
     if not share:
         return None
     task = run.config.task
     run.group.seed(run.config.seed, run.position.step)
-    # The network takes the mean over the share's own units.
+    # The loss is the mean over the share's own units.
     part = count_units(share, task=task) / count_units(batch, task=task)
     device = _device(run)
     with torch.autocast(device.type, torch.bfloat16, enabled=run.config.run.precision == "bfloat16"):
-        loss = run.network.loss(collate(share, run.inventory, task=task).to(device)) * part
+        gold = [example for example in share if isinstance(example, Example)]
+        if gold:
+            loss = run.network.loss(collate(gold, run.inventory, task=task).to(device)) * part
+        else:
+            assert run.teacher is not None
+            text = [example for example in share if isinstance(example, Unlabelled)]
+            loss = run.teacher.loss(run.network, text) * (part * run.config.teacher.weight)
     loss.backward()  # type: ignore[no-untyped-call]
     return loss
 

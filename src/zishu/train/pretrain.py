@@ -281,8 +281,9 @@ def _bare_encoder(config: Config) -> EncoderConfig:
 
 
 def _what_counts(config: Config) -> tuple[object, ...]:
-    """Return the part of a configuration that pre-training depends on."""
-    return config.seed, config.data.train, config.pretrain, _bare_encoder(config), config.run.precision
+    """Return what must stay the same when a run is resumed; it may be made longer or shorter."""
+    settings = replace(config.pretrain, steps=0)
+    return config.seed, config.data.train, settings, _bare_encoder(config), config.run.precision
 
 
 def _rate(step: int, steps: int, warmup: float, decay: float) -> float:

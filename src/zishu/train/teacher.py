@@ -1,0 +1,205 @@
+"""Learn from the probabilities that another parser gives to raw text (`[teacher]` of a configuration).
+
+A tree that a teacher found says nothing of its doubts. Here a student is moved towards the teacher's whole
+distribution instead. For trees that is exact: the divergence of the student's distribution q from the teacher's p
+
+    KL(p || q) = log Z_q - E_p[score_q] - (log Z_p - E_p[score_p])
+
+needs only the probabilities of arcs under p, because scores are sums over arcs. Its gradient by the score of an arc is
+the student's probability of the arc minus the teacher's. The distributions over the labels of an arc count as much as
+the arc is probable; arcs below `MATTERS` are left out. Tags count once per character.
+
+The teacher is any model folder that parses characters with two roles, an ensemble too. It is asked again in every
+epoch, so nothing is stored. Cost per sentence: the teacher's networks and one chart, then that of a training sentence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import torch
+
+from zishu.errors import ConfigError
+from zishu.model.features import features
+from zishu.model.parsers import Model
+from zishu.model.runtime import load_model
+from zishu.model.scores import no_gaps, tree_distribution
+from zishu.reading import read_lines
+from zishu.text import characters
+from zishu.train.chart_bridge import log_partition
+from zishu.train.config import by_style
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from zishu.chart import Marginals
+    from zishu.model.outputs import Floats, Outputs
+    from zishu.train.config import Config
+    from zishu.train.data import Inventory
+    from zishu.train.systems import Network
+
+MATTERS: Final = 0.02
+_LONGEST: Final = 128  # characters; longer sentences are left out
+
+
+@dataclass(frozen=True, slots=True)
+class Unlabelled:
+    """A sentence of raw text in a style."""
+
+    chars: tuple[str, ...]
+    style: int  # the number of the style
+
+    @property
+    def length(self) -> int:
+        """Count the characters."""
+        return len(self.chars)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Teacher:
+    """A model that teaches, and how its labels and tags are numbered by the student."""
+
+    model: Model
+    inventory: Inventory
+    labels: NDArray[np.int64]  # for each label of the student its number in the teacher
+    upos: NDArray[np.int64] | None
+
+    def loss(self, network: Network, sentences: Sequence[Unlabelled]) -> Tensor:
+        """Return the divergence of a network from the teacher on sentences of one style, per character."""
+        chars = [sentence.chars for sentence in sentences]
+        styles = self.inventory.styles
+        style = sentences[0].style if styles else None
+        model = self.model if style is None else self.model.in_style(styles[style])
+        arrays = features(chars, self.inventory.chars, self.inventory.bigrams, style)
+        device = next(network.parameters()).device
+        inputs = {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
+        outputs = network(
+            inputs["chars"], inputs.get("bigrams"), inputs["lengths"], None, inputs.get("styles")
+        )
+        outputs = {name: output.float() for name, output in outputs.items()}
+        given = model.networks.run(chars)
+        assert given.inter is not None
+        gaps = no_gaps(*given.inter.shape[:2])
+        trees = tree_distribution(given, arrays["lengths"], model.settings, model.networks.score_labels, gaps)
+        found = trees.marginals()
+        assert given.intra is not None
+        loss = tree_divergence(
+            outputs["inter"],
+            outputs["intra"],
+            inputs["lengths"],
+            (given.inter, given.intra, found),
+            root_as_head=network.settings.root_as_head,
+        ).sum()
+        loss = loss + self._labels(network, outputs, model, given, found)
+        if self.upos is not None and given.upos is not None:
+            loss = loss + network.upos_weight * self._tags(outputs["upos"], given.upos, arrays["lengths"])
+        return loss / inputs["lengths"].sum()
+
+    def _labels(
+        self,
+        network: Network,
+        outputs: dict[str, Tensor],
+        model: Model,
+        given: Outputs,
+        found: Marginals,
+    ) -> Tensor:
+        """Return the divergence of the distributions over labels, weighted by the probabilities of the arcs."""
+        assert given.label_dep is not None
+        assert given.label_head is not None
+        assert found.intra is not None
+        probable = found.inter + found.intra
+        b, d, h = np.nonzero(probable >= MATTERS)
+        theirs = model.networks.score_labels(given.label_dep[b, d], given.label_head[b, h])[:, self.labels]
+        device = outputs["inter"].device
+        sentence, dependent, head = (torch.from_numpy(part).to(device) for part in (b, d, h))
+        own = network.label_scorer(
+            outputs["label_dep"][sentence, dependent], outputs["label_head"][sentence, head]
+        )
+        weight = torch.tensor(probable[b, d, h], device=device)
+        return (weight * _divergence(torch.from_numpy(theirs).to(device), own)).sum()
+
+    def _tags(self, own: Tensor, theirs: Floats, lengths: NDArray[np.int64]) -> Tensor:
+        """Return the divergence of the distributions over parts of speech, summed over characters."""
+        inside = np.arange(own.shape[1]) <= lengths[:, None]
+        inside[:, 0] = False
+        chosen = torch.from_numpy(inside).to(own.device)
+        return _divergence(torch.from_numpy(theirs[inside][:, self.upos]).to(own.device), own[chosen]).sum()
+
+
+def tree_divergence(
+    inter: Tensor,
+    intra: Tensor,
+    lengths: Tensor,
+    teacher: tuple[Floats, Floats, Marginals],
+    *,
+    root_as_head: bool,
+) -> Tensor:
+    """Return KL(teacher || student) over the typed trees of every sentence, with gradients by the student's scores.
+
+    `teacher` has the scores of inter-word and intra-word arcs, and their marginals.
+    """
+    *scores, found = teacher
+    assert found.intra is not None
+    divergence: Tensor = log_partition(inter, lengths, intra, root_as_head=root_as_head)
+    divergence = divergence - torch.tensor(found.logz, device=inter.device)
+    for own, theirs, probable in ((inter, scores[0], found.inter), (intra, scores[1], found.intra)):
+        weight = torch.tensor(probable, dtype=torch.float64, device=own.device)
+        known = torch.tensor(theirs, dtype=torch.float64, device=own.device)
+        divergence = divergence - (weight * (own.double() - known)).sum((1, 2))
+    return divergence
+
+
+def load_teacher(config: Config, inventory: Inventory) -> Teacher | None:
+    """Load the teacher of a configuration, if it names one, for a student with this inventory."""
+    if not config.teacher.model:
+        return None
+    model = load_model(config.teacher.model)
+    settings = model.settings
+    if not isinstance(model, Model) or settings.task != "parse" or settings.roles != 2:
+        raise ConfigError(
+            f"teacher.model: {config.teacher.model}: expected a parser of characters with two roles"
+        )
+    if config.task != "parse" or config.structure.roles != 2:
+        raise ConfigError(
+            "teacher.model: only a parser of characters with two roles can learn from a teacher"
+        )
+    if settings.styles != inventory.styles:
+        raise ConfigError(
+            f"teacher.model: {config.teacher.model} has the styles {settings.styles}, data.train {inventory.styles}"
+        )
+    labels = _numbers(settings.labels, inventory.labels, "labels", config.teacher.model)
+    upos = None
+    if config.scorer.upos and settings.upos:
+        upos = _numbers(settings.upos, inventory.upos, "parts of speech", config.teacher.model)
+    return Teacher(model, inventory, labels, upos)
+
+
+def read_unlabelled(config: Config) -> list[Unlabelled]:
+    """Read the raw text of a teacher, one sentence per line; empty lines and long ones are left out."""
+    styles = list(by_style(config.data.train))
+    sentences = []
+    for style, paths in by_style(config.teacher.text).items():
+        for path in paths:
+            for line in read_lines(path, path):
+                chars = tuple(characters("".join(line.split())))
+                if 0 < len(chars) <= _LONGEST:
+                    sentences.append(Unlabelled(chars, styles.index(style)))
+    return sentences
+
+
+def _numbers(theirs: Sequence[str], own: Sequence[str], name: str, source: str) -> NDArray[np.int64]:
+    """Return the teacher's number of each name of the student; both must know the same ones."""
+    if set(theirs) != set(own):
+        different = ", ".join(sorted(set(theirs) ^ set(own)))
+        raise ConfigError(f"teacher.model: {source}: other {name} than data.train: {different}")
+    return np.array([theirs.index(symbol) for symbol in own])
+
+
+def _divergence(theirs: Tensor, own: Tensor) -> Tensor:
+    """Return KL(theirs || own) of log-probabilities, `[m, k]` to `[m]`."""
+    return (theirs.exp() * (theirs - own)).nan_to_num(0.0).sum(-1)
