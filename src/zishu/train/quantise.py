@@ -1,11 +1,18 @@
 """Turn the networks of a model directory into 8-bit ones.
 
-The products with weights, which are nearly all of the work, are computed in 8 bits; everything else stays in single
-precision. Weights have one scale per output channel. Activations have one fixed scale each, found on sample sentences,
-so that the result for a sentence does not depend on its batch. Weights use 7 of their 8 bits: then no sum of products
-overflows 16 bits, which processors without VNNI instructions add in, and every processor computes the same integers.
+The products with weights, which are nearly all of the work, are computed in 8 bits; everything else, attention too,
+stays in single precision. Weights have one scale per output channel. Activations have one fixed scale each, found on
+sample sentences, so that the result for a sentence does not depend on its batch. Weights use 7 of their 8 bits: then
+no sum of products overflows 16 bits, which processors without VNNI instructions add in, and every processor computes
+the same integers.
 
-The quantiser is ONNX Runtime's own. Nothing here needs torch.
+The quantiser is ONNX Runtime's own. It puts nodes around every product that quantise and dequantise, and ONNX Runtime
+turns each such group into its operator MatMulIntegerToFloat when it loads the file. `_fuse` does so here, because it
+can give that operator the bias, too, which saves a pass over the output. Nothing here needs torch.
+
+Measured on a CPU and left out: the operators MultiHeadAttention (3 % slower than the graph that ONNX Runtime makes of
+the exported one) and SkipLayerNormalization (a third slower), GELU by tanh (slower), and one product each for queries,
+keys and values (equal).
 """
 
 from __future__ import annotations
@@ -78,19 +85,57 @@ def _quantise(path: Path, samples: Sequence[dict[str, NDArray[Any]]]) -> None:
             _Samples(samples),
             quant_format=QuantFormat.QDQ,
             op_types_to_quantize=["MatMul"],
+            nodes_to_exclude=_other_products(onnx.load(str(path)).graph),
             per_channel=True,
             reduce_range=True,
             activation_type=QuantType.QUInt8,
             weight_type=QuantType.QInt8,
             calibrate_method=CalibrationMethod.MinMax,
-            extra_options={
-                "MatMulConstBOnly": True,
-                "OpTypesToExcludeOutputQuantization": ["MatMul"],
-                "CalibMovingAverage": True,
-            },
+            extra_options={"OpTypesToExcludeOutputQuantization": ["MatMul"], "CalibMovingAverage": True},
         )
-        onnx.checker.check_model(str(found))
-        path.write_bytes(found.read_bytes())
+        network = onnx.load(str(found))
+    _fuse(network)
+    onnx.checker.check_model(network)
+    path.write_bytes(network.SerializeToString())
+
+
+def _other_products(graph: Any) -> list[str]:
+    """Name the products of two activations."""
+    weights = {weight.name for weight in graph.initializer}
+    return [node.name for node in graph.node if node.op_type == "MatMul" and node.input[1] not in weights]
+
+
+def _fuse(network: Any) -> None:
+    """Make one operator of each quantised product, with its bias if it has one."""
+    graph = network.graph
+    weights = {weight.name for weight in graph.initializer}
+    made_by = {name: node for node in graph.node for name in node.output}
+    read_by: dict[str, list[Any]] = {}
+    for node in graph.node:
+        for name in node.input:
+            read_by.setdefault(name, []).append(node)
+    superseded: list[Any] = []
+    for node in graph.node:
+        if (
+            node.op_type != "MatMul"
+            or getattr(made_by.get(node.input[1]), "op_type", "") != "DequantizeLinear"
+        ):
+            continue
+        dequantised = [made_by[name] for name in node.input]
+        superseded += [made for made in dequantised if made not in superseded]
+        numbers, scales, zeros = zip(*(made.input for made in dequantised), strict=True)
+        [reader, *others] = read_by[node.output[0]]
+        bias = [name for name in reader.input if name in weights]
+        if reader.op_type == "Add" and bias and not others:
+            node.output[:] = reader.output
+            superseded.append(reader)
+        else:
+            bias = []
+        node.op_type, node.domain = "MatMulIntegerToFloat", "com.microsoft"
+        node.input[:] = [*numbers, *scales, *zeros, *bias]
+    for node in superseded:
+        graph.node.remove(node)
+    network.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
 
 
 @contextmanager

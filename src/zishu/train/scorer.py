@@ -43,8 +43,9 @@ class ArcScorer(nn.Module):
 
     def forward(self, modifiers: Tensor, heads: Tensor) -> list[Tensor]:
         """Take two `[b, u, width]`, return for each role `[b, u, u]`, dependent first."""
-        with_bias = torch.cat([modifiers, torch.ones_like(modifiers[..., :1])], dim=-1)
-        return [(with_bias @ weight) @ heads.transpose(1, 2) for weight in self.weight.unbind(0)]
+        # The bias by itself, and roles by number, so that an exported graph has plain products with weights.
+        by_role = (self.weight[role] for role in range(len(self.weight)))
+        return [(modifiers @ weight[:-1] + weight[-1]) @ heads.transpose(1, 2) for weight in by_role]
 
 
 class LabelScorer(nn.Module):

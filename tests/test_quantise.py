@@ -1,0 +1,82 @@
+"""Models in 8 bits: every product with weights and no other, nearly the same scores, each sentence by itself."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+onnx = pytest.importorskip("onnx")
+
+import tiny  # noqa: E402
+from zishu.model import load_model  # noqa: E402
+from zishu.train.config import load_config  # noqa: E402
+from zishu.train.export import export_model  # noqa: E402
+from zishu.train.quantise import quantise  # noqa: E402
+from zishu.train.setup import build_network  # noqa: E402
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_LAYERS = 2
+_SMALL = ("pretrained=", "layers=2", "hidden=32", "heads=4", "feed_forward=64", "top=0", "bigram_min_count=1")
+_CHARS = [tree.chars for tree in tiny.TREES]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Return the folders of a model before and after."""
+    config = load_config("configs/default.toml", [f"encoder.{setting}" for setting in _SMALL])
+    torch.manual_seed(1)
+    network, _ = build_network(config, tiny.TREES)
+    for parameter in network.parameters():  # biases and biaffine weights start as zeros
+        if not parameter.any():
+            torch.nn.init.normal_(parameter, std=0.3)
+    place = tmp_path_factory.mktemp("quantise")
+    export_model(network, place / "float32")
+    shutil.copytree(place / "float32", place / "int8")
+    quantise(place / "int8", {"": _CHARS})
+    return place / "float32", place / "int8"
+
+
+def _operators(path: Path) -> Counter[str]:
+    return Counter(node.op_type for node in onnx.load(str(path)).graph.node)
+
+
+def test_products_with_weights_are_in_8_bits_and_have_their_bias(folders: tuple[Path, Path]) -> None:
+    _, int8 = folders
+    encoder, scorer = (_operators(int8 / f"{name}.onnx") for name in ("encoder", "scorer"))
+    # The projection of embeddings, the neighbours, and in each layer four products; attention has two others.
+    assert encoder["MatMulIntegerToFloat"] == 2 + 4 * _LAYERS
+    assert encoder["MatMul"] == 2 * _LAYERS
+    # Four projections, tags, and the weights of two roles; then the two products of dependents and heads.
+    assert scorer["MatMulIntegerToFloat"] == 7
+    assert scorer["MatMul"] == 2
+    assert "DequantizeLinear" not in encoder + scorer
+    for name in ("encoder", "scorer"):
+        products = [
+            node
+            for node in onnx.load(str(int8 / f"{name}.onnx")).graph.node
+            if node.op_type == "MatMulIntegerToFloat"
+        ]
+        assert all(len(node.input) == 7 and node.input[6] for node in products)
+
+
+def test_scores_stay_nearly_the_same(folders: tuple[Path, Path]) -> None:
+    before, after = (load_model(folder).networks.run(_CHARS) for folder in folders)
+    for name in ("inter", "intra", "upos", "label_dep", "label_head"):
+        wanted, found = getattr(before, name), getattr(after, name)
+        assert 0 < np.abs(found - wanted).max() < 0.1 * np.abs(wanted).max()
+
+
+def test_a_sentence_does_not_depend_on_its_batch(folders: tuple[Path, Path]) -> None:
+    networks = load_model(folders[1]).networks
+    together = networks.run(_CHARS)
+    for b, chars in enumerate(_CHARS):
+        alone = networks.run([chars])
+        n = len(chars) + 1
+        np.testing.assert_allclose(together.inter[b, :n, :n], alone.inter[0], rtol=1e-4, atol=1e-4)
