@@ -17,7 +17,6 @@ from zishu.errors import InputError, ZishuError
 from zishu.train import checkpoint
 from zishu.train.checkpoint import (
     Interrupted,
-    exclusive,
     load_checkpoint,
     optimiser_state,
     restore_optimiser,
@@ -179,7 +178,7 @@ def test_a_folder_that_is_not_there_is_one_clear_error(tmp_path: Path) -> None:
 
 
 def test_the_rest_of_a_killed_save_goes_with_the_next_one(path: Path) -> None:
-    stale = path.with_name(f".{path.name}.unfinished")
+    stale = path.with_name(f".{path.name}.0123456789abcdef.unfinished")
     stale.write_bytes(b"x" * 10_000)
     save_checkpoint(path, _tensors(), STATE)
     assert _list(path.parent) == [path.name]
@@ -211,8 +210,9 @@ for _ in range(30):
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     names = {file.name for file in path.parent.iterdir()}
-    assert names <= {path.name, f".{path.name}.unfinished"}, names
-    interrupted += len(names) - 1
+    unfinished = [name for name in names - {path.name} if name.endswith(".unfinished")]
+    assert len(names) - 1 == len(unfinished) <= 1, names
+    interrupted += len(unfinished)
     tensors, state = load_checkpoint(path)
     assert state["step"] >= step
     step = state["step"]
@@ -294,18 +294,6 @@ def test_write_atomically(tmp_path: Path) -> None:
     write_atomically(path, "二\n")
     assert path.read_text(encoding="utf-8") == "二\n"
     assert _list(tmp_path) == ["result.json"]
-
-
-@pytest.mark.skipif(checkpoint.fcntl is None, reason="no locks")
-def test_a_folder_has_room_for_one(tmp_path: Path) -> None:
-    with exclusive(tmp_path):
-        with pytest.raises(InputError, match="another process is at work"), exclusive(tmp_path):
-            pytest.fail("two at once")
-        (tmp_path / "a").mkdir()
-        with exclusive(tmp_path / "a"):
-            pass
-    with exclusive(tmp_path):
-        pass
 
 
 def test_interrupted_says_where_the_run_is(tmp_path: Path) -> None:

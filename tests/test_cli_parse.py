@@ -19,12 +19,14 @@ from pathlib import Path
 
 import pytest
 
-from text_files import read, write
+from text_files import keep_records, read, write
 from zishu import cli
 from zishu.cli._progress import watching
 from zishu.corpus import Summary, chunks
+from zishu.corpus.claim import claimed
 from zishu.formats.conllu import read_conllu
 from zishu.formats.jsonl import from_json
+from zishu.parser import find_model
 from zishu.reading import open_bytes
 from zishu.tree import INTRA
 
@@ -343,39 +345,37 @@ def test_several_processes_give_the_same(tmp_path, capsys, small_chunks):
         ("json", ".zst", (0.2, 0.7, 1.0)),
     ],
 )
-def test_a_resumed_run_ends_like_an_unbroken_one(tmp_path, capsys, small_chunks, kind, ending, moments):
-    path, whole, out = (
-        write(tmp_path / "in.txt", TEXT * 2),
-        tmp_path / f"whole{ending}",
-        tmp_path / f"out{ending}",
-    )
+def test_a_resumed_run_ends_like_an_unbroken_one(
+    tmp_path, capsys, small_chunks, monkeypatch, kind, ending, moments
+):
+    keep_records(monkeypatch)
+    path, out = write(tmp_path / "in.txt", TEXT * 2), tmp_path / f"out{ending}"
     options = ("-i", path, "--format", kind, "--no-confidence" if kind == "chars" else "--threads=1")
-    assert run(*options, "-o", whole) == 0
-    data = whole.read_bytes()
+    assert run(*options, "-o", out) == 0
+    data, whole = out.read_bytes(), read(out)
     for moment in moments:
         out.write_bytes(data[: moment if isinstance(moment, int) else int(moment * len(data))])
         assert run(*options, "-o", out, "--resume") == 0
         assert capsys.readouterr() == ("", "")
-        assert read(out) == read(whole), moment
+        assert read(out) == whole, moment
     out.unlink()
     assert run(*options, "-o", out, "--resume") == 0  # nothing to go on with: from the start
     assert out.read_bytes() == data
 
 
-def test_only_the_output_of_the_same_input_is_resumed(tmp_path, capsys, small_chunks):
+def test_only_the_output_of_the_same_input_is_resumed(tmp_path, capsys, small_chunks, monkeypatch):
+    keep_records(monkeypatch)
     path, out = write(tmp_path / "in.txt", TEXT), tmp_path / "out"
     assert run("-i", path, "-o", out) == 0
     data = out.read_bytes() + b"# torn"
     other = write(tmp_path / "other.txt", TEXT.replace("最后", "最前"))
     shorter = write(tmp_path / "shorter.txt", EASY)
-    for source, kind, message in (
-        (other, "conllu", "sentence 5 is not that of this input"),
-        (shorter, "conllu", f"has more sentences than {shorter}"),
-        (path, "json", "exists but is not json; cannot resume"),
-        (path, "chars", "sentence 5 is not that of this input: another input, or other options?"),
+    for source, message in (
+        (other, "sentence 5 is not that of this input: another input, or other options?"),
+        (shorter, f"has more sentences than {shorter}"),
     ):
         out.write_bytes(data)
-        assert run("-i", source, "-o", out, "--resume", "--format", kind) == 2
+        assert run("-i", source, "-o", out, "--resume") == 2
         assert_one_line(capsys.readouterr().err, f"{out}: ", message)
         assert out.read_bytes() == data
     for name in ("notes.gz", "notes.txt"):
@@ -383,6 +383,121 @@ def test_only_the_output_of_the_same_input_is_resumed(tmp_path, capsys, small_ch
         assert run("-i", path, "-o", tmp_path / name, "--resume") == 2
         assert_one_line(capsys.readouterr().err, name)
         assert (tmp_path / name).read_bytes() == b"my notes"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key"),
+    [
+        (["--no-confidence"], "confidence"),
+        (["--decoding", "viterbi"], "decoding"),
+        (["--style", "hk"], "style"),
+        (["--lexicon", "words.txt"], "lexicon"),
+        (["--model", "model"], "model"),
+        (["--errors", "replace"], "errors"),
+        (["--format", "chars"], "format"),
+        (["--words"], "words"),
+    ],
+)
+def test_other_options_do_not_resume_a_run(tmp_path, capsys, small_chunks, monkeypatch, arguments, key):
+    monkeypatch.chdir(tmp_path)
+    write(Path("words.txt"), "喜欢北京")
+    Path("model").symlink_to(find_model())
+    path, out = tmp_path / "in.txt", tmp_path / "out"
+    path.write_bytes(TEXT.encode() + b"\xff")
+    assert run("-i", path, "-o", out) == 2  # stops at the end, and leaves its record
+    data = out.read_bytes()
+    capsys.readouterr()
+    assert run("-i", path, "-o", out, "--resume", *arguments) == 2
+    assert_one_line(capsys.readouterr().err, f"{out}: was written with {key} = ", "with the same options")
+    assert out.read_bytes() == data
+    # With the same ones it goes on, and the record goes when the run is done.
+    write(path, TEXT)
+    assert (tmp_path / ".out.run").exists()
+    assert run("-i", path, "-o", out, "--resume") == 0
+    assert rebuild(read(out)) == TEXT
+    assert not (tmp_path / ".out.run").exists()
+
+
+def test_nothing_is_added_to_a_finished_output(tmp_path, capsys, small_chunks):
+    path, out = write(tmp_path / "in.txt", EASY), tmp_path / "out"
+    assert run("-i", path, "-o", out) == 0
+    data = out.read_bytes()
+    assert run("-i", path, "-o", out, "--resume") == 0
+    write(path, EASY * 3)
+    assert run("-i", path, "-o", out, "--resume") == 2
+    assert_one_line(capsys.readouterr().err, f"{out}: is finished, or was not written by this version")
+    assert out.read_bytes() == data
+    out.write_bytes(b"# my notes\n")
+    assert run("-i", path, "-o", out, "--resume") == 2
+    assert out.read_bytes() == b"# my notes\n"
+
+
+def test_an_existing_output_is_overwritten_by_force_only(tmp_path, capsys):
+    for name in ("out.conllu", "out.json.gz", "out.svg", "out.parquet"):
+        out = tmp_path / name
+        out.write_bytes(b"precious")
+        for arguments in ([EASY], ["-i", write(tmp_path / "in.txt", EASY)]):
+            assert run(*arguments, "-o", out) == 2
+            assert_one_line(capsys.readouterr().err, f"{out}: exists", "--resume", "--force")
+            assert out.read_bytes() == b"precious"
+        assert run(EASY, "-o", out, "--force") == 0
+        assert b"precious" not in out.read_bytes()
+    write(tmp_path / "figure-2.svg", "precious")
+    assert run(EASY, EASY, "-o", tmp_path / "figure.svg") == 2
+    assert_one_line(capsys.readouterr().err, "figure-2.svg: exists")
+    assert run(EASY, EASY, "-o", tmp_path / "figure.svg", "--force") == 0
+    assert run(EASY, "-o", tmp_path / "new.json", "--force") == 0
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_only_files_are_resumed(tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    assert (
+        run("-i", write(tmp_path / "in.txt", EASY), "-o", tmp_path / "pipe", "--resume", "--format", "json")
+        == 2
+    )
+    assert_one_line(capsys.readouterr().err, "pipe: is not a file")
+    assert run(EASY, "-o", "/dev/null") == 0
+
+
+def test_an_output_belongs_to_one_run_at_a_time(tmp_path, capsys):
+    path, out = write(tmp_path / "in.txt", EASY), tmp_path / "out.conllu"
+    (tmp_path / "link.conllu").symlink_to(out)
+    with claimed(out, {}, resume=False, force=False, keep=True):
+        for name in ("out.conllu", "link.conllu"):
+            for flag in ("--force", "--resume"):
+                assert run("-i", path, "-o", tmp_path / name, flag) == 2
+                assert_one_line(capsys.readouterr().err, f"{tmp_path / name}: another run is writing it")
+    assert not out.exists()
+    assert run("-i", path, "-o", out) == 0
+
+
+def test_a_record_is_no_way_to_other_files(tmp_path, capsys):
+    victim, record = write(tmp_path / "victim", "precious"), tmp_path / ".out.conllu.run"
+    for make in (record.symlink_to, record.hardlink_to):
+        make(victim)
+        assert run(EASY, "-o", tmp_path / "out.conllu") == 2
+        assert_one_line(capsys.readouterr().err, str(record))
+        record.unlink()
+    for content in ("precious", "[" * 50_000, "[]"):
+        write(record, content)
+        assert run(EASY, "-o", tmp_path / "out.conllu") == 2
+        assert_one_line(capsys.readouterr().err, f"{record}: is not the record of a run")
+        assert read(record) == content
+    record.unlink()
+    os.mkfifo(record)
+    assert run(EASY, "-o", tmp_path / "out.conllu") == 2
+    assert read(victim) == "precious"
+    assert not (tmp_path / "out.conllu").exists()
+
+
+def test_a_table_is_no_way_to_other_files(tmp_path):
+    pytest.importorskip("pyarrow")
+    victim = write(tmp_path / "victim", "precious")
+    (tmp_path / ".out.parquet.unfinished").symlink_to(victim)
+    assert run(EASY, "-o", tmp_path / "out.parquet") == 0
+    assert read(victim) == "precious"
+    assert (tmp_path / "out.parquet").read_bytes()[:4] == b"PAR1"
 
 
 # ---- what goes wrong
@@ -437,7 +552,7 @@ def test_the_input_is_not_written_over(tmp_path, capsys, monkeypatch):
     broken.write_bytes(broken.read_bytes()[:-5])
     assert run("-i", broken) == 2
     assert_one_line(capsys.readouterr().err, "in.gz: not a complete gzip file: it ends too early")
-    assert run(EASY, "--pin", "0:99", "-o", path) == 2
+    assert run(EASY, "--pin", "0:99", "-o", path, "--force") == 2
     assert_one_line(capsys.readouterr().err, "99")
     assert path.read_bytes() == TEXT.encode()
 
@@ -455,11 +570,11 @@ def test_a_mistake_leaves_the_output_of_yesterday_alone(tmp_path, capsys, ending
         ["-i", tmp_path / "rows.jsonl", "--text-field", "body"],
     ):
         out.write_bytes(b"yesterday")
-        assert run(*arguments, "-o", out) == 2
+        assert run(*arguments, "-o", out, "--force") == 2
         assert_one_line(capsys.readouterr().err)
         assert out.read_bytes() == b"yesterday"
     # An input without sentences is none.
-    assert run("-i", write(tmp_path / "blank.txt", "\n"), "-o", out) == 0
+    assert run("-i", write(tmp_path / "blank.txt", "\n"), "-o", out, "--force") == 0
     assert out.read_bytes() != b"yesterday"
     assert ending == ".parquet" or read(out) == ""
 

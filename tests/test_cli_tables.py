@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from text_files import keep_records
 from zishu import cli, load
 from zishu.corpus import chunks, to_table
 
@@ -51,7 +52,7 @@ def test_texts_and_text_files_become_tables(corpus: Path, monkeypatch: pytest.Mo
     assert pq.read_table(out)["doc_id"].unique().to_pylist() == ["1", "2"]
     monkeypatch.chdir(corpus)
     Path("a.txt").write_text("我来。他走。", encoding="utf-8")
-    assert run("-i", "a.txt", "-o", out, "--no-confidence") == 0
+    assert run("-i", "a.txt", "-o", out, "--no-confidence", "--force") == 0
     rows = pq.read_table(out).to_pylist()
     assert {row["doc_id"] for row in rows} == {"a.txt"}
     assert {row["sent_id"] for row in rows} == {1, 2}
@@ -82,6 +83,7 @@ def test_documents_in_text_formats(corpus: Path) -> None:
 
 def test_documents_are_resumed(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "CHUNK", 10)
+    keep_records(monkeypatch)
     out = corpus / "out.conllu"
     arguments = ["-i", corpus / "news.jsonl", "--text-field", "body", "-o", out]
     assert run(*arguments) == 0
@@ -93,7 +95,10 @@ def test_documents_are_resumed(corpus: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("kind", ["conllu", "chars", "json"])
-def test_a_run_is_resumed_behind_a_lone_surrogate(tmp_path: Path, kind: str) -> None:
+def test_a_run_is_resumed_behind_a_lone_surrogate(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_records(monkeypatch)
     source, out = tmp_path / "in.jsonl", tmp_path / "out"
     source.write_text(r'{"text": "我\ud800来。他走。"}', encoding="utf-8")
     arguments = ["-i", source, "-o", out, "--format", kind]
@@ -126,10 +131,11 @@ def test_a_bad_row_ends_the_run(corpus: Path, capsys: pytest.CaptureFixture[str]
     source.write_text('{"text": "我来。"}\n{"text": 3}\n{"text": "他走。"}\n', encoding="utf-8")
     assert run("-i", source, "-o", corpus / "out.conllu") == 2
     assert capsys.readouterr().err == f"zishu: {source}:2: 'text' is 3, not a string\n"
-    # What came before it is written; but half of a Parquet file would be of no use.
+    # What came before it is written.
     assert "# text = 我来。" in (corpus / "out.conllu").read_text("utf-8")
     assert run("-i", source, "-o", corpus / "out.parquet") == 2
-    assert sorted(file.name for file in corpus.glob("*out*")) == ["out.conllu"]
+    assert "".join(pq.read_table(corpus / "out.parquet")["form"].to_pylist()) == "我来。"
+    assert sorted(file.name for file in corpus.glob(".*")) == [".out.conllu.run"]
 
 
 @pytest.mark.parametrize(

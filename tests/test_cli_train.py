@@ -99,6 +99,18 @@ def test_nothing_is_written_over(capsys: pytest.CaptureFixture[str]) -> None:
     assert kept.read_text(encoding="utf-8") == "mine"
 
 
+def test_a_run_folder_is_no_way_to_other_files(capsys: pytest.CaptureFixture[str]) -> None:
+    victim, run = Path("victim"), Path("runs/tiny/seed-0")
+    victim.write_text("precious", encoding="utf-8")
+    (run / "evaluation").mkdir(parents=True)
+    for name in (".last.safetensors.unfinished", "last.safetensors", "metrics.jsonl", "evaluation/dev.json"):
+        (run / name).symlink_to(victim.absolute())
+        assert cli.run(["train", "tiny.toml", "--resume"]) == cli.BAD_INPUT
+        assert f"{run / name}: is a link" in capsys.readouterr().err
+        (run / name).unlink()
+    assert victim.read_text(encoding="utf-8") == "precious"
+
+
 def test_seeds_are_trained_one_by_one_and_averaged(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["train", "tiny.toml", "--seeds", "3, 1", "--directory", "out"]
     assert cli.run(arguments) == cli.SUCCESS

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from text_files import read, write
+from zishu import writing
 from zishu.compression import DamagedFile
+from zishu.errors import InputError, ZishuError
 from zishu.reading import open_bytes
-from zishu.writing import Output, moving, replacing, replacing_all, truncate
+from zishu.writing import Output, exclusive, moving, replacing, replacing_all, truncate
 
 ENDINGS = ["", ".gz", ".zst", ".GZ"]
 TEXT = "第一行。\r\n第二行\u2028还是第二行。\n\n𠮷野家！\n"
@@ -200,3 +202,88 @@ def test_files_written_elsewhere_are_moved_or_removed(tmp_path):
         raise KeyboardInterrupt
     assert target.read_bytes() == b"all"
     assert names(tmp_path) == ["new"]
+
+
+# ---- what strangers and other processes do
+
+
+def leftover(path: Path, token: str = "0123456789abcdef") -> Path:
+    return path.with_name(f".{path.name}.{token}.unfinished")
+
+
+def test_no_link_is_followed_from_a_temporary_name(tmp_path, monkeypatch):
+    victim, path = tmp_path / "victim", tmp_path / "a"
+    victim.write_bytes(b"precious")
+    # The fixed name of earlier versions, and a name that was guessed right.
+    (tmp_path / ".a.unfinished").symlink_to(victim)
+    with replacing(path) as file:
+        file.write(b"new")
+    assert path.read_bytes() == b"new"
+    leftover(path).symlink_to(victim)
+    monkeypatch.setattr(writing.secrets, "token_hex", lambda _: "0123456789abcdef")
+    with pytest.raises(FileExistsError) as caught, replacing(path) as file:
+        file.write(b"newer")
+    assert caught.value.filename == str(path)
+    assert victim.read_bytes() == b"precious"
+    assert path.read_bytes() == b"new"
+
+
+@pytest.mark.skipif(writing.fcntl is None, reason="no locks")
+def test_only_what_killed_processes_left_is_removed(tmp_path):
+    path, victim = tmp_path / "a", tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    leftover(path).write_bytes(b"half")
+    leftover(path, "f" * 16).symlink_to(victim)
+    os.mkfifo(leftover(path, "e" * 16))
+    others = [
+        tmp_path / name for name in (".a.unfinished", ".a.b.unfinished", ".b.0123456789abcdef.unfinished")
+    ]
+    for other in others:
+        other.write_bytes(b"")
+    with replacing(path) as file:
+        file.write(b"first")
+        with replacing(path) as second:  # does not take the first one's unfinished file for a leftover
+            second.write(b"second")
+        assert path.read_bytes() == b"second"
+    assert path.read_bytes() == b"first"
+    assert victim.read_bytes() == b"precious"
+    kept = [leftover(path, "e" * 16), leftover(path, "f" * 16), *others, path, victim]
+    assert names(tmp_path) == sorted(file.name for file in kept)
+
+
+def test_a_link_is_replaced_where_the_folder_may_be_a_strangers(tmp_path):
+    victim, link = tmp_path / "victim", tmp_path / "link"
+    victim.write_bytes(b"precious")
+    link.symlink_to(victim)
+    with replacing(link, follow=False) as file:
+        file.write(b"new")
+    assert not link.is_symlink()
+    assert (link.read_bytes(), victim.read_bytes()) == (b"new", b"precious")
+
+
+def test_an_output_that_vanishes_is_an_error(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for spoil in (lambda path: path.unlink(), lambda path: path.rename(tmp_path / "moved"), None):
+        path = folder / "a"
+        out = Output(path)
+        out.write(TEXT)
+        if spoil is None:
+            path.unlink()
+            path.write_text("of somebody else", encoding="utf-8")
+        else:
+            spoil(path)
+        with pytest.raises(ZishuError, match="was removed or replaced while it was being written"):
+            out.close()
+
+
+@pytest.mark.skipif(writing.fcntl is None, reason="no locks")
+def test_a_folder_has_room_for_one(tmp_path: Path) -> None:
+    with exclusive(tmp_path):
+        with pytest.raises(InputError, match="another process is at work"), exclusive(tmp_path):
+            pytest.fail("two at once")
+        (tmp_path / "a").mkdir()
+        with exclusive(tmp_path / "a"):
+            pass
+    with exclusive(tmp_path):
+        pass

@@ -6,8 +6,11 @@
 - An `Output` hands every piece to the operating system before `write` returns. Compressed pieces are blocks of their
   own, which an interrupt (Ctrl-C) does not tear. So a process that ends early loses nothing that it wrote. Lone
   surrogates, which UTF-8 cannot hold, become `\\ud800`.
-- `replacing` writes beside the final name, and renames the file when it is safe on the disk. Links stay links. Devices
-  and pipes are written into. `moving` is the same for files that were written elsewhere on the file system.
+- `replacing` writes beside the final name, and renames the file when it is safe on the disk. Devices and pipes are
+  written into. `moving` is the same for files that were written elsewhere on the file system.
+- Unfinished files have random names and are made afresh, so nobody can put a link in their place. What a killed process
+  left of them is removed by the next one that writes the same file.
+- `exclusive` keeps other processes out of a folder, and `lock` out of a file.
 
 Constant memory. `zishu.compression` knows the compressed formats; `zishu.reading` reads.
 """
@@ -17,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import secrets
 import stat
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -24,8 +28,13 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, BinaryIO, Final
 
 from zishu.compression import DamagedFile, codec_of
-from zishu.errors import InputError
+from zishu.errors import InputError, ZishuError
 from zishu.reading import STANDARD, FilePath, open_bytes
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -35,6 +44,10 @@ if TYPE_CHECKING:
     from zishu.compression import Codec, Compressor
 
 _BLOCK: Final = 1 << 16  # bytes copied at once
+_ENDING: Final = ".unfinished"
+# An opened name is the file itself, not what a link leads to. Opening a pipe does not wait for its other end.
+NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
+NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0)
 
 
 def check_not_input(source: FilePath | IO[bytes], target: FilePath) -> None:
@@ -98,8 +111,21 @@ class Output:
             try:
                 if self._member is not None:
                     self._put(self._member.end())
+                self._check_present()
             finally:
                 self._file.close()
+
+    def _check_present(self) -> None:
+        """Fail if the file has been removed or replaced by another one: what was written would be lost."""
+        written = os.fstat(self._file.fileno())
+        if not stat.S_ISREG(written.st_mode):
+            return
+        try:
+            present = os.path.samestat(written, Path(self._path).stat())
+        except OSError:
+            present = False
+        if not present:
+            raise ZishuError(f"{self._path}: was removed or replaced while it was being written")
 
     def __enter__(self) -> Self:
         return self
@@ -111,7 +137,7 @@ class Output:
             self.close()
         else:
             # The first error is the one to report; a full disk would only fail again.
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, ZishuError):
                 self.close()
 
 
@@ -136,48 +162,56 @@ def truncate(path: FilePath, size: int) -> None:
 
 
 @contextlib.contextmanager
-def replacing(path: FilePath) -> Iterator[BinaryIO]:
-    """Open a file to write; when the block ends without an error, it replaces `path`."""
-    with replacing_all([path]) as [file]:
+def replacing(path: FilePath, *, follow: bool = True) -> Iterator[BinaryIO]:
+    """Open a file to write; when the block ends without an error, it replaces `path`.
+
+    If `path` is a link, it stays, and the file that it leads to is replaced. Without `follow` the link is replaced:
+    right for a name that the user has not typed, in a folder that may be somebody else's.
+    """
+    with replacing_all([path], follow=follow) as [file]:
         yield file
 
 
 @contextlib.contextmanager
-def replacing_all(paths: Iterable[FilePath]) -> Iterator[list[BinaryIO]]:
+def replacing_all(paths: Iterable[FilePath], *, follow: bool = True) -> Iterator[list[BinaryIO]]:
     """Do the same for several files: all are safe on the disk before the first one takes its place."""
     names = list(paths)
-    unfinished = [_unfinished(name) for name in names]
-    moves = {
-        temporary: Path(name)
-        for name, temporary in zip(names, unfinished, strict=True)
-        if temporary != Path(name)
-    }
-    with moving(moves), contextlib.ExitStack() as stack:
+    moves: dict[Path, Path] = {}
+    with contextlib.ExitStack() as stack:
         files: list[BinaryIO] = []
-        for name, temporary in zip(names, unfinished, strict=True):
-            with _naming(name):
-                files.append(stack.enter_context(temporary.open("wb")))
-        with _naming(names[0]):
-            yield files
-        for name, file in zip(names, files, strict=True):
-            with _naming(name):
-                file.flush()
+        try:
+            for name in names:
+                with _naming(name):
+                    file, temporary = _open_unfinished(name, follow=follow)
+                files.append(stack.enter_context(file))
+                if temporary is not None:
+                    moves[temporary] = Path(name)
+        except BaseException:
+            for temporary in moves:
+                temporary.unlink(missing_ok=True)
+            raise
+        with moving(moves, follow=follow):
+            with _naming(names[0]):
+                yield files
+            for name, file in zip(names, files, strict=True):
+                with _naming(name):
+                    file.flush()
 
 
 @contextlib.contextmanager
-def moving(moves: Mapping[Path, Path]) -> Iterator[None]:
+def moving(moves: Mapping[Path, Path], *, follow: bool = True) -> Iterator[None]:
     """Write files in the block; when it ends without an error, move each to its place, and remove them otherwise.
 
     `moves` gives the place for each file. All files are safe on the disk before the first one is moved.
     """
-    places = {temporary: Path(os.path.realpath(path)) for temporary, path in moves.items()}
+    places = {temporary: _place(path, follow=follow) for temporary, path in moves.items()}
     try:
         yield
         for temporary, path in moves.items():
-            with _naming(path):
+            with _naming(path, temporary):
                 _flush(temporary)
         for temporary, place in places.items():
-            with _naming(place):
+            with _naming(place, temporary):
                 place.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(temporary, place)  # noqa: PTH105 (beside the other calls of the operating system)
     finally:
@@ -199,16 +233,84 @@ def _flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def _unfinished(path: FilePath) -> Path:
-    """Return where a file grows until it takes its place: beside the file that a link leads to.
+def _place(path: FilePath, *, follow: bool) -> Path:
+    """Return where a file will be: where a link leads to, or the name itself."""
+    return Path(os.path.realpath(path)) if follow else Path(path)
 
-    A device or a pipe is written into as it is, because no file could do its work.
+
+def _open_unfinished(path: FilePath, *, follow: bool) -> tuple[BinaryIO, Path | None]:
+    """Open the file that grows until it takes the place of `path`, and return it and its name.
+
+    It has no name if `path` is a device or a pipe: that is written into as it is, because no file could do its work.
     """
     place = Path(path)
-    if place.exists() and not place.is_file():
-        return place
-    place = Path(os.path.realpath(place))
-    return place.with_name(f".{place.name}.unfinished")
+    if follow and place.exists() and not place.is_file():
+        return place.open("wb"), None
+    place = _place(place, follow=follow)
+    _remove_leftovers(place)
+    temporary = place.with_name(f".{place.name}.{secrets.token_hex(8)}{_ENDING}")
+    try:
+        # `O_EXCL`: the name is new, and not that of a link.
+        descriptor = os.open(
+            temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0), 0o666
+        )
+    except OSError as error:
+        error.filename = os.fspath(path)
+        raise
+    lock(descriptor)  # shows that the file is no leftover
+    return os.fdopen(descriptor, "wb"), temporary
+
+
+def _remove_leftovers(place: Path) -> None:
+    """Remove the unfinished files of killed processes: our own ones that no process has locked."""
+    if fcntl is None:
+        return
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(place.parent):
+            token = entry.name.removeprefix(f".{place.name}.").removesuffix(_ENDING)
+            if entry.name == f".{place.name}.{token}{_ENDING}" and len(token) == 16:
+                with contextlib.suppress(OSError):
+                    _remove_leftover(entry.path)
+
+
+def _remove_leftover(name: str) -> None:
+    descriptor = os.open(name, os.O_RDWR | NO_FOLLOW | NO_WAIT)
+    try:
+        status = os.fstat(descriptor)
+        ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+        if ours and lock(descriptor):
+            os.unlink(name)  # noqa: PTH108 (beside the other calls of the operating system)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def exclusive(folder: FilePath) -> Iterator[None]:
+    """Keep every other process that asks for it out of a folder; the system lets go when a process dies."""
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        if not lock(descriptor):
+            raise InputError(f"{os.fspath(folder)}: another process is at work in this folder")
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def lock(descriptor: int) -> bool:
+    """Lock an open file or folder until it is closed; return whether no other process has locked it."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        # Some network file systems know no locks; a run is then as safe as its user is careful.
+        return True
+    return True
 
 
 # Errors that only writing can cause.
@@ -216,7 +318,7 @@ _WRITING: Final = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENO
 
 
 @contextlib.contextmanager
-def _naming(path: FilePath) -> Iterator[None]:
+def _naming(path: FilePath, temporary: Path | None = None) -> Iterator[None]:
     """Make errors of the system name this file, not the unfinished one; a full disk would name none."""
     try:
         yield
@@ -225,6 +327,6 @@ def _naming(path: FilePath) -> Iterator[None]:
         # Python gives no name when writing fails, and the unfinished file does not concern the user.
         if error.filename is None and error.errno in _WRITING:
             error.filename = name
-        elif error.filename is not None and Path(error.filename) == _unfinished(path):
+        elif error.filename is not None and temporary is not None and Path(error.filename) == temporary:
             error.filename, error.filename2 = name, None
         raise

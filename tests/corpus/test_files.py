@@ -11,7 +11,7 @@ import pytest
 
 import zishu
 import zishu.corpus
-from text_files import read, write
+from text_files import keep_records, read, write
 from zishu import cli
 from zishu.corpus import Options, Summary, Watcher, parse_files, parse_texts
 from zishu.errors import InputError
@@ -97,6 +97,7 @@ def test_rows_become_a_table(tmp_path: Path) -> None:
 
 def test_an_interrupted_run_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zishu.corpus.chunks, "CHUNK", 5)
+    keep_records(monkeypatch)
     source, out = write(tmp_path / "in.txt", TEXT), tmp_path / "out.conllu"
     parse_files(source, out, QUICK)
     whole = out.read_bytes()
@@ -127,11 +128,11 @@ def test_texts(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     parse_texts([EASY], out, QUICK, pins=[(1, 5)], breaks=[5])
     assert forms(out) == [["我", "喜欢北京", "。"]]
-    parse_texts(["我 喜 欢北京。", "他 来"], out, Options(words=True, confidence=False))
+    parse_texts(["我 喜 欢北京。", "他 来"], out, Options(words=True, confidence=False), force=True)
     assert forms(out) == [["我", "喜", "欢北京。"], ["他", "来"]]
     before = out.read_bytes()
     with pytest.raises(InputError, match="99"):
-        parse_texts([EASY], out, pins=[(0, 99)])
+        parse_texts([EASY], out, pins=[(0, 99)], force=True)
     with pytest.raises(InputError, match="offsets into one text"):
         parse_texts([EASY, EASY], out, breaks=[1])
     assert out.read_bytes() == before

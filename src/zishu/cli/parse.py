@@ -138,6 +138,7 @@ def parse_command(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an interrupted run where its output ends.")
     ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")] = False,
     errors: Annotated[
         ErrorsName, typer.Option(help="Stop at bytes that are not UTF-8, or replace them by U+FFFD.")
     ] = ErrorsName.STRICT,
@@ -196,7 +197,8 @@ def parse_command(
             if os.path.isfile(text):  # noqa: PTH113 (a path refuses names that are too long)
                 typer.echo(f"zishu: {text}: parsed as a text; -i parses the file of this name", err=True)
         parse_texts(
-            texts, target, options, pins=pins, breaks=breaks or (), format=chosen, model=model, threads=threads
+            texts, target, options, pins=pins, breaks=breaks or (), format=chosen, model=model,
+            threads=threads, force=force,
         )  # fmt: skip
         return
     source = STANDARD if input_file is None else input_file
@@ -208,7 +210,7 @@ def parse_command(
     with watching(shown=shown, totals=engine is EngineName.RAY) as watcher:
         parse_files(
             source, target, options, format=chosen, text_field=text_field, id_field=id_field, model=model, jobs=jobs,
-            threads=threads, resume=resume, errors=errors.value, engine=engine.value, ray_address=ray_address,
+            threads=threads, resume=resume, force=force, errors=errors.value, engine=engine.value, ray_address=ray_address,
             watcher=watcher,
         )  # fmt: skip
 

@@ -115,6 +115,7 @@ def _check_folder(run: Config, *, resume: bool) -> None:
         return
     finished = (folder / RESULT).exists()
     if resume:
+        _refuse_links(folder)
         if finished:
             typer.echo(f"{folder}: this run is finished", err=True)
         return
@@ -123,10 +124,17 @@ def _check_folder(run: Config, *, resume: bool) -> None:
     raise InputError(f"{folder}: is not empty: go on with --resume, take another --directory, or remove it")
 
 
+def _refuse_links(folder: Path) -> None:
+    """Refuse a run's folder with links: it may be somebody else's, and lead to files that training would replace."""
+    for path in folder.rglob("*"):
+        if path.is_symlink():
+            raise InputError(f"{path}: is a link; a run is resumed only in a folder without links")
+
+
 def _train(run: Config, group: Group, *, resume: bool) -> Scores:
-    from zishu.train.checkpoint import exclusive
     from zishu.train.config import run_directory
     from zishu.train.loop import train
+    from zishu.writing import exclusive
 
     if not group.is_writer:
         return train(run, resume=resume, group=group)

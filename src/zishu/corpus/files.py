@@ -18,9 +18,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from zishu.corpus.chunks import chunks
+from zishu.corpus.claim import claimed
 from zishu.corpus.documents import RawDocument, expand, kind_of, read_documents
 from zishu.corpus.options import Options, Recipe
 from zishu.corpus.outputs import format_of, open_output, terminal_look
@@ -31,12 +32,12 @@ from zishu.reading import STANDARD, Input, standard_input
 from zishu.writing import check_not_input
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from zishu.constraints import Pin
     from zishu.corpus.chunks import Chunk
     from zishu.corpus.options import Format
-    from zishu.corpus.outputs import Written
+    from zishu.corpus.outputs import AnyOutput, Written
     from zishu.items import Item
     from zishu.reading import Errors, FilePath
 
@@ -83,6 +84,7 @@ def parse_files(
     jobs: int | None = None,
     threads: int = 0,
     resume: bool = False,
+    force: bool = False,
     errors: Errors = "strict",
     engine: Literal["local", "ray"] = "local",
     ray_address: str | None = None,
@@ -94,7 +96,8 @@ def parse_files(
     per row (.jsonl, .csv, .tsv, .parquet) in the column or key `text_field`, by default "text"; `id_field` has the ids
     of these documents. `output` is a file, or `-` for standard output. Its ending decides the format unless `format`
     does; .gz and .zst compress it. `jobs` is the number of processes, by default 1, or with Ray one per core of the
-    cluster at `ray_address`. `resume` continues an interrupted run. `errors` says what to do with bytes that are not
+    cluster at `ray_address`. `resume` continues an interrupted run, with the same options; `force` overwrites an
+    existing output, which is an error otherwise. `errors` says what to do with bytes that are not
     UTF-8: "strict" or "replace".
 
     Wrong arguments and bad input are an `InputError`; what came before a fault in the input is written. With Ray a bad
@@ -110,6 +113,8 @@ def parse_files(
 
         if text_field is not None or id_field is not None:
             raise InputError("the Ray engine reads plain text, which has no fields")
+        if force:
+            raise InputError("the Ray engine overwrites nothing: use another output folder")
         return parse_shards(
             [os.fspath(name) for name in names], os.fspath(output), recipe, address=ray_address, workers=jobs,
             resume=resume, errors=errors, watcher=watcher,
@@ -143,7 +148,10 @@ def parse_files(
             watcher.advance(summary, written.end * text.bytes / max(1, text.characters) if text else 0.0)
 
         name = ", ".join(os.fspath(name) for name in names)
-        _parse(found, name, output, recipe, jobs=jobs or 1, resume=resume, report=report)
+        reading = {"errors": errors, "text_field": text_field, "id_field": id_field}
+        _parse(
+            found, name, output, recipe, reading=reading, jobs=jobs or 1, resume=resume, force=force, report=report
+        )  # fmt: skip
     summary.written = len(sources)
     watcher.end(summary)
     return summary
@@ -159,8 +167,12 @@ def parse_texts(
     format: Format | None = None,  # noqa: A002 (what users call it)
     model: FilePath | None = None,
     threads: int = 0,
+    force: bool = False,
 ) -> None:
-    """Parse texts as if each were a file; if there is only one, it may have pins and breaks."""
+    """Parse texts as if each were a file; if there is only one, it may have pins and breaks.
+
+    `force` overwrites an existing output, which is an error otherwise.
+    """
     if format is None:
         format = "tree" if os.fspath(output) == STANDARD else format_of(output)  # noqa: A001
     recipe = _recipe(options, output, format, model, threads)
@@ -174,7 +186,7 @@ def parse_texts(
     named = len(texts) > 1 or recipe.format == "parquet"
     documents = [RawDocument(str(k) if named else "", (text,)) for k, text in enumerate(texts, start=1)]
     items = pinned_items if pins or breaks else options.items
-    _parse(chunks(documents, items, named=named), "the texts", output, recipe)
+    _parse(chunks(documents, items, named=named), "the texts", output, recipe, force=force)
 
 
 def _recipe(
@@ -204,33 +216,69 @@ def _parse(
     output: FilePath,
     recipe: Recipe,
     *,
+    reading: Mapping[str, Any] | None = None,
     jobs: int = 1,
     resume: bool = False,
+    force: bool = False,
     report: Callable[[Written], None] = lambda _: None,
 ) -> None:
-    """Parse chunks into the output; `name` is what they are called together."""
+    """Parse chunks into the output; `name` is what they are called together, `reading` how they were read."""
     path = Path(output)
-    done = look_at(path, recipe.format) if resume and path.exists() else Done()
-    with contextlib.ExitStack() as stack:
-        run = stack.enter_context(_engine(recipe, jobs))
+    fault: BaseException | None = None
+    record = recipe.record() | dict(reading or {})
+    keep = recipe.format in FORMATS and not recipe.options.k_best
+    with (
+        claimed(output, record, resume=resume, force=force, keep=keep) as claim,
+        _engine(recipe, jobs) as run,
+    ):
+        done = look_at(path, recipe.format) if resume and claim.exists else Done()
+        # Without a record of its options, an output can be checked but not extended.
+        frozen = resume and claim.exists and not claim.recorded and path.stat().st_size > 0
+        if frozen and (done.torn or not done):
+            raise _frozen(path)
         # The last sentence of the output is parsed once more, to see that it is the same.
-        wanted = (chunk for chunk in found if chunk.last >= done.sentences)
-        out = None
-        for written in run(wanted):
-            skipped = max(0, done.sentences - written.first)
-            if out is None:
-                if done:
+        results = iter(run(chunk for chunk in found if chunk.last >= done.sentences))
+        with contextlib.ExitStack() as stack:
+            out: AnyOutput | None = None
+            while True:
+                try:
+                    written = next(results, None)
+                except (InputError, OSError, KeyboardInterrupt) as error:
+                    # What came before the fault is kept: the output is ended properly first.
+                    fault = error
+                    break
+                if written is None:
+                    break
+                skipped = max(0, done.sentences - written.first)
+                analyses = list(chain.from_iterable(written.sentences[skipped:]))
+                if done and out is None:
                     check_same(done, "".join(written.sentences[skipped - 1]), path, recipe.format)
-                    cut(path, done)
-                # Not earlier: a mistake must not cost the user an existing file.
-                out = open_output(output, recipe.format, append=bool(done))
-                stack.enter_context(out)
-            out.put(list(chain.from_iterable(written.sentences[skipped:])))
-            report(written)
-        if out is None:
-            if done:
-                raise InputError(f"{path}: has more sentences than {name}: another input, or other options?")
-            stack.enter_context(open_output(output, recipe.format))
+                if frozen and analyses:
+                    raise _frozen(path)
+                if out is None:
+                    if done:
+                        cut(path, done)
+                    # Not earlier: a mistake must not cost the user an existing file.
+                    claim.started = True
+                    out = open_output(output, recipe.format, append=bool(done), force=force)
+                    stack.enter_context(out)
+                out.put(analyses)
+                report(written)
+            if out is None and fault is None:
+                if done:
+                    raise InputError(
+                        f"{path}: has more sentences than {name}: another input, or other options?"
+                    )
+                claim.started = True
+                stack.enter_context(open_output(output, recipe.format, force=force))
+        if fault is not None:
+            raise fault
+
+
+def _frozen(path: Path) -> InputError:
+    return InputError(
+        f"{path}: is finished, or was not written by this version; --resume adds nothing to it, --force overwrites it"
+    )
 
 
 @contextlib.contextmanager

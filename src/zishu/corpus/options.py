@@ -8,6 +8,7 @@ that a process needs to turn chunks of sentences into output. Both are passed al
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -87,6 +88,13 @@ class Recipe:
     threads: int = 0
     colour: bool = False  # of drawings for a terminal
     width: int | None = None
+
+    def record(self) -> dict[str, Any]:
+        """Return what the output depends on, as JSON has it."""
+        model = None if self.model is None else os.fspath(self.model)
+        if model is not None and os.path.exists(model):  # noqa: PTH110 (else it is the name of a bundled one)
+            model = os.path.abspath(model)  # noqa: PTH100 (links stay)
+        return {"format": self.format, "model": model, **self.options.record()}
 
     def load(self) -> Callable[[Chunk], Written]:
         """Load the model, and return the function that parses a chunk."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from zishu.compression import plain_name
 from zishu.corpus.tables import ParquetWriter
+from zishu.errors import InputError
 from zishu.formats.jsonl import to_json
 from zishu.formats.parsed_conllu import to_chars_conllu, to_conllu
 from zishu.reading import STANDARD
@@ -118,10 +119,10 @@ def _show(sentence: Sentence, number: int, rank: int | None, space: str, place: 
 # ---- output to files
 
 
-def open_output(path: FilePath, kind: Format, *, append: bool = False) -> _Figures | _Text | ParquetWriter:
+def open_output(path: FilePath, kind: Format, *, append: bool = False, force: bool = False) -> AnyOutput:
     """Open the output for sentences of a format; `put` writes the analyses of some."""
     if kind == "svg" and os.fspath(path) != STANDARD:
-        return _Figures(Path(path))
+        return _Figures(Path(path), force=force)
     return ParquetWriter(path) if kind == "parquet" else _Text(path, append=append)
 
 
@@ -135,8 +136,9 @@ class _Text(Output):
 class _Figures:
     """One file per figure: `figure.svg` if there is one, `figure-1.svg`, `figure-2.svg` and so on if several."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, force: bool) -> None:
         self._path = path
+        self._force = force
         self._count = 0
         self._first = ""
 
@@ -154,7 +156,11 @@ class _Figures:
     def _write(self, mark: str, figure: str) -> None:
         plain = Path(plain_name(self._path.name))
         packed = self._path.name.removeprefix(plain.name)
-        with Output(self._path.with_name(f"{plain.stem}{mark}{plain.suffix}{packed}")) as file:
+        path = self._path.with_name(f"{plain.stem}{mark}{plain.suffix}{packed}")
+        # The claim covers the name that the user gave.
+        if mark and not self._force and os.path.lexists(path):
+            raise InputError(f"{path}: exists; overwrite it with --force")
+        with Output(path) as file:
             file.write(figure)
 
     def __enter__(self) -> Self:
@@ -163,3 +169,6 @@ class _Figures:
     def __exit__(self, *error: Any) -> None:
         if self._count == 1:
             self._write("", self._first)
+
+
+AnyOutput = _Figures | _Text | ParquetWriter

@@ -17,11 +17,13 @@ files. A queue in front of the actors is shorter than working around all that.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 from collections import Counter, deque
 from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from zishu.corpus.chunks import chunks
@@ -30,6 +32,7 @@ from zishu.corpus.files import Summary, Watcher
 from zishu.corpus.shards import MANIFEST, CannotWrite, Entry, Manifest, Source, find_sources, write_shard
 from zishu.corpus.storage import join, storage
 from zishu.errors import InputError, MissingExtra, ZishuError, one_line, portable
+from zishu.writing import exclusive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -77,9 +80,32 @@ def parse_shards(
     recipe = replace(recipe, threads=recipe.threads or 1)
     watcher = watcher or Watcher()
     sources = find_sources(inputs, output, ENDINGS[recipe.format])
+    with _alone_in(output):
+        return _parse_shards(sources, output, recipe, address, workers, errors, watcher, setup, resume=resume)
+
+
+def _alone_in(output: str) -> contextlib.AbstractContextManager[None]:
+    """Keep other runs out of an output folder; a folder behind a URL has no locks."""
+    if "://" in output:
+        return contextlib.nullcontext()
+    Path(output).mkdir(parents=True, exist_ok=True)
+    return exclusive(output)
+
+
+def _parse_shards(
+    sources: list[Source],
+    output: str,
+    recipe: Recipe,
+    address: str | None,
+    workers: int | None,
+    errors: Errors,
+    watcher: Watcher,
+    setup: Callable[[Recipe], Work],
+    *,
+    resume: bool,
+) -> Summary:
     # What the content of the shards depends on: a run with other options cannot resume this one.
-    options = {"format": recipe.format, "model": recipe.model and str(recipe.model), "errors": errors}
-    manifest = Manifest.open(output, options | recipe.options.record(), resume=resume)
+    manifest = Manifest.open(output, recipe.record() | {"errors": errors}, resume=resume)
     todo = [source for source in sources if not manifest.done(source)]
     summary = Summary(len(sources), skipped=len(sources) - len(todo))
     if todo:

@@ -53,8 +53,8 @@ def evaluation_file(part: str, *, given_words: bool = False) -> str:
     return f"evaluation/{part}{'-words' if given_words else ''}.json"
 
 
-def save_evaluation(evaluation: Evaluation, path: str | os.PathLike[str]) -> None:
-    """Write an evaluation, whole or not at all; folders on the way are made."""
+def save_evaluation(evaluation: Evaluation, path: str | os.PathLike[str], *, follow: bool = True) -> None:
+    """Write an evaluation, whole or not at all; folders on the way are made; `follow` is for links (`zishu.writing`)."""
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -67,7 +67,7 @@ def save_evaluation(evaluation: Evaluation, path: str | os.PathLike[str]) -> Non
     opened = json.dumps(header, indent=1).removesuffix("\n}")
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(target) as file:
+    with replacing(target, follow=follow) as file:
         file.write(f'{opened},\n "counts": [\n{lines}\n]}}\n'.encode())
 
 

@@ -5,8 +5,8 @@ A checkpoint's tensors are weights (`model.*`, `average.*`), the state of the op
 file's header. No pickle: a checkpoint from somebody else can be wrong, but it cannot run code.
 
 A file is written beside its final name, flushed to the disk, and only then renamed onto it (`zishu.writing`). So a
-process that is killed, or a disk that fills up, leaves the previous checkpoint as it was. The name of the
-unfinished file is always the same, so what a killed run left of it is gone after the next save.
+process that is killed, or a disk that fills up, leaves the previous checkpoint as it was. What a killed run left of an
+unfinished file is gone after the next save. Links are replaced, not followed: the folder may be somebody else's.
 
 Saving costs one pass over the tensors for a checksum, which loading compares, and one to write them. Nothing
 here knows what a run consists of.
@@ -26,11 +26,6 @@ from safetensors import SafetensorError, safe_open
 
 from zishu.errors import InputError, ZishuError
 from zishu.writing import replacing
-
-try:
-    import fcntl
-except ModuleNotFoundError:
-    fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -147,29 +142,10 @@ def write_atomically(path: str | os.PathLike[str], text: str) -> None:
 
 
 @contextlib.contextmanager
-def exclusive(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Keep every other process that asks for it out of a folder; the system lets go when a process dies."""
-    if fcntl is None:  # Windows
-        yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        # Some network file systems know no locks; the run is then as safe as its user is careful.
-        with contextlib.suppress(OSError):
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise InputError(f"{os.fspath(folder)}: another process is at work in this folder") from error
-        yield
-    finally:
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
 def _saving(path: Path) -> Iterator[BinaryIO]:
     """Give a file that takes its place when the block ends well; tell what happened to the old one when not."""
     try:
-        with replacing(path) as file:
+        with replacing(path, follow=False) as file:
             yield file
     except OSError as error:
         raise SaveError(path, error.strerror or str(error)) from error

@@ -153,7 +153,7 @@ def _record(
     folder: Path, part: str, evaluation: Evaluation, task: str, *, given_words: bool
 ) -> dict[str, dict[str, float]]:
     """Keep an evaluation for later comparisons, and return its entry in result.json."""
-    save_evaluation(evaluation, folder / evaluation_file(part, given_words=given_words))
+    save_evaluation(evaluation, folder / evaluation_file(part, given_words=given_words), follow=False)
     return {f"{part}_given_words" if given_words else part: scores_of(evaluation, task)}
 
 

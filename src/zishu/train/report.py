@@ -21,6 +21,7 @@ from rich.progress import Progress as LiveProgress
 
 from zishu.errors import FormatError, MissingExtra, ZishuError
 from zishu.train.checkpoint import write_atomically
+from zishu.writing import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -212,7 +213,8 @@ def plot_curve(metrics: str | os.PathLike[str], picture: str | os.PathLike[str])
         axes.spines[["top", "right"]].set_visible(False)
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png", dpi=150)
-    Path(picture).write_bytes(drawn.getvalue())
+    with replacing(picture, follow=False) as file:
+        file.write(drawn.getvalue())
 
 
 def _plot_scores(axes: Axes, epochs: Sequence[int], scores: Sequence[Mapping[str, float]]) -> None:
