@@ -22,7 +22,7 @@ import torch
 from zishu import chart
 from zishu.formats.conllu import from_tree, write_conllu
 from zishu.train import chart_bridge, loop
-from zishu.train.config import config_from_dict, load_config
+from zishu.train.config import by_style, config_from_dict, load_config
 from zishu.train.data import batches_of, collate, make_example, read_treebank
 from zishu.train.setup import read_structures
 from zishu.tree import WordTree
@@ -78,10 +78,13 @@ def _measure(config: Config, steps: int) -> None:
     threads = config.run.threads or chart.get_threads()
     torch.set_num_threads(threads)
     chart.set_threads(threads)
-    trees = read_treebank(config.data.train, projective_only=True).trees
-    run = loop._start(config, Path(), trees)
+    treebank = read_treebank(by_style(config.data.train), projective_only=True)
+    run = loop._start(config, Path(), treebank)
     structures = read_structures(config)
-    examples = [make_example(t, run.inventory, config.structure, structures, task=config.task) for t in trees]
+    examples = [
+        make_example(tree, run.inventory, config.structure, structures, task=config.task, style=style)
+        for tree, style in zip(treebank.trees, treebank.styles, strict=True)
+    ]
     batches = batches_of(
         [e.length for e in examples], config.optimiser.batch_chars, seed=config.seed, epoch=0
     )

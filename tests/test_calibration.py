@@ -199,6 +199,49 @@ def test_the_loss_of_relations_by_hand():
     assert calibrate(model, [replace(gold, deprels=("a", "b", "c"))]).labels == Fit(1.7, 0.0, 0.0, 0)
 
 
+class Tagging(MadeUp):
+    """Parts of speech that depend on the character alone."""
+
+    def run(self, sentences, word_lengths=None):
+        found = super().run(sentences, word_lengths)
+        width = found.inter.shape[1]
+        scores = np.zeros((len(sentences), width, 3))
+        for b, sentence in enumerate(sentences):
+            for k, char in enumerate(sentence, 1):
+                scores[b, k] = self.tag_scores(char)
+        return replace(found, upos=scores - np.log(np.exp(scores).sum(axis=2, keepdims=True)))
+
+    def tag_scores(self, char):
+        return np.random.default_rng([2, ord(char)]).normal(scale=2 * self.scale, size=3)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_parts_of_speech_have_a_temperature_of_their_own(temperature):
+    tags = ("NOUN", "VERB", "PUNCT")
+    model = Model(Settings(task="parse", roles=2, labels=LABELS, upos=tags), Tagging(2, len(LABELS)))
+    random = np.random.default_rng(0)
+    treebank = []
+    for tree in draw(made_up(), 1.0, 400):
+        upos = []
+        for form in tree.forms:
+            scores = np.mean([model.networks.tag_scores(char) for char in form], axis=0)
+            # The mean of log-probabilities is that of scores up to a constant.
+            weights = np.exp(scores / temperature)
+            upos.append(str(random.choice(tags, p=weights / weights.sum())))
+        treebank.append(replace(tree, upos=tuple(upos)))
+    found = calibrate(model, treebank).upos
+    assert found.temperature == pytest.approx(temperature, rel=0.1)
+    assert found.after <= found.before
+    assert found.units == sum(len(tree.heads) for tree in treebank)
+    untagged = [replace(tree, upos=None) for tree in treebank[:2]]
+    assert calibrate(model, untagged).upos == Fit(1.0, 0.0, 0.0, 0)
+    told = reliability(
+        replace(model, settings=replace(model.settings, upos_temperature=temperature)), treebank
+    )
+    assert abs(told["parts of speech"].sure - told["parts of speech"].right) < 0.05
+    assert "parts of speech" not in reliability(model, untagged)
+
+
 @pytest.mark.parametrize(("roles", "decoding"), [(2, "mbr"), (1, "viterbi"), (1, "vanilla")])
 def test_relations_are_told_at_their_temperature_and_stay(roles, decoding):
     cold = labelling(roles=roles)
@@ -281,16 +324,17 @@ def copied(tmp_path):
 def test_the_command(copied, tmp_path, capsys):
     treebank = tiny.write(tmp_path / "dev.conllu")
     cold = Fit(1.0, 0.0, 0.0, 0)
-    set_temperatures(copied, Calibration(cold, cold))
+    set_temperatures(copied, Calibration(cold, cold, cold))
     assert cli.run(["calibrate", str(copied), treebank]) == 0
-    trees, labels = capsys.readouterr().out.splitlines()
+    trees, labels, upos = capsys.readouterr().out.splitlines()
     settings = json.loads((copied / CONFIG).read_text(encoding="utf-8"))
     assert trees.startswith(f"temperature {settings['temperature']}: loss ")
     assert labels.startswith(f"of relations {settings['label_temperature']}: loss ")
+    assert upos.startswith(f"of parts of speech {settings['upos_temperature']}: loss ")
     assert 1.0 not in (settings["temperature"], settings["label_temperature"])
     assert cli.run(["calibrate", str(copied), treebank, "--check"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == [
-        "words", "heads", "relations"
+        "words", "heads", "relations", "parts"
     ]  # fmt: skip
     assert cli.run(["info", str(copied)]) == 0
     assert (
@@ -298,7 +342,7 @@ def test_the_command(copied, tmp_path, capsys):
     )
 
 
-@pytest.mark.parametrize("name", ["temperature", "label_temperature"])
+@pytest.mark.parametrize("name", ["temperature", "label_temperature", "upos_temperature"])
 @pytest.mark.parametrize("value", [0, -1.0, "hot", True])
 def test_temperatures_that_are_none(name, value):
     data = Settings(task="parse", labels=LABELS).to_json()

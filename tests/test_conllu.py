@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from zishu.formats.conllu import (
     format_sentence,
     from_tree,
     read_conllu,
+    trees_of,
     write_conllu,
 )
 from zishu.tree import WordTree
@@ -359,8 +361,27 @@ def test_tree():
         (2, 0, 4, 2, 2),
         ("nsubj", "root", "det", "obj", "punct"),
         ("PRON", "VERB", "_", "NOUN", "PUNCT"),
+        xpos=tuple(token.xpos for token in sentence.tokens),
+        feats=("_", "B=1|A=2", "_", "_", "_"),
+        lemma=tuple(token.lemma for token in sentence.tokens),
     )
-    assert read(row() + "\n")[0].tree().upos is None
+    empty = read(row() + "\n")[0].tree()
+    assert (empty.upos, empty.xpos, empty.feats, empty.lemma) == (None, None, None, None)
+
+
+def test_a_file_with_features_has_them_in_every_sentence():
+    bare = replace(read(RICH)[0], tokens=[replace(token, feats="_") for token in read(RICH)[0].tokens])
+    assert [tree.feats for tree in trees_of([bare, bare])] == [None, None]
+    assert [tree.feats for tree in trees_of([bare, *read(RICH)])] == [
+        ("_",) * 5,
+        ("_", "B=1|A=2", "_", "_", "_"),
+    ]
+
+
+def test_tags_of_a_tree_are_written_in_their_columns():
+    tree = read(RICH)[0].tree()
+    [again] = read(format_sentence(from_tree(tree)))
+    assert again.tree() == tree
 
 
 @pytest.mark.parametrize(

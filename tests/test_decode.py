@@ -283,6 +283,38 @@ def test_upos_is_the_best_mean_of_a_words_characters():
     assert analysis.tree.upos == ("NOUN", "VERB")
 
 
+def test_every_column_is_tagged_by_the_same_mean():
+    xpos = np.log([[0.5, 0.5], [0.6, 0.4], [0.01, 0.99], [0.9, 0.1]])
+    lemma = np.log([[0.5, 0.5], [0.1, 0.9], [0.1, 0.9], [0.1, 0.9]])
+    scorer, _ = label_table({})
+    found = replace(outputs(arcs(3), arcs(3)), xpos=xpos[None], lemma=lemma[None])
+    model = settings(upos=(), xpos=("NN", "VV"), lemma=("0:0", "0:1"))
+    [analysis] = decode(found, [["他", "们", "来"]], model, scorer, gaps=[word_gaps([2, 1])], confidence=True)
+    assert analysis.tree.xpos == ("VV", "NN")
+    assert analysis.tree.lemma == ("他", "来")  # nothing would be left of 来
+    assert (analysis.tree.upos, analysis.tree.feats) == (None, None)
+    assert analysis.confidence.upos is None
+
+
+def test_parts_of_speech_have_a_probability_at_their_temperature():
+    upos = np.log([[0.5, 0.5], [0.6, 0.4], [0.01, 0.99], [0.9, 0.1]])
+    scorer, _ = label_table({})
+    for temperature in (1.0, 2.0):
+        [analysis] = decode(
+            outputs(arcs(3), arcs(3), upos),
+            [["上", "海", "计"]],
+            settings(upos_temperature=temperature),
+            scorer,
+            gaps=[word_gaps([2, 1])],
+            confidence=True,
+        )
+        noun, verb = (0.6 * 0.01) ** (0.5 / temperature), (0.4 * 0.99) ** (0.5 / temperature)
+        single = 0.9 ** (1 / temperature)
+        assert analysis.confidence.upos == pytest.approx(
+            (verb / (noun + verb), single / (single + 0.1 ** (1 / temperature)))
+        )
+
+
 def test_legal_labels():
     below_root, between, anywhere = legal_labels(LABELS)
     assert below_root.tolist() == [False, True, False, False]

@@ -24,7 +24,7 @@ from zishu import cli
 from zishu.errors import ConfigError, ZishuError
 from zishu.train.checkpoint import load_checkpoint
 from zishu.train.config import config_from_dict
-from zishu.train.data import collate, count_units, make_example
+from zishu.train.data import Treebank, collate, count_units, make_example
 from zishu.train.distributed import ALONE, Group, _launched
 from zishu.train.setup import build_network
 
@@ -63,7 +63,7 @@ def test_gradients_of_the_shares_add_up_to_those_of_the_batch(task: str, size: i
         }
     )
     torch.manual_seed(0)
-    network, inventory = build_network(config, tiny.TREES)
+    network, inventory = build_network(config, Treebank(tiny.TREES, (0,) * len(tiny.TREES)))
     examples = [make_example(tree, inventory, config.structure, None, task=task) for tree in tiny.TREES]
     lengths = [example.length for example in examples]
     everything = network.loss(collate(examples, inventory, task=task))

@@ -44,7 +44,10 @@ def test_the_schema() -> None:
         "form": "金融业",
         "start": 9,
         "end": 12,
+        "lemma": None,
         "upos": "NOUN",
+        "xpos": None,
+        "feats": None,
         "head": 3,
         "deprel": "obj",
         "char_heads": [3, 1, 0],
@@ -53,6 +56,7 @@ def test_the_schema() -> None:
         "boundary_prob": 0.5,
         "head_prob": 0.6,
         "label_prob": 0.7,
+        "upos_prob": None,
     }
     assert "上海" in to_json(SHANGHAI)  # letters, not escapes
 
@@ -60,14 +64,34 @@ def test_the_schema() -> None:
 def test_what_is_not_known_is_null() -> None:
     word = json.loads(to_json(parsed([("好", None, 0, "root", None)])))["words"][0]
     unknown = {key for key, value in word.items() if value is None}
-    assert unknown == {"upos", "char_heads", "root", "prob", "boundary_prob", "head_prob", "label_prob"}
+    probs = {"prob", "boundary_prob", "head_prob", "label_prob", "upos_prob"}
+    assert unknown == {"lemma", "upos", "xpos", "feats", "char_heads", "root", *probs}
+
+
+def test_tags_and_the_probability_of_the_part_of_speech() -> None:
+    word = replace(
+        SHANGHAI.words[3], lemma="业", xpos="NN", feats="Number=Plur|Person=3", upos_prob=0.5, upos="NOUN"
+    )
+    sentence = replace(SHANGHAI, words=(*SHANGHAI.words[:3], word, *SHANGHAI.words[4:]))
+    record = json.loads(to_json(sentence))["words"][3]
+    assert [record[key] for key in ("lemma", "upos", "xpos", "feats")] == [
+        "业",
+        "NOUN",
+        "NN",
+        "Number=Plur|Person=3",
+    ]
+    assert (record["upos_prob"], record["prob"]) == (0.5, 0.105)
+    assert from_json(to_json(sentence)).words[3] == word
 
 
 def test_probabilities_are_short() -> None:
     sentence = parsed([("好", None, 0, "root", (0,))], probs=[(1 / 3, 2 / 3, 1e-9)], prob=1e-30 / 3)
     line = to_json(sentence)
     assert '"prob": 3.33333e-31, "cut"' in line
-    assert '"prob": 0, "boundary_prob": 0.333333, "head_prob": 0.666667, "label_prob": 0}' in line
+    assert (
+        '"prob": 0, "boundary_prob": 0.333333, "head_prob": 0.666667, "label_prob": 0, "upos_prob": null}'
+        in line
+    )
 
 
 @given(sentences())
@@ -133,5 +157,5 @@ def test_what_is_no_sentence_is_one_clear_error(line: str, message: str) -> None
 
 def test_unknown_keys_are_passed_over() -> None:
     record = json.loads(to_json(SHANGHAI))
-    record["words"][0]["lemma"] = "上海"
+    record["words"][0]["sense"] = "上海"
     assert from_json(json.dumps({"colour": "red", **record})) == rounded(SHANGHAI)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(zishu.__file__).parent
 
-_GROUND = {"errors", "compression", "reading", "writing", "gaps", "deal", "text", "tree", "forest"}
+_GROUND = {"errors", "compression", "reading", "writing", "gaps", "deal", "text", "tree", "tags", "forest"}
 _RUNTIME = _GROUND | {"document", "chart", "model", "formats", "render"}
 
 # A layer is a module or package directly under `zishu`; each may import those named here, and itself.
@@ -33,9 +33,10 @@ LAYERS: dict[str, set[str]] = {
     "deal": set(),
     "text": {"errors"},
     "tree": {"errors", "text"},
+    "tags": {"text", "tree"},
     "forest": {"errors", "gaps", "text", "tree"},
     "chart": {"errors", "gaps", "deal"},
-    "document": {"errors", "text", "tree"},
+    "document": {"errors", "tags", "text", "tree"},
     "formats": _GROUND | {"document"},
     "render": _GROUND | {"document"},
     "lexicon": _GROUND,

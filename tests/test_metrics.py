@@ -7,6 +7,7 @@ import itertools
 import json
 import statistics
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +164,7 @@ def test_attachment_scores_are_for_equal_words_in_every_sentence() -> None:
     assert mixed.scores.by_length["2"].las is None
     with pytest.raises(InputError, match="uas needs the same words"):
         mixed.value("uas")
-    with pytest.raises(InputError, match="upos needs parts of speech"):
+    with pytest.raises(InputError, match="upos needs values in the column upos"):
         mixed.value("upos")
 
 
@@ -302,6 +303,8 @@ def test_a_perfect_prediction_scores_100(
     evaluation = evaluate([(gold, gold) for gold, _ in sentences], **switch)
     arcs = evaluation.scores.overall.uf.gold
     for metric in METRICS:
+        if metric in ("xpos", "feats", "lemma"):  # these trees have no such tags
+            continue
         # Without punctuation there may be no arc at all, and nothing over nothing is 0.
         nothing = metric in ("uf", "lf", "uas", "las") and not arcs
         assert evaluation.value(metric) == (0.0 if nothing else 100.0)
@@ -383,15 +386,28 @@ def test_swapping_the_sides_swaps_precision_and_recall(
 # ---- the official scorer
 
 
+def other_tags(form: str, upos: str) -> tuple[str, str, str]:
+    return upos[:1], form + upos[:1], "_" if upos.startswith("N") else f"Case={upos.title()}"
+
+
+def tagged(t: WordTree) -> WordTree:
+    """Add the tags that `official` writes."""
+    assert t.upos is not None
+    xpos, lemma, feats = zip(*map(other_tags, t.forms, t.upos), strict=True)
+    return replace(t, xpos=xpos, lemma=lemma, feats=feats)
+
+
 def official(sentences: list[WordTree]) -> Any:
     """Load trees into the CoNLL 2018 scorer."""
     lines = []
     for t in sentences:
         assert t.upos is not None
+        # The other columns are made of the part of speech, so that they are right at different words.
         for d, (form, tag, head, label) in enumerate(
             zip(t.forms, t.upos, t.heads, t.deprels, strict=True), start=1
         ):
-            lines.append(f"{d}\t{form}\t_\t{tag}\t_\t_\t{head}\t{label}\t_\t_\n")
+            xpos, lemma, feats = other_tags(form, tag)
+            lines.append(f"{d}\t{form}\t{lemma}\t{tag}\t{xpos}\t{feats}\t{head}\t{label}\t_\t_\n")
         lines.append("\n")
     return udeval.load_conllu(io.StringIO("".join(lines)), "test", {})
 
@@ -405,8 +421,12 @@ def test_agreement_with_the_conll_2018_scorer(sentences: list[tuple[WordTree, Wo
     theirs = udeval.evaluate(
         official([gold for gold, _ in sentences]), official([pred for _, pred in sentences])
     )
-    ours = evaluate(sentences, punct=True, subtypes=False).scores.overall
-    for key, ratio in (("Words", ours.seg), ("UPOS", ours.upos), ("UAS", ours.uf), ("LAS", ours.lf)):
+    both = [(tagged(gold), tagged(pred)) for gold, pred in sentences]
+    ours = evaluate(both, punct=True, subtypes=False).scores.overall
+    for key, ratio in (
+        ("Words", ours.seg), ("UPOS", ours.upos), ("XPOS", ours.xpos), ("UFeats", ours.feats), ("Lemmas", ours.lemma),
+        ("UAS", ours.uf), ("LAS", ours.lf),
+    ):  # fmt: skip
         assert ratio is not None
         their = theirs[key]
         assert (ratio.correct, ratio.predicted, ratio.gold) == (
@@ -679,6 +699,17 @@ def test_a_file_is_small_and_has_a_line_for_every_sentence(tmp_path: Path) -> No
     text = (tmp_path / "dev.json").read_text(encoding="utf-8")
     assert len(text) < 60_000
     assert sum(line.startswith("[") for line in text.splitlines()) == 500
+
+
+def test_a_file_leaves_out_tags_that_no_sentence_has() -> None:
+    plain, rich = evaluate([(GOLD, PRED)]), evaluate([(tagged(GOLD), tagged(PRED)), (GOLD, PRED)])
+    assert not any("XPOS" in row for row in saved(plain)["rows"])
+    assert any("XPOS" in row for row in saved(rich)["rows"])
+    for evaluation in (plain, rich):
+        again = loaded(saved(evaluation))
+        assert (again.counts == evaluation.counts).all()
+        with pytest.raises(InputError, match="xpos needs"):
+            again.value("xpos")
 
 
 def test_the_fingerprint_is_that_of_gold() -> None:

@@ -80,7 +80,7 @@ def make_network(task="parse", roles=2, kind="bilstm", upos=UPOS, top=0, label=7
         encoder = _hf.build(config, CHARS, pretrained=False, hf_config=BERT)
     else:
         encoder = build_encoder(config, CHARS, pairs)
-    inventory = Inventory(CHARS, pairs, settings.labels, settings.upos)
+    inventory = Inventory(CHARS, pairs, settings.labels, settings.tags)
     scorer = ScorerConfig(arc=10, label=label)
     network = Network(settings, inventory, encoder, width=encoder.width, scorer=scorer)
     with torch.no_grad():

@@ -72,7 +72,7 @@ def test_the_schema_is_strict() -> None:
         {"words": []},
         {"prob": 1.5},
         {"start": -1},
-        {"words": [{**record["words"][0], "lemma": "上海"}]},
+        {"words": [{**record["words"][0], "sense": "上海"}]},
         {"words": [{key: value for key, value in record["words"][0].items() if key != "root"}]},
     ):
         with pytest.raises(jsonschema_rs.ValidationError):

@@ -308,6 +308,52 @@ def test_parts_of_speech_are_optional(treebank, tmp_path):
     assert analysis.tree.upos is None
 
 
+def with_tags(tree):
+    """Add XPOS, features and lemmas that follow from the word."""
+    assert tree.upos is not None
+    return replace(
+        tree,
+        xpos=tuple(tag[:2] for tag in tree.upos),
+        feats=tuple("Number=Plur" if form.endswith("们") else "_" for form in tree.forms),
+        lemma=tuple(form.removesuffix("们") for form in tree.forms),
+    )
+
+
+def test_all_tag_columns_are_learned_where_the_treebank_has_them(treebank, tmp_path):
+    rich = tuple(map(with_tags, tiny.TREES))
+    tiny.write(tmp_path / "rich.conllu", rich)
+    files = {"rich": str(tmp_path / "rich.conllu"), "plain": str(treebank / "projective.conllu")}
+    config = make_config(treebank, tmp_path / "run", data={"train": files, "dev": files})
+    scores = train(config)
+    assert scores["dev-rich.upos"] == scores["dev-rich.xpos"] == scores["dev-rich.feats"] == 100
+    assert scores["dev-rich.lemma"] == 100
+    assert "dev-plain.xpos" not in scores
+    model = load_model(tmp_path / "run" / "model")
+    assert model.settings.xpos
+    assert set(model.settings.feats) == {"_", "Number=Plur"}
+    assert set(model.settings.lemma) == {"0:0", "0:1"}
+    assert model.settings.absent_tags == {"plain": ["xpos", "feats", "lemma"]}
+    chars = [tree.chars for tree in rich]
+    assert [analysis.tree for analysis in model.parse(chars)] == list(rich)
+    for analysis, gold in zip(model.in_style("plain").parse(chars), tiny.TREES, strict=True):
+        assert analysis.tree == gold  # without the other columns
+    back = model.in_style("plain").in_style("rich").parse(chars)
+    assert [analysis.tree for analysis in back] == list(rich)
+
+
+def test_tag_columns_can_be_left_out_and_added_to_another_run(treebank, tmp_path):
+    tiny.write(tmp_path / "rich.conllu", tuple(map(with_tags, tiny.TREES)))
+    data = {"train": str(tmp_path / "rich.conllu"), "dev": str(tmp_path / "rich.conllu")}
+    config = make_config(treebank, tmp_path / "first", data=data, scorer={"tag_weight": 0.0})
+    scores = train(config)
+    assert "dev.upos" in scores
+    assert "dev.xpos" not in scores
+    assert load_model(tmp_path / "first" / "model").settings.tags.keys() == {"upos"}
+    second = make_config(treebank, tmp_path / "second", data=data, initial=str(tmp_path / "first"))
+    scores = train(second)
+    assert scores["dev.lf"] == scores["dev.xpos"] == scores["dev.lemma"] == 100
+
+
 def test_non_projective_sentences_are_left_out_and_counted(treebank, tmp_path, capfd):
     train(make_config(treebank, tmp_path / "run", optimiser={"epochs": 1}))
     assert "1 non-projective" in capfd.readouterr().err

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, overload
 
+from zishu.tags import COLUMNS
 from zishu.text import characters
 from zishu.tree import INTRA, ROOT, CharTree, WordTree
 
@@ -43,16 +44,22 @@ class Word:
     boundary_prob: float | None = None  # of its least certain boundary (or join inside it)
     head_prob: float | None = None  # of its head, given the words of the sentence
     label_prob: float | None = None  # of its relation, given its head
+    upos_prob: float | None = None  # of its part of speech, given the word
+    # More tags, None if the model, or the style that it parses in, has none:
+    xpos: str | None = None  # the part of speech of the treebank's own tag set
+    feats: str | None = None  # its features, as in CoNLL-U: Number=Plur|Person=3, "_" for a word without any
+    lemma: str | None = None
 
     @property
     def prob(self) -> float | None:
-        """Return how sure the model is of all of this word: the product of the three probabilities."""
-        product = 1.0
-        for part in (self.boundary_prob, self.head_prob, self.label_prob):
-            if part is None:
-                return None
-            product *= part
-        return product
+        """Return how sure the model is of all of this word: the product of the other probabilities.
+
+        None if one of these is unknown; that of the part of speech is left out if the word has none.
+        """
+        if self.boundary_prob is None or self.head_prob is None or self.label_prob is None:
+            return None
+        product = self.boundary_prob * self.head_prob * self.label_prob
+        return product if self.upos_prob is None else product * self.upos_prob
 
     @property
     def chars(self) -> list[str]:
@@ -118,12 +125,12 @@ class Sentence(Sequence[Word]):
     @property
     def tree(self) -> WordTree:
         """Return the tree of its words."""
-        upos = tuple(word.upos for word in self.words if word.upos is not None)
+        columns = {name: tuple([getattr(word, name) for word in self.words]) for name in COLUMNS}
         return WordTree(
             tuple(word.form for word in self.words),
             tuple(word.head for word in self.words),
             tuple(word.deprel for word in self.words),
-            upos if len(upos) == len(self.words) else None,
+            **{name: values for name, values in columns.items() if None not in values},
         )
 
     @property

@@ -353,5 +353,9 @@ def _sentence(item: Item, analysis: Analysis) -> Sentence:
         unknown if sure is None else sure.boundaries or unknown,
         unknown if sure is None else sure.heads,
         unknown if sure is None else sure.labels,
+        unknown if sure is None else sure.upos or unknown,
+        tree.xpos or unknown,
+        tree.feats or unknown,
+        tree.lemma or unknown,
     )
     return Sentence(item.text, start, tuple(words), item.cut, None if sure is None else sure.tree)

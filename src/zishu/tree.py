@@ -20,7 +20,7 @@ from zishu.errors import InvalidTree
 from zishu.text import characters
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 ROOT: Final = 0
 INTRA: Final = "INTRA"
@@ -38,10 +38,16 @@ class WordTree:
     forms: tuple[str, ...]
     heads: tuple[int, ...]
     deprels: tuple[str, ...]
+    # The tag columns (`zishu.tags`); None where nothing is known.
     upos: tuple[str, ...] | None = None
+    xpos: tuple[str, ...] | None = None
+    feats: tuple[str, ...] | None = None  # "_" for a word without features
+    lemma: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        _check_lengths("word", len(self.forms), heads=self.heads, deprels=self.deprels, upos=self.upos)
+        columns = {"heads": self.heads, "deprels": self.deprels, "upos": self.upos}
+        columns |= {"xpos": self.xpos, "feats": self.feats, "lemma": self.lemma}
+        _check_lengths("word", len(self.forms), columns)
         _check_forms("word", self.forms)
         check_heads(self.heads, kind="word")
 
@@ -75,7 +81,7 @@ class CharTree:
     labels: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        _check_lengths("character", len(self.chars), heads=self.heads, labels=self.labels)
+        _check_lengths("character", len(self.chars), {"heads": self.heads, "labels": self.labels})
         _check_forms("character", self.chars)
         check_heads(self.heads, kind="character")
 
@@ -223,7 +229,7 @@ def _collapse(tree: CharTree, labels: Sequence[str], runs: Sequence[int], repair
     return Recovery(words, repairs, spans, roots, char_heads)
 
 
-def _check_lengths(kind: str, count: int, **columns: tuple[object, ...] | None) -> None:
+def _check_lengths(kind: str, count: int, columns: Mapping[str, tuple[object, ...] | None]) -> None:
     """Refuse an empty tree and columns of different lengths."""
     if not count:
         raise InvalidTree(f"a tree needs at least one {kind}")

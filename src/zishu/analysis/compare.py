@@ -22,8 +22,27 @@ if TYPE_CHECKING:
     from zishu.metrics import Bootstrap, Evaluation
 
 # What the tables call a metric. With given words precision and recall are one, and UF and LF are attachment scores.
-TITLES = {"seg": "F1seg", "uf": "UF", "lf": "LF", "ucm": "UCM", "lcm": "LCM", "upos": "UPOS"}
-TITLES_GIVEN_WORDS = {"uf": "UAS", "lf": "LAS", "ucm": "UCM", "lcm": "LCM", "upos": "UPOS"}
+TITLES = {
+    "seg": "F1seg",
+    "uf": "UF",
+    "lf": "LF",
+    "ucm": "UCM",
+    "lcm": "LCM",
+    "upos": "UPOS",
+    "xpos": "XPOS",
+    "feats": "FEATS",
+    "lemma": "LEMMA",
+}
+TITLES_GIVEN_WORDS = {
+    "uf": "UAS",
+    "lf": "LAS",
+    "ucm": "UCM",
+    "lcm": "LCM",
+    "upos": "UPOS",
+    "xpos": "XPOS",
+    "feats": "FEATS",
+    "lemma": "LEMMA",
+}
 
 DECIMALS = 2
 

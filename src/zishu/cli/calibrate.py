@@ -26,18 +26,18 @@ def calibrate_command(
         bool, typer.Option("--check", help="Change nothing, only tell how sure and how right the model is.")
     ] = False,
 ) -> None:
-    """Set the temperatures that make a model as sure as it is right.
+    """Calibrate a model's probabilities on held-out data.
 
-    There is one for trees and one for relations; `zishu train` has found both on its dev set. Only probabilities change:
-    the trees that the model finds stay the same.
+    There is one for trees, one for relations and one for parts of speech; `zishu train` finds them on its dev set. Only
+    probabilities change: the model still finds the same trees.
     """
     from zishu.errors import InputError
-    from zishu.formats.conllu import read_conllu
+    from zishu.formats.conllu import read_conllu, trees_of
     from zishu.model import Model, load_model
     from zishu.model.calibration import calibrate, reliability, set_temperatures
 
     parser = load_model(model).in_style(style)
-    trees = [sentence.tree() for sentence in read_conllu(treebank)]
+    trees = trees_of(read_conllu(treebank))
     if check:
         print_tables([_table(reliability(parser, trees))])
         return
@@ -45,10 +45,11 @@ def calibrate_command(
         raise InputError(f"{model}: calibrate the parser in it, a pipeline has no temperature")
     found = calibrate(parser, trees)
     set_temperatures(model, found)
-    for name, fit in (("temperature", found.trees), ("of relations", found.labels)):
-        typer.echo(
-            f"{name} {fit.temperature}: loss {fit.before:.4f} -> {fit.after:.4f} a unit, {fit.units:,} units"
-        )
+    fits = (("temperature", found.trees), ("of relations", found.labels), ("of parts of speech", found.upos))
+    for name, fit in fits:
+        if fit.units:
+            loss = f"loss {fit.before:.4f} -> {fit.after:.4f} per unit, {fit.units:,} units"
+            typer.echo(f"{name} {fit.temperature}: {loss}")
 
 
 def _table(found: Mapping[str, Reliability]) -> Table:

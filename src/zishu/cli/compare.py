@@ -42,7 +42,10 @@ def compare_command(
     ] = False,
     metrics: Annotated[
         str | None,
-        typer.Option(metavar="M,M,...", help="Of seg, uf, lf, ucm, lcm, upos (default: the paper's)."),
+        typer.Option(
+            metavar="M,M,...",
+            help="Of seg, uf, lf, ucm, lcm, upos, xpos, feats, lemma (default: the paper's).",
+        ),
     ] = None,
     baseline: Annotated[
         str | None,

@@ -12,10 +12,9 @@ import typer
 
 from zishu.cli._decoding import DecodingName, DecodingOption, StyleOption
 from zishu.cli._table import Table, print_tables
+from zishu.tags import COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rich.console import Console
 
     from zishu.metrics import Evaluation, Ratio
@@ -57,7 +56,7 @@ def eval_command(
     of each gold sentence without white space, so that nothing gives the gold words away.
     """
     from zishu.errors import InputError
-    from zishu.formats.conllu import read_conllu
+    from zishu.formats.conllu import read_conllu, trees_of
     from zishu.metrics import evaluate, pair, save_evaluation
     from zishu.writing import check_not_input
 
@@ -77,14 +76,13 @@ def eval_command(
             if path is not None:
                 check_not_input(path, output)
     gold_sentences = list(read_conllu(gold))
-    gold_trees = [sentence.tree() for sentence in gold_sentences]
-    predictions: Iterator[WordTree]
+    gold_trees = trees_of(gold_sentences)
     if pred is not None:
-        predictions = (sentence.tree() for sentence in read_conllu(pred))
+        predictions = trees_of(read_conllu(pred))
     else:
         assert model is not None  # checked above
         way = decoding or DecodingName.MBR
-        predictions = iter(_parse(model, gold_trees, way, gold_words=gold_words, style=style))
+        predictions = _parse(model, gold_trees, way, gold_words=gold_words, style=style)
     evaluation = evaluate(
         pair(gold_trees, predictions),
         punct=punct,
@@ -117,6 +115,7 @@ def tables(evaluation: Evaluation) -> list[Table]:
     ratios = {
         "segmentation": words.seg,
         "UPOS": words.upos,
+        **{c.upper(): getattr(words, c) for c in COLUMNS[1:] if getattr(words, c) is not None},
         "dependency UF": words.uf,
         "dependency LF": words.lf,
     }

@@ -87,8 +87,21 @@ def _rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if found["labels"]:
         yield f"{len(found['labels'])} labels", " ".join(found["labels"])
     if found["task"] in ("parse", "parse-words"):
-        yield f"{len(found['upos'])} parts of speech", " ".join(found["upos"])
-        yield "temperature", f"{found['temperature']}, of relations {found['label_temperature']}"
+        titles = {
+            "upos": "parts of speech",
+            "xpos": "XPOS tags",
+            "feats": "values of FEATS",
+            "lemma": "lemma rules",
+        }
+        for column, title in titles.items():
+            if found[column]:
+                yield f"{len(found[column])} {title}", " ".join(found[column])
+        for style, columns in found["absent_tags"].items():
+            yield f"empty in {style}", " ".join(columns)
+        temperatures = (
+            f"of relations {found['label_temperature']}, of parts of speech {found['upos_temperature']}"
+        )
+        yield "temperature", f"{found['temperature']}, {temperatures}"
     yield "size", f"{sum(found['files'].values()) / 1e6:.1f} MB"
     data = config.get("data", {}) if isinstance(config, dict) else {}
     for part in ("train", "dev", "test"):

@@ -67,7 +67,10 @@ def schema() -> pa.Schema:
         ("form", string, False),
         ("start", offset, False),  # offsets into the text of the document, in code points
         ("end", offset, False),
+        ("lemma", string, True),
         ("upos", string, True),
+        ("xpos", string, True),
+        ("feats", string, True),  # as in CoNLL-U; "_" for a word without features
         ("head", number, False),  # the id of another word of the sentence; 0: its root
         ("deprel", string, False),
         ("char_heads", pa.list_(number), True),  # characters of the word from 1; 0: its root
@@ -75,7 +78,8 @@ def schema() -> pa.Schema:
         ("boundary_prob", chance, True),
         ("head_prob", chance, True),
         ("label_prob", chance, True),
-        ("prob", chance, True),  # the product of the three
+        ("upos_prob", chance, True),
+        ("prob", chance, True),  # the product of these
         ("sent_prob", pa.float64(), True),  # of the whole sentence: too small for 32 bits if that is long
         ("sent_cut", pa.bool_(), False),  # the sentence was cut for its length and goes on in the next one
     ]

@@ -21,11 +21,12 @@ to 6 s, in 15 MB of memory. Both libraries merge repeated comments, `conllu` cut
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from zishu.errors import FormatError, InputError, InvalidTree
 from zishu.reading import Source, read_lines, source_name
+from zishu.tags import COLUMNS, EMPTY
 from zishu.text import join_words
 from zishu.tree import WordTree
 
@@ -35,9 +36,7 @@ if TYPE_CHECKING:
 
 Dialect = Literal["u", "x"]
 
-COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
-EMPTY = "_"
-
+_NAMES = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 # Numbers in their usual spelling: `int` would also take "+1", "01", "1_0" or full-width digits, and writing
 # the value back would lose them. Words beyond the table are rare enough to be parsed one by one.
 _NUMBERS = {str(value): value for value in range(1000)}
@@ -115,19 +114,23 @@ class ConlluSentence:
         return self.line + len(self.comments) + index + sum(extra.before <= index for extra in self.extras)
 
     def tree(self) -> WordTree:
-        """Return the dependency tree; heads that form none are a `FormatError` (`InvalidTree` in memory)."""
+        """Return the dependency tree; heads that form none are a `FormatError` (`InvalidTree` in memory).
+
+        A tag column in which all words have `_` is None; for the trees of a whole file call `trees_of`.
+        """
         heads: list[int] = []
         for index, token in enumerate(self.tokens):
             if token.head is None:
                 raise self._tree_error(f"word {token.id} has no head", index)
             heads.append(token.head)
-        upos = tuple(token.upos for token in self.tokens)
+        columns = {name: tuple([getattr(token, name) for token in self.tokens]) for name in COLUMNS}
+        known = {name: values for name, values in columns.items() if any(v != EMPTY for v in values)}
         try:
             return WordTree(
                 tuple(token.form for token in self.tokens),
                 tuple(heads),
                 tuple(token.deprel for token in self.tokens),
-                None if all(tag == EMPTY for tag in upos) else upos,
+                **known,
             )
         except InvalidTree as error:
             raise self._tree_error(f"the sentence is not a tree: {error}", 0) from None
@@ -136,6 +139,17 @@ class ConlluSentence:
         if not self.line:
             return InvalidTree(message)
         return FormatError(message, path=self.path, line=self.line_of(index))
+
+
+def trees_of(sentences: Iterable[ConlluSentence]) -> list[WordTree]:
+    """Return the trees of all sentences of a file.
+
+    Where one sentence has features, a sentence without any has empty ones: they are known.
+    """
+    trees = [sentence.tree() for sentence in sentences]
+    if all(tree.feats is None for tree in trees):
+        return trees
+    return [tree if tree.feats else replace(tree, feats=(EMPTY,) * len(tree.forms)) for tree in trees]
 
 
 def read_conllu(
@@ -208,8 +222,10 @@ def from_tree(
         sentence.comments.insert(0, f"# sent_id = {sent_id}")
     for index, spaced in enumerate(_spaces(forms, text)):
         token = Token(index + 1, forms[index], head=tree.heads[index], deprel=tree.deprels[index])
-        if tree.upos is not None:
-            token.upos = tree.upos[index]
+        for name in COLUMNS:
+            values = getattr(tree, name)
+            if values is not None:
+                setattr(token, name, values[index])
         values = [] if misc is None or misc[index] == EMPTY else [misc[index]]
         token.misc = "|".join(values if spaced else [*values, "SpaceAfter=No"]) or EMPTY
         sentence.tokens.append(token)
@@ -322,7 +338,7 @@ def _column_fault(columns: Sequence[str]) -> str:
     if len(columns) != 10:
         return f"expected 10 columns separated by tabs, found {len(columns)}"
     position = columns.index("")
-    return f"column {position + 1} ({COLUMNS[position]}) is empty: write _ for no value"
+    return f"column {position + 1} ({_NAMES[position]}) is empty: write _ for no value"
 
 
 def _extra_fault(sentence: ConlluSentence, identifier: str) -> str | None:

@@ -1,8 +1,9 @@
 """Write and read parsed sentences as JSON lines: one object a sentence, all that is known about it.
 
     {"sent_id": "1", "text": "上海计划", "start": 0, "end": 4, "prob": 0.91, "cut": false, "words": [
-      {"id": 1, "form": "上海", "start": 0, "end": 2, "upos": "PROPN", "head": 2, "deprel": "nsubj",
-       "char_heads": [2, 0], "root": 1, "prob": 0.97, "boundary_prob": 0.99, "head_prob": 0.99, "label_prob": 0.99},
+      {"id": 1, "form": "上海", "start": 0, "end": 2, "lemma": "上海", "upos": "PROPN", "xpos": "NNP", "feats": "_",
+       "head": 2, "deprel": "nsubj", "char_heads": [2, 0], "root": 1, "prob": 0.96, "boundary_prob": 0.99,
+       "head_prob": 0.99, "label_prob": 0.99, "upos_prob": 0.99},
       ...]}
 
 (on one line). `zishu.formats.schema` describes every key. More keys may stand before these (`sent_id`, `rank`); a reader
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 from zishu.document import Sentence, Word
 from zishu.errors import InputError
 from zishu.formats.schema import SENTENCE
+from zishu.tags import COLUMNS
 from zishu.tree import check_heads
 
 if TYPE_CHECKING:
@@ -85,22 +87,25 @@ def from_record(record: object) -> Sentence:
 
 
 def _word(word: Word) -> str:
-    boundary, head, label = word.boundary_prob, word.head_prob, word.label_prob
+    boundary, head, label, upos = word.boundary_prob, word.head_prob, word.label_prob, word.upos_prob
     if boundary is None or head is None or label is None:
         probs = (
-            f'"prob": null, '
-            f'"boundary_prob": {_prob(boundary)}, "head_prob": {_prob(head)}, "label_prob": {_prob(label)}'
+            f'"prob": null, "boundary_prob": {_prob(boundary)}, "head_prob": {_prob(head)}, '
+            f'"label_prob": {_prob(label)}, "upos_prob": {_prob(upos)}'
         )
     else:
         # The product is that of the rounded values, so that a reader of the line gets the same one.
         boundary, head, label = _rounded(boundary), _rounded(head), _rounded(label)
+        product = boundary * head * label * (1 if upos is None else _rounded(upos))
         probs = (
-            f'"prob": {boundary * head * label:.6g}, '
-            f'"boundary_prob": {boundary:.6g}, "head_prob": {head:.6g}, "label_prob": {label:.6g}'
+            f'"prob": {product:.6g}, "boundary_prob": {boundary:.6g}, "head_prob": {head:.6g}, '
+            f'"label_prob": {label:.6g}, "upos_prob": {_prob(upos)}'
         )
+    form = _encode(word.form)
+    lemma = form if word.lemma == word.form else _encode(word.lemma)
     return (
-        f'{{"id": {word.id}, "form": {_encode(word.form)}, "start": {word.start}, "end": {word.end}, '
-        f"{_tag(word.upos, word.head, word.deprel)}, {_inner(word.char_heads)}, {probs}}}"
+        f'{{"id": {word.id}, "form": {form}, "start": {word.start}, "end": {word.end}, "lemma": {lemma}, '
+        f"{_tags(word.upos, word.xpos, word.feats)}, {_arc(word.head, word.deprel)}, {_inner(word.char_heads)}, {probs}}}"
     )
 
 
@@ -120,9 +125,14 @@ def _rounded(value: float) -> float:
 # What comes back in sentence after sentence is spelled out once.
 
 
+@lru_cache(maxsize=4096)
+def _tags(upos: str | None, xpos: str | None, feats: str | None) -> str:
+    return _escape(f'"upos": {_encode(upos)}, "xpos": {_encode(xpos)}, "feats": {_encode(feats)}')
+
+
 @lru_cache(maxsize=16384)
-def _tag(upos: str | None, head: int, deprel: str) -> str:
-    return _escape(f'"upos": {_encode(upos)}, "head": {head}, "deprel": {_encode(deprel)}')
+def _arc(head: int, deprel: str) -> str:
+    return _escape(f'"head": {head}, "deprel": {_encode(deprel)}')
 
 
 @lru_cache(maxsize=4096)
@@ -143,18 +153,20 @@ def _read_word(number: int, record: object) -> Word:
         if any(type(head) is not int for head in char_heads):
             raise InputError(f"word {number}: char_heads is no list of numbers: {list(char_heads)}")
         check_heads(char_heads, kind=f"word {number}: character")
+    tags = {name: None if record.get(name) is None else _get(record, name, str) for name in COLUMNS}
     return Word(
         id=number,
         form=_get(record, "form", str),
         start=_get(record, "start", int),
         end=_get(record, "end", int),
-        upos=None if record.get("upos") is None else _get(record, "upos", str),
         head=_get(record, "head", int),
         deprel=_get(record, "deprel", str),
         char_heads=char_heads,
         boundary_prob=_get_prob(record, "boundary_prob"),
         head_prob=_get_prob(record, "head_prob"),
         label_prob=_get_prob(record, "label_prob"),
+        upos_prob=_get_prob(record, "upos_prob"),
+        **tags,
     )
 
 

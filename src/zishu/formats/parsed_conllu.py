@@ -3,20 +3,20 @@ r"""Write parsed sentences as CoNLL-U, with one row per word or one row per char
     # sent_id = 1
     # text = 上海计划发展金融业
     # prob = 0.4211
-    1  上海  _  PROPN  _  _  2  nsubj  _  CharHeads=2,0|Conf=0.9703|ConfWord=...|Start=0|End=2|SpaceAfter=No
+    1  上海  上海  PROPN  NNP  _  2  nsubj  _  CharHeads=2,0|Conf=0.9703|ConfWord=...|Start=0|End=2|SpaceAfter=No
 
 Comments: `sent_id`, `text`, `prob` (probability of words, tree and inner trees), `cut = yes` for a sentence
 that was cut for its length, then those of the caller. The keys of MISC for a word; unknown values are left out:
 
     CharHeads   the head of each of its characters, numbered from 1 inside the word; 0 is the root character
-    Conf        its probability, the product of ConfWord (boundaries), ConfHead and ConfLabel
+    Conf        its probability, the product of ConfWord (boundaries), ConfHead, ConfLabel and ConfUpos
     Start, End  its half-open place in the text that was parsed, in code points
     SpaceAfter=No, SpacesAfter=...   the white space behind it, as UD and UDPipe write it: no key for one space,
                 `\s` space, `\t` tab, `\n`, `\r`; any other white space is `\uXXXX` here. Forms and white space
                 together are exactly the sentence. `after` is the white space behind the last word.
 
-In a character tree the relation inside words is INTRA. The root character of a word has the word's relation, part of
-speech and Conf. MISC has `Word`, the number of the word, and `Place`, B M E S (begin, middle, end, single), instead of
+In a character tree the relation inside words is INTRA. The root character of a word has the word's relation, tags and
+Conf, but no lemma. MISC has `Word`, the number of the word, and `Place`, B M E S (begin, middle, end, single), instead of
 CharHeads.
 
 A comment is one line. So white space in `# text` that could break lines or columns (tabs, line breaks and the like)
@@ -52,7 +52,7 @@ def to_conllu(sentence: Sentence, *, sent_id: str, after: str = "", **comments: 
     """
     lines = _comments(sentence, sent_id, comments)
     lines += [
-        f"{word.id}\t{word.form}\t_\t{'_' if word.upos is None else word.upos}\t_\t_\t{word.head}\t{word.deprel}\t_\t"
+        f"{word.id}\t{word.form}\t{_tags(word.lemma, word.upos, word.xpos, word.feats)}\t{word.head}\t{word.deprel}\t_\t"
         f"{_heads(word.char_heads)}{_confidence(word)}Start={word.start}|End={word.end}{space}"
         for word, space in zip(sentence.words, _spaces(sentence, after), strict=True)
     ]
@@ -70,14 +70,14 @@ def to_chars_conllu(sentence: Sentence, *, sent_id: str, after: str = "", **comm
         while end < word.end:
             char, head, label = tree.chars[number], tree.heads[number], tree.labels[number]
             start, end, number = end, end + len(char), number + 1
-            upos, confidence = "_", ""
+            tags, confidence = _tags(None, None, None, None), ""
             if label != INTRA:
-                upos, confidence = word.upos or "_", _conf(word)
+                tags, confidence = _tags(None, word.upos, word.xpos, word.feats), _conf(word)
             place = (
                 ("S" if end == word.end else "B") if start == word.start else "E" if end == word.end else "M"
             )
             lines.append(
-                f"{number}\t{char}\t_\t{upos}\t_\t_\t{head}\t{label}\t_\tWord={word.id}|Place={place}|{confidence}"
+                f"{number}\t{char}\t{tags}\t{head}\t{label}\t_\tWord={word.id}|Place={place}|{confidence}"
                 f"Start={start}|End={end}{space if end == word.end else '|SpaceAfter=No'}"
             )
     return _block(lines, len(lines) - first)
@@ -111,17 +111,20 @@ def _heads(char_heads: tuple[int, ...] | None) -> str:
     return "" if char_heads is None else f"CharHeads={','.join(map(str, char_heads))}|"
 
 
+def _tags(*columns: str | None) -> str:
+    """Return LEMMA, UPOS, XPOS and FEATS; `_` where nothing is known."""
+    return "\t".join(["_" if value is None else value for value in columns])
+
+
 def _conf(word: Word) -> str:
     prob = word.prob
     return "" if prob is None else f"Conf={prob:.4f}|"
 
 
 def _confidence(word: Word) -> str:
-    boundary, head, label = word.boundary_prob, word.head_prob, word.label_prob
-    if boundary is not None and head is not None and label is not None:
-        return f"Conf={boundary * head * label:.4f}|ConfWord={boundary:.4f}|ConfHead={head:.4f}|ConfLabel={label:.4f}|"
-    named = (("ConfWord", boundary), ("ConfHead", head), ("ConfLabel", label))
-    return "".join(f"{name}={prob:.4f}|" for name, prob in named if prob is not None)
+    boundary, head, label, upos = word.boundary_prob, word.head_prob, word.label_prob, word.upos_prob
+    named = (("ConfWord", boundary), ("ConfHead", head), ("ConfLabel", label), ("ConfUpos", upos))
+    return _conf(word) + "".join([f"{name}={prob:.4f}|" for name, prob in named if prob is not None])
 
 
 def _spaces(sentence: Sentence, after: str) -> list[str]:

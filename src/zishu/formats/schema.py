@@ -39,7 +39,13 @@ WORD: Final = _record(
         "form": {"type": "string", "minLength": 1, "description": "The text from `start` to `end`."},
         "start": _int("Where it begins in the text, in code points."),
         "end": _int("Where it ends, exclusive."),
+        "lemma": {"type": ["string", "null"], "description": "Its lemma."},
         "upos": {"type": ["string", "null"], "description": "Its part of speech."},
+        "xpos": {"type": ["string", "null"], "description": "Its tag in the treebank's own tag set."},
+        "feats": {
+            "type": ["string", "null"],
+            "description": "Its features, as in CoNLL-U: `Number=Plur|Person=3`, `_` for a word without any.",
+        },
         "head": _int("The number of its head, 0 for the root of the sentence."),
         "deprel": {"type": "string", "description": "Its relation to its head."},
         "char_heads": {
@@ -53,10 +59,11 @@ WORD: Final = _record(
             "minimum": 0,
             "description": "The place of its root character in the word, counted in characters from 0.",
         },
-        "prob": _prob("The product of the following three probabilities."),
+        "prob": _prob("The product of the following probabilities."),
         "boundary_prob": _prob("The probability of its boundaries."),
         "head_prob": _prob("The probability of its head, given the words."),
         "label_prob": _prob("The probability of its relation, given its head."),
+        "upos_prob": _prob("The probability of its part of speech."),
     },
 )
 

@@ -35,6 +35,7 @@ import numpy as np
 from zishu.errors import InputError, MissingExtra
 from zishu.lexicon import Lexicon
 from zishu.parser import Parser, find_model, load
+from zishu.tags import EMPTY
 from zishu.text import characters, split_sentences
 
 try:
@@ -75,7 +76,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
 
 
 def _value(place: int) -> Callable[[Token], Any]:
-    return lambda token: token._.zishu[place] if token._.zishu else None
+    return lambda token: next(iter((token._.zishu or ())[place : place + 1]), None)
 
 
 def _char_heads(token: Token) -> tuple[int, ...] | None:
@@ -91,7 +92,7 @@ def _root_char(token: Token) -> str | None:
 
 def _prob(token: Token) -> float | None:
     values = [_value(place)(token) for place in (1, 2, 3)]
-    return None if None in values else math.prod(values)
+    return None if None in values else math.prod([*values, _value(4)(token) or 1.0])
 
 
 def _extend() -> None:
@@ -99,7 +100,7 @@ def _extend() -> None:
     if not Token.has_extension(NAME):
         Token.set_extension(
             NAME, default=None
-        )  # char_heads and the three probabilities, as the words have them
+        )  # char_heads and the four probabilities, as the words have them
     if not Doc.has_extension(NAME):
         Doc.set_extension(NAME, default=None)  # the settings that a document was parsed with
     getters: dict[str, Callable[[Token], Any]] = {
@@ -108,6 +109,7 @@ def _extend() -> None:
         "boundary_prob": _value(1),
         "head_prob": _value(2),
         "label_prob": _value(3),
+        "upos_prob": _value(4),
         "prob": _prob,
     }
     for name, getter in getters.items():
@@ -417,10 +419,19 @@ def annotate(doc: Doc, places: Sequence[int], sentences: Iterable[Sequence[Word]
             heads[place] = (here[word.head - 1] if word.head else place) - place
             relations[place] = strings.add(word.deprel if word.head else "ROOT")
             parts[place] = PARTS_OF_SPEECH.get(word.upos or "", 0)
-            if not parts[place] and word.upos:  # another tag set
+            if word.xpos:
+                tags[place] = strings.add(word.xpos)
+            elif not parts[place] and word.upos:  # another tag set
                 tags[place] = strings.add(word.upos)
+            if word.lemma:
+                doc[place].lemma_ = word.lemma
+            if word.feats:
+                doc[place].set_morph(  # type: ignore[attr-defined]
+                    "" if word.feats == EMPTY else word.feats
+                )
             inner = None if word.char_heads is None else list(word.char_heads)
-            doc[place]._.zishu = (inner, word.boundary_prob, word.head_prob, word.label_prob)
+            probs = (word.boundary_prob, word.head_prob, word.label_prob, word.upos_prob)
+            doc[place]._.zishu = (inner, *probs)
     # White space hangs on the word before it, at the beginning on the first word, else on its own first token.
     known = np.zeros(len(doc), bool)
     known[list(places)] = True

@@ -9,15 +9,16 @@ What is scored follows the paper's section 4 ("Evaluation metrics"):
     ucm, lcm  Complete match: the share of sentences where every counted arc of both trees is right.
               Punctuation is left out as above, so how it is attached or cut into words cannot spoil a match;
               a sentence of nothing but punctuation has no arc to get wrong and is a match.
-    upos      F1 of words with their part of speech, punctuation included.
-              None unless every sentence has tags on both sides.
+    upos, xpos, feats, lemma
+              F1 of words with their part of speech, with their tag of the treebank's own tag set, with all their
+              features, with their lemma; punctuation included. None unless every sentence has them on both sides.
     uas, las  Attachment scores. None unless both sides have the same words in every sentence; precision and
               recall are then one number, so these are uf and lf under the name that the literature uses.
 
 All but complete match, which belongs to sentences, is also given by the length of the word (of the modifier,
-for arcs) in characters: 1, 2, 3, 4 and more. With `punct=True, subtypes=False` the scores seg, upos, uf and
-lf are the Words, UPOS, UAS and LAS of the CoNLL 2018 scorer, wherever both files have the same sentences and
-no multiword tokens.
+for arcs) in characters: 1, 2, 3, 4 and more. With `punct=True, subtypes=False` the scores seg, upos, xpos,
+lemma, uf and lf are the Words, UPOS, XPOS, Lemmas, UAS and LAS of the CoNLL 2018 scorer, wherever both files have the
+same sentences, a lemma for every word and no multiword tokens. Its UFeats leaves out features that are not universal.
 
 A sentence is reduced to a small table of integers; tables of several sentences may be added, and a score is a
 function of the sum. That makes resampling sentences (`bootstrap`) a matrix product, and lets a small file

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from itertools import accumulate, pairwise, zip_longest
-from typing import NamedTuple
+from itertools import accumulate, count, pairwise, zip_longest
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,16 +22,31 @@ class Count(IntEnum):
     GOLD_WORDS = 0
     PRED_WORDS = 1
     WORDS = 2
-    TAGS = 3
-    GOLD_ARCS = 4
-    PRED_ARCS = 5
-    ARCS = 6
-    LABELED_ARCS = 7
-    SENTENCES = 8
-    MATCHES = 9
-    LABELED_MATCHES = 10
-    RESEGMENTED = 11  # sentences whose predicted words are not the gold words: no attachment score
-    UNTAGGED = 12  # sentences without parts of speech on one side: no upos
+    TAGS = 3  # words with the right part of speech
+    XPOS = 4
+    FEATS = 5
+    LEMMAS = 6
+    GOLD_ARCS = 7
+    PRED_ARCS = 8
+    ARCS = 9
+    LABELED_ARCS = 10
+    SENTENCES = 11
+    MATCHES = 12
+    LABELED_MATCHES = 13
+    RESEGMENTED = 14  # sentences whose predicted words are not the gold words: no attachment score
+    UNTAGGED = 15  # sentences without parts of speech on one side: no upos
+    NO_XPOS = 16  # the same for the other tag columns
+    NO_FEATS = 17
+    NO_LEMMAS = 18
+
+
+# For each tag column: words with the right tag, and sentences that have no tags on one side.
+TAG_ROWS: Final = {
+    "upos": (Count.TAGS, Count.UNTAGGED),
+    "xpos": (Count.XPOS, Count.NO_XPOS),
+    "feats": (Count.FEATS, Count.NO_FEATS),
+    "lemma": (Count.LEMMAS, Count.NO_LEMMAS),
+}
 
 
 Counts = NDArray[np.int64]  # [Count, 1 + LENGTHS], or [sentence, Count, 1 + LENGTHS]
@@ -42,7 +57,7 @@ class _Word(NamedTuple):
     counted: bool
     head: tuple[int, int] | None  # the span of the head word, None for ROOT
     label: str
-    tag: str | None
+    number: int  # its place in the sentence, from 0
 
 
 def sentence_counts(gold: WordTree, pred: WordTree, *, punct: bool = False, subtypes: bool = True) -> Counts:
@@ -55,6 +70,11 @@ def sentence_counts(gold: WordTree, pred: WordTree, *, punct: bool = False, subt
     gold_words = _words(gold, gold_spans, punct=punct, subtypes=subtypes)
     pred_words = _words(pred, pred_spans, punct=punct, subtypes=subtypes)
 
+    columns = [
+        (right, getattr(gold, name), getattr(pred, name))
+        for name, (right, _) in TAG_ROWS.items()
+        if getattr(gold, name) is not None and getattr(pred, name) is not None
+    ]
     counts = np.zeros((len(Count), 1 + len(LENGTHS)), dtype=np.int64)
     for word in pred_words.values():
         counts[Count.PRED_WORDS, word.column] += 1
@@ -69,7 +89,8 @@ def sentence_counts(gold: WordTree, pred: WordTree, *, punct: bool = False, subt
         # Equal head spans mean that the head, too, is a word of both sides.
         attached = word.counted and match.head == word.head
         counts[Count.WORDS, word.column] += 1
-        counts[Count.TAGS, word.column] += word.tag is not None and match.tag == word.tag
+        for row, gold_tags, pred_tags in columns:
+            counts[row, word.column] += gold_tags[word.number] == pred_tags[match.number]
         counts[Count.ARCS, word.column] += attached
         counts[Count.LABELED_ARCS, word.column] += attached and match.label == word.label
     counts[:, 0] = counts.sum(axis=1)
@@ -80,7 +101,8 @@ def sentence_counts(gold: WordTree, pred: WordTree, *, punct: bool = False, subt
     total[Count.MATCHES] = total[Count.ARCS] == needed
     total[Count.LABELED_MATCHES] = total[Count.LABELED_ARCS] == needed
     total[Count.RESEGMENTED] = gold_spans != pred_spans
-    total[Count.UNTAGGED] = gold.upos is None or pred.upos is None
+    for name, (_, absent) in TAG_ROWS.items():
+        total[absent] = getattr(gold, name) is None or getattr(pred, name) is None
     return counts
 
 
@@ -106,15 +128,14 @@ def _check_same_text(gold: WordTree, pred: WordTree) -> None:
 def _words(
     tree: WordTree, spans: list[tuple[int, int]], *, punct: bool, subtypes: bool
 ) -> dict[tuple[int, int], _Word]:
-    tags = tree.upos if tree.upos is not None else (None,) * len(spans)
-    rows = zip(spans, tree.forms, tree.lengths, tree.heads, tree.deprels, tags, strict=True)
+    rows = zip(spans, tree.forms, tree.lengths, tree.heads, tree.deprels, count(), strict=False)
     return {
         span: _Word(
             column=min(length, len(LENGTHS)),
             counted=punct or not is_punctuation(form),
             head=None if head == ROOT else spans[head - 1],
             label=label if subtypes else label.partition(":")[0],
-            tag=tag,
+            number=number,
         )
-        for span, form, length, head, label, tag in rows
+        for span, form, length, head, label, number in rows
     }

@@ -9,7 +9,8 @@
     ...]}
 
 `counts` has a line of integers for every sentence, named by `rows`: the counts of words by length, then those of the
-sentence as a whole. Sums over lengths are left out, and made again when the file is read. 500 sentences are 45 kB.
+sentence as a whole. Sums over lengths are left out, and made again when the file is read; so are the rows of tag columns
+(other than UPOS) that no sentence has. 500 sentences are 45 kB.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from zishu.errors import InputError
-from zishu.metrics._counts import LENGTHS, Count, Counts
+from zishu.metrics._counts import LENGTHS, TAG_ROWS, Count, Counts
 from zishu.metrics._scores import Evaluation
 from zishu.writing import replacing
 
@@ -34,11 +35,14 @@ _SENTENCE_ROWS = [row for row in Count if row >= Count.SENTENCES]
 _ROWS = [f"{row.name} {length}" for row in _WORD_ROWS for length in LENGTHS]
 _ROWS += [row.name for row in _SENTENCE_ROWS]
 
+# The rows that a file leaves out if no sentence has such tags.
+_OPTIONAL = {absent: right for column, (right, absent) in TAG_ROWS.items() if column != "upos"}
+
 # What is counted right is also counted on both sides.
 _AT_MOST = [
     (Count.WORDS, Count.GOLD_WORDS),
     (Count.WORDS, Count.PRED_WORDS),
-    (Count.TAGS, Count.WORDS),
+    *((right, Count.WORDS) for right, _ in TAG_ROWS.values()),
     (Count.ARCS, Count.GOLD_ARCS),
     (Count.ARCS, Count.PRED_ARCS),
     (Count.LABELED_ARCS, Count.ARCS),
@@ -55,15 +59,16 @@ def evaluation_file(part: str, *, given_words: bool = False) -> str:
 
 def save_evaluation(evaluation: Evaluation, path: str | os.PathLike[str], *, follow: bool = True) -> None:
     """Write an evaluation, whole or not at all; folders on the way are made; `follow` is for links (`zishu.writing`)."""
+    rows = _rows({absent.name for absent in _OPTIONAL if not evaluation.counts[:, absent, 0].all()})
     header = {
         "format": FORMAT,
         "version": VERSION,
         "signature": evaluation.signature(),
         "gold": evaluation.gold,
         "sentences": len(evaluation.counts),
-        "rows": _ROWS,
+        "rows": rows,
     }
-    lines = ",\n".join(json.dumps(line, separators=(",", ":")) for line in _pack(evaluation.counts))
+    lines = ",\n".join(json.dumps(line, separators=(",", ":")) for line in _pack(evaluation.counts, rows))
     opened = json.dumps(header, indent=1).removesuffix("\n}")
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -86,32 +91,42 @@ def load_evaluation(path: str | os.PathLike[str]) -> Evaluation:
 def _parse(data: Any) -> Evaluation:
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise InputError(f"expected an object with the format {FORMAT!r}")
-    if data.get("version") != VERSION or data.get("rows") != _ROWS:
+    rows = data.get("rows")
+    if data.get("version") != VERSION or not isinstance(rows, list) or rows != _rows(set(map(str, rows))):
         raise InputError(f"version {data.get('version')!r} is not the one that this Zishu reads, {VERSION}")
     signature, gold = data.get("signature"), data.get("gold")
     choices = _SIGNATURE.fullmatch(signature) if isinstance(signature, str) else None
     if choices is None or not isinstance(gold, str):
         raise InputError("signature or gold is missing or malformed")
-    counts = _unpack(data.get("counts"))
+    counts = _unpack(data.get("counts"), rows)
     if len(counts) != data.get("sentences"):
         raise InputError(f"{len(counts)} lines of counts for {data.get('sentences')!r} sentences")
     punct, labels, version = choices.groups()
     return Evaluation(counts, punct=punct == "yes", subtypes=labels == "full", gold=gold, version=version)
 
 
-def _pack(counts: Counts) -> list[list[int]]:
+def _rows(present: set[str]) -> list[str]:
+    """Return the names of the rows of a file that has these of the optional ones."""
+    left_out = {row.name for pair in _OPTIONAL.items() if pair[0].name not in present for row in pair}
+    return [row for row in _ROWS if row.split()[0] not in left_out]
+
+
+def _pack(counts: Counts, rows: list[str]) -> list[list[int]]:
     words = counts[:, _WORD_ROWS, 1:].reshape(len(counts), -1)
-    packed: list[list[int]] = np.concatenate([words, counts[:, _SENTENCE_ROWS, 0]], axis=1).tolist()
+    everything = np.concatenate([words, counts[:, _SENTENCE_ROWS, 0]], axis=1)
+    packed: list[list[int]] = everything[:, [_ROWS.index(row) for row in rows]].tolist()
     return packed
 
 
-def _unpack(lines: Any) -> Counts:
+def _unpack(lines: Any, rows: list[str]) -> Counts:
     if not isinstance(lines, list) or not lines:
         raise InputError("counts is no list with a line for every sentence")
     for number, line in enumerate(lines, start=1):
-        if not (isinstance(line, list) and len(line) == len(_ROWS) and all(map(_is_count, line))):
-            raise InputError(f"line {number} of counts is not {len(_ROWS)} natural numbers")
-    packed = np.array(lines, dtype=np.int64)
+        if not (isinstance(line, list) and len(line) == len(rows) and all(map(_is_count, line))):
+            raise InputError(f"line {number} of counts is not {len(rows)} natural numbers")
+    packed = np.zeros((len(lines), len(_ROWS)), dtype=np.int64)
+    packed[:, [_ROWS.index(row) for row in rows]] = lines
+    packed[:, [_ROWS.index(absent.name) for absent in _OPTIONAL if absent.name not in rows]] = 1
     counts = np.zeros((len(lines), len(Count), 1 + len(LENGTHS)), dtype=np.int64)
     by_length = packed[:, : -len(_SENTENCE_ROWS)].reshape(len(lines), len(_WORD_ROWS), len(LENGTHS))
     counts[:, _WORD_ROWS, 1:] = by_length

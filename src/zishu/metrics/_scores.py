@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zishu.errors import InputError
-from zishu.metrics._counts import LENGTHS, Count, Counts, sentence_counts
+from zishu.metrics._counts import LENGTHS, TAG_ROWS, Count, Counts, sentence_counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _TRIPLES: Mapping[str, tuple[Count, Count, Count]] = MappingProxyType(
     {
         "seg": (Count.WORDS, Count.PRED_WORDS, Count.GOLD_WORDS),
-        "upos": (Count.TAGS, Count.PRED_WORDS, Count.GOLD_WORDS),
+        **{name: (right, Count.PRED_WORDS, Count.GOLD_WORDS) for name, (right, _) in TAG_ROWS.items()},
         "uf": (Count.ARCS, Count.PRED_ARCS, Count.GOLD_ARCS),
         "lf": (Count.LABELED_ARCS, Count.PRED_ARCS, Count.GOLD_ARCS),
         "uas": (Count.ARCS, Count.PRED_ARCS, Count.GOLD_ARCS),
@@ -36,10 +36,11 @@ _TRIPLES: Mapping[str, tuple[Count, Count, Count]] = MappingProxyType(
 )
 METRICS = tuple(_TRIPLES)
 
+_NEEDED_TAGS = "values in the column {} on both sides of every sentence"
 # What must not have happened in any sentence for a metric to exist.
 _NEEDS: Mapping[str, tuple[Count, str]] = MappingProxyType(
     {
-        "upos": (Count.UNTAGGED, "parts of speech on both sides of every sentence"),
+        **{name: (absent, _NEEDED_TAGS.format(name)) for name, (_, absent) in TAG_ROWS.items()},
         "uas": (Count.RESEGMENTED, "the same words on both sides of every sentence"),
         "las": (Count.RESEGMENTED, "the same words on both sides of every sentence"),
     }
@@ -64,6 +65,9 @@ class WordScores:
 
     seg: Ratio
     upos: Ratio | None
+    xpos: Ratio | None
+    feats: Ratio | None
+    lemma: Ratio | None
     uf: Ratio
     lf: Ratio
     uas: float | None
@@ -195,7 +199,7 @@ def _word_scores(counts: Counts, column: int) -> WordScores:
     uf, lf = _ratio(counts, "uf", column), _ratio(counts, "lf", column)
     return WordScores(
         seg=_ratio(counts, "seg", column),
-        upos=None if "upos" in absent else _ratio(counts, "upos", column),
+        **{name: None if name in absent else _ratio(counts, name, column) for name in TAG_ROWS},
         uf=uf,
         lf=lf,
         uas=None if "uas" in absent else uf.f1,

@@ -18,7 +18,8 @@ Relations have probabilities of their own, given the arc, and a temperature of t
 
     loss(t) = SUM over words of  - log P_t(gold relation | gold arc)
 
-with the arc between those characters that the best of the trees of the gold word tree has.
+with the arc between those characters that the best of the trees of the gold word tree has. So have parts of speech,
+given the words (`zishu.model.tags`).
 
 `reliability` compares what a model says of itself with a gold treebank.
 
@@ -40,7 +41,9 @@ from zishu.model.features import batches
 from zishu.model.labels import at_temperature, label_probabilities
 from zishu.model.scores import no_gaps, tree_distribution
 from zishu.model.settings import CONFIG, Settings, read_json, write_json
+from zishu.model.tags import tag_probabilities, tag_scores
 from zishu.model.words import find_words
+from zishu.tags import tags_of
 from zishu.tree import INTRA, WordTree
 
 if TYPE_CHECKING:
@@ -70,10 +73,11 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What was found: for trees by the character, or by the word if the words are given; for relations by the word."""
+    """What was found. Units are characters, or words if these are given; for relations and parts of speech, words."""
 
     trees: Fit
     labels: Fit
+    upos: Fit
 
 
 def calibrate(model: Model, treebank: Iterable[WordTree]) -> Calibration:
@@ -88,14 +92,13 @@ def calibrate(model: Model, treebank: Iterable[WordTree]) -> Calibration:
         for batch in batches([sum(tree.lengths) for tree in trees], model.batch_chars)
     ]
     units = sum(int(problem.everything.lengths.sum()) for problem in problems)
-    words = sum(len(problem.right) for problem in problems)
+    settings = model.settings
+    labels = _Choices.join([problem.labels for problem in problems])
+    upos = _Choices.join([problem.upos for problem in problems if problem.upos is not None])
     return Calibration(
-        _fit(lambda t: sum(problem.tree_loss(t) for problem in problems), model.settings.temperature, units),
-        _fit(
-            lambda t: sum(problem.label_loss(t) for problem in problems),
-            model.settings.label_temperature,
-            words,
-        ),
+        _fit(lambda t: sum(problem.tree_loss(t) for problem in problems), settings.temperature, units),
+        _fit(labels.loss, settings.label_temperature, len(labels.right)),
+        _fit(upos.loss, settings.upos_temperature, len(upos.right)),
     )
 
 
@@ -118,9 +121,10 @@ class Reliability:
 
 
 def reliability(model: Model | Pipeline, treebank: Iterable[WordTree]) -> dict[str, Reliability]:
-    """Tell how true probabilities are: of words from raw text, of heads given words, of relations given right heads.
+    """Tell how true probabilities are: of words from raw text, of heads and tags given words, of relations given heads.
 
-    A parser of words is asked about heads and relations only.
+    Relations count where the head is right, parts of speech where the treebank has them. A parser of words is not asked
+    about words.
     """
     trees = list(treebank)
     decisions: dict[str, list[tuple[float, bool]]] = {}
@@ -129,6 +133,7 @@ def reliability(model: Model | Pipeline, treebank: Iterable[WordTree]) -> dict[s
         decisions["words"] = [word for pair in zip(trees, raw, strict=True) for word in _words(*pair)]
     given = model.parse_words([tree.forms for tree in trees], confidence=True)
     heads, relations = [], []
+    upos: list[tuple[float, bool]] = []
     for gold, analysis in zip(trees, given, strict=True):
         sure = analysis.confidence
         assert sure is not None
@@ -136,7 +141,8 @@ def reliability(model: Model | Pipeline, treebank: Iterable[WordTree]) -> dict[s
             heads.append((sure.heads[k], head == found))
             if head == found:
                 relations.append((sure.labels[k], gold.deprels[k] == analysis.tree.deprels[k]))
-    decisions |= {"heads": heads, "relations": relations}
+        upos += _parts_of_speech(gold, analysis)
+    decisions |= {"heads": heads, "relations": relations, "parts of speech": upos}
     return {name: _reliability(pairs) for name, pairs in decisions.items() if pairs}
 
 
@@ -145,6 +151,14 @@ def _words(gold: WordTree, analysis: Analysis) -> Iterator[tuple[float, bool]]:
     spans = set(gold.spans)
     probabilities = analysis.confidence.boundaries or ()
     yield from zip(probabilities, (span in spans for span in analysis.tree.spans), strict=True)
+
+
+def _parts_of_speech(gold: WordTree, analysis: Analysis) -> Iterator[tuple[float, bool]]:
+    assert analysis.confidence is not None
+    found = zip(analysis.confidence.upos or (), analysis.tree.upos or (), strict=True)
+    for right, (sure, tag) in zip(tags_of(gold, "upos"), found, strict=False):
+        if right is not None:
+            yield sure, tag == right
 
 
 def _reliability(decisions: Sequence[tuple[float, bool]]) -> Reliability:
@@ -160,10 +174,43 @@ def set_temperatures(folder: Path, found: Calibration) -> None:
     # Under another name first: a model whose settings are cut off is none.
     fresh = folder / f".{CONFIG}"
     settings = replace(
-        settings, temperature=found.trees.temperature, label_temperature=found.labels.temperature
+        settings,
+        temperature=found.trees.temperature,
+        label_temperature=found.labels.temperature,
+        upos_temperature=found.upos.temperature,
     )
     write_json(fresh, settings.to_json())
     fresh.replace(folder / CONFIG)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Choices:
+    """What the networks say of choices from a list, one for each word."""
+
+    logp: NDArray[np.float64]  # [w, list]: log-probabilities
+    right: NDArray[np.int64]  # [w]: the gold ones
+
+    @classmethod
+    def of(cls, logp: NDArray[np.float64], names: Sequence[str], gold: Iterable[str | None]) -> _Choices:
+        """Compare with gold; what the model does not know, or never says, tells nothing about a temperature."""
+        number = {name: k for k, name in enumerate(names)}
+        right = np.array([-1 if name is None else number.get(name, -1) for name in gold])
+        possible = (right >= 0) & (logp[np.arange(len(right)), right] > -np.inf)
+        return cls(logp[possible], right[possible])
+
+    @classmethod
+    def join(cls, several: Sequence[_Choices]) -> _Choices:
+        """Put the choices of several batches together."""
+        if not several:
+            return cls(np.zeros((0, 1)), np.zeros(0, dtype=np.int64))
+        return cls(
+            np.concatenate([choices.logp for choices in several]),
+            np.concatenate([choices.right for choices in several]),
+        )
+
+    def loss(self, temperature: float) -> float:
+        """Return minus the log-probability of the gold choices at a temperature."""
+        return -float(at_temperature(self.logp, temperature)[np.arange(len(self.right)), self.right].sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,17 +219,13 @@ class _Problem:
 
     everything: TreeDistribution
     gold: TreeDistribution  # given the gold word trees
-    labels: NDArray[np.float64]  # [w, labels]: log-probabilities of the relations of words
-    right: NDArray[np.int64]  # [w]: the gold ones
+    labels: _Choices
+    upos: _Choices | None  # None if the model, or the treebank, has none
 
     def tree_loss(self, temperature: float) -> float:
         """Return minus the log-probability of the gold word trees at a temperature."""
         everything, gold = (trees.at(temperature).log_partition() for trees in (self.everything, self.gold))
         return float((everything - gold).sum())
-
-    def label_loss(self, temperature: float) -> float:
-        """Return minus the log-probability of the gold relations at a temperature."""
-        return -float(at_temperature(self.labels, temperature)[np.arange(len(self.right)), self.right].sum())
 
 
 def _problem(model: Model, trees: Sequence[WordTree]) -> _Problem:
@@ -202,11 +245,13 @@ def _problem(model: Model, trees: Sequence[WordTree]) -> _Problem:
     labels = label_probabilities(
         outputs, settings.labels, model.networks.score_labels, words.tree, words.root, words.root_head
     )
-    number = {label: k for k, label in enumerate(settings.labels)}
-    right = np.array([number.get(label, -1) for tree in trees for label in tree.deprels])
-    # Relations that the model does not know, or never gives to such an arc, say nothing about a temperature.
-    possible = (right >= 0) & (labels[np.arange(len(right)), right] > -np.inf)
-    return _Problem(everything, gold, labels[possible], right[possible])
+    relations = _Choices.of(labels, settings.labels, (label for tree in trees for label in tree.deprels))
+    scores = tag_scores(outputs, "upos", np.arange(len(trees)), words)
+    upos = None
+    if scores is not None:
+        tags = (tag for tree in trees for tag in tags_of(tree, "upos"))
+        upos = _Choices.of(tag_probabilities(scores, 1.0), settings.upos, tags)
+    return _Problem(everything, gold, relations, upos)
 
 
 def _forest(tree: WordTree, settings: Settings) -> Forest:

@@ -9,9 +9,10 @@ at the model's temperature (`zishu.model.calibration`). Of an analysis that was 
   its two edges, none at the gaps inside it. The edges of the sentence and known gaps are certain;
 - `heads` gives for each word the probability of its head *given the words*, by a second chart in which all gaps
   are known: inter-word arcs from any character of the head to any character of the word;
-- `labels` gives for each word the probability of its relation given the arc, among the relations that are legal.
+- `labels` gives for each word the probability of its relation given the arc, among the relations that are legal;
+- `upos` gives for each word the probability of its part of speech, if the model knows any.
 
-The product of the last three is how sure the parser is of a word as a whole. A tree of one role (vanilla
+The product of the last four is how sure the parser is of a word as a whole. A tree of one role (vanilla
 decoding) has no distribution over words: `tree` is the probability of the character tree, and there are no
 `boundaries`.
 
@@ -40,24 +41,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """Probabilities of an analysis; the tuples have one entry a word."""
+    """Probabilities of an analysis; the tuples have one entry per word."""
 
     tree: float
     boundaries: tuple[float, ...] | None  # None in vanilla decoding
     heads: tuple[float, ...]
     labels: tuple[float, ...]
+    upos: tuple[float, ...] | None = None  # None if the model knows no parts of speech
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OfWords:
+    """Probabilities of the words of all trees that no chart tells: of their relations and parts of speech."""
+
+    labels: NDArray[np.float64]
+    upos: NDArray[np.float64] | None
 
 
 def measure(
     trees: TreeDistribution,
     sentences: NDArray[np.int64],
     words: Words,
-    labels: NDArray[np.float64],
+    of_words: OfWords,
 ) -> list[Confidence]:
-    """Return the probabilities of word trees: tree t is one of `sentences[t]`.
-
-    `labels` are the probabilities of the words' relations.
-    """
+    """Return the probabilities of word trees: tree t is one of `sentences[t]`."""
     gaps = gaps_of(words, (len(sentences), trees.gaps.shape[1]))
     first, same = _first_of_each(sentences, gaps)
     chosen = trees.pick(sentences[first])
@@ -73,7 +80,7 @@ def measure(
         _probability(forest.log_partition(), free.logz[sentences]),
         _of_boundaries(boundary, words),
         _of_heads(given.inter, same, words),
-        labels,
+        of_words,
     )
 
 
@@ -82,7 +89,7 @@ def measure_words(
     sentences: NDArray[np.int64],
     scores: NDArray[np.float64],
     words: Words,
-    labels: NDArray[np.float64],
+    of_words: OfWords,
 ) -> list[Confidence]:
     """Return the probabilities of trees whose units are words: these are given, and hence certain."""
     found = trees.marginals()
@@ -91,17 +98,17 @@ def measure_words(
         _probability(scores, found.logz[sentences]),
         np.ones(len(words.tree)),
         _of_heads(found.inter, sentences, words),
-        labels,
+        of_words,
     )
 
 
 def measure_vanilla(
-    trees: TreeDistribution, scores: NDArray[np.float64], words: Words, labels: NDArray[np.float64]
+    trees: TreeDistribution, scores: NDArray[np.float64], words: Words, of_words: OfWords
 ) -> list[Confidence]:
     """Return the probabilities of one tree of each sentence whose words came from its labels."""
     given = trees.given(gaps_of(words, trees.gaps.shape)).marginals()
     heads = _of_heads(given.inter, np.arange(len(trees)), words)
-    return _deal(words, _probability(scores, trees.log_partition()), None, heads, labels)
+    return _deal(words, _probability(scores, trees.log_partition()), None, heads, of_words)
 
 
 def _deal(
@@ -109,17 +116,19 @@ def _deal(
     of_trees: NDArray[np.float64],
     of_boundaries: NDArray[np.float64] | None,
     of_heads: NDArray[np.float64],
-    of_labels: NDArray[np.float64],
+    of_words: OfWords,
 ) -> list[Confidence]:
     """Deal the probabilities of all words of a batch to its trees."""
     boundaries = None if of_boundaries is None else of_boundaries.tolist()
-    heads, labels = of_heads.tolist(), of_labels.tolist()
+    heads, labels = of_heads.tolist(), of_words.labels.tolist()
+    upos = None if of_words.upos is None else of_words.upos.tolist()
     return [
         Confidence(
             tree,
             None if boundaries is None else tuple(boundaries[start:end]),
             tuple(heads[start:end]),
             tuple(labels[start:end]),
+            None if upos is None else tuple(upos[start:end]),
         )
         for tree, (start, end) in zip(of_trees.tolist(), pairwise(words.bounds.tolist()), strict=True)
     ]

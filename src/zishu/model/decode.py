@@ -26,18 +26,20 @@ import numpy as np
 from zishu.chart import TreeDistribution
 from zishu.errors import InputError
 from zishu.gaps import FREE
-from zishu.model.confidence import Confidence, measure, measure_vanilla, measure_words
+from zishu.model.confidence import Confidence, OfWords, measure, measure_vanilla, measure_words
 from zishu.model.k_best import distinct_trees
 from zishu.model.labels import LabelScorer, at_temperature, label_probabilities, legal_labels
 from zishu.model.mbr import probable_heads
 from zishu.model.outputs import Analysis, Floats, Gaps, Outputs, check_gaps, join, lengths_of, word_gaps
 from zishu.model.scores import all_known, inner_gaps, no_gaps, tree_distribution
 from zishu.model.segments import Segments, decode_segments, decode_words
+from zishu.model.tags import best_tags
 from zishu.model.words import Words, find_words
+from zishu.tags import values_of
 from zishu.tree import CharTree, WordTree, recover
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -212,15 +214,16 @@ def _analyses(
     )
     best = labels.argmax(axis=1)
     names = [settings.labels[label] for label in best.tolist()]
+    tags, of_upos = best_tags(outputs, settings, sentences, words)
     confidences = None
     if confidence:
         calibrated = at_temperature(labels, settings.label_temperature)
-        of_labels = np.exp(calibrated[np.arange(len(best)), best])
+        of_words = OfWords(np.exp(calibrated[np.arange(len(best)), best]), of_upos)
         if settings.task == "parse-words":
-            confidences = measure_words(trees, sentences, found.score, words, of_labels)
+            confidences = measure_words(trees, sentences, found.score, words, of_words)
         else:
-            confidences = measure(trees, sentences, words, of_labels)
-    return _assemble(outputs, units, settings, sentences, words, names, confidences)
+            confidences = measure(trees, sentences, words, of_words)
+    return _assemble(units, settings, sentences, words, names, tags, confidences)
 
 
 def _decode_vanilla(
@@ -290,6 +293,7 @@ def _decode_untyped(
         deprels += found.tree.deprels
         repairs.append(found.repairs)
     words = find_words(best.heads, intra, trees.lengths)
+    tags, of_upos = best_tags(outputs, settings, sentences, words)
     confidences = None
     if confidence:
         # A repair may have made up a label, one that the network does not even know: nothing speaks for it.
@@ -298,22 +302,21 @@ def _decode_untyped(
         places = each.bounds[words.tree] + words.root - 1
         calibrated = at_temperature(labels, settings.label_temperature)
         of_labels = np.where(columns < 0, 0.0, np.exp(calibrated[places, columns]))
-        confidences = measure_vanilla(trees, best.score, words, of_labels)
-    return _assemble(outputs, units, settings, sentences, words, deprels, confidences, repairs)
+        confidences = measure_vanilla(trees, best.score, words, OfWords(of_labels, of_upos))
+    return _assemble(units, settings, sentences, words, deprels, tags, confidences, repairs)
 
 
 def _assemble(
-    outputs: Outputs,
     units: Sequence[Sequence[str]],
     settings: Settings,
     sentences: NDArray[np.int64],
     words: Words,
     labels: Sequence[str],
+    tags: Mapping[str, Sequence[str]],
     confidences: Sequence[Confidence] | None,
     repairs: Sequence[int] | None = None,
 ) -> list[Analysis]:
     """Build the objects: the analysis of tree t, which is one of the sentence `sentences[t]`."""
-    upos = _tag(outputs, settings, sentences, words)
     # Plain lists: this loop is all that Python does for each word.
     heads, inner, bounds = words.head.tolist(), words.inner_head.tolist(), words.bounds.tolist()
     starts, ends, places = (words.start - 1).tolist(), (words.end - 1).tolist(), words.first_char.tolist()
@@ -329,9 +332,8 @@ def _assemble(
             forms = tuple([text[i:j] for i, j in spans])
         else:
             forms = tuple(["".join(chars[i:j]) for i, j in spans])
-        tree = WordTree(
-            forms, tuple(heads[mine]), tuple(labels[mine]), None if upos is None else tuple(upos[mine])
-        )
+        columns = {name: values_of(name, column[mine], forms) for name, column in tags.items()}
+        tree = WordTree(forms, tuple(heads[mine]), tuple(labels[mine]), **columns)
         char_heads = None
         if settings.task == "parse":
             borders = places[bounds[t] : bounds[t + 1] + 1]
@@ -340,15 +342,3 @@ def _assemble(
             Analysis(tree, char_heads, repairs[t] if repairs else 0, confidences[t] if confidences else None)
         )
     return analyses
-
-
-def _tag(
-    outputs: Outputs, settings: Settings, sentences: NDArray[np.int64], words: Words
-) -> list[str] | None:
-    """Return each word's part of speech: the best by the mean of its characters' log-probabilities."""
-    if outputs.upos is None:
-        return None
-    of_chars = outputs.upos[sentences[words.tree_of_char], words.char].astype(np.float64)
-    # Double precision and one sum a word keep ties and neighbours in the batch out of the result.
-    means = np.add.reduceat(of_chars, words.first_char, axis=0) / (words.end - words.start)[:, None]
-    return [settings.upos[tag] for tag in means.argmax(axis=1).tolist()]

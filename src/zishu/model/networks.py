@@ -25,6 +25,7 @@ from zishu.errors import InputError
 from zishu.model.features import features, pooling
 from zishu.model.outputs import Outputs
 from zishu.model.windows import plan_windows
+from zishu.tags import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     Sentences = Sequence[Sequence[str]]
 
 # What the members of an ensemble must have in common: fields of `Settings`.
-COMMON = ("task", "roles", "root_as_head", "labels", "upos", "styles")
+COMMON = ("task", "roles", "root_as_head", "labels", *COLUMNS, "absent_tags", "styles")
 # What the label scorer is going to read: fields of `Outputs`.
 LABEL_ENDS = ("label_dep", "label_head")
 
@@ -77,9 +78,8 @@ class Networks:
 
     def run(self, sentences: Sentences, word_lengths: Sequence[Sequence[int]] | None = None) -> Outputs:
         """Return the scores of one batch; a parser of words needs `word_lengths`."""
-        return self.score(
-            self.encode(features(sentences, self.chars, self.bigrams, self.style)), word_lengths
-        )
+        encoded = self.encode(features(sentences, self.chars, self.bigrams, self.style))
+        return self.score(encoded, word_lengths, without=self.settings.absent(self.style))
 
     def encode(self, arrays: Mapping[str, NDArray[np.int64]]) -> NDArray[np.float32]:
         """Encode a batch of sentences in numbers (see `features`), long ones in overlapping windows."""
@@ -98,13 +98,17 @@ class Networks:
         return encoded[plan.window, plan.place]
 
     def score(
-        self, encoded: NDArray[np.float32], word_lengths: Sequence[Sequence[int]] | None = None
+        self,
+        encoded: NDArray[np.float32],
+        word_lengths: Sequence[Sequence[int]] | None = None,
+        *,
+        without: Sequence[str] = (),
     ) -> Outputs:
-        """Return the scores of what was encoded."""
+        """Return the scores of what was encoded, without some of the outputs."""
         inputs = {"encoded": encoded}
         if word_lengths is not None:
             inputs["pool"] = pooling(word_lengths)
-        names = [output.name for output in self.scorer.get_outputs()]
+        names = [output.name for output in self.scorer.get_outputs() if output.name not in without]
         return Outputs.from_mapping(dict(zip(names, self.scorer.run(names, inputs), strict=True)))
 
     def score_labels(self, dependents: Floats, heads: Floats) -> Floats:

@@ -43,7 +43,11 @@ class Outputs:
     intra: Floats | None = None  # batch U+1 U+1; only with two roles
     label_dep: Floats | None = None  # batch U+1 100
     label_head: Floats | None = None  # batch U+1 100
-    upos: Floats | None = None  # batch U+1 tags, log-probabilities
+    # The tag columns (`zishu.tags`): batch U+1 tags, log-probabilities
+    upos: Floats | None = None
+    xpos: Floats | None = None
+    feats: Floats | None = None
+    lemma: Floats | None = None
     tags: Floats | None = None  # batch N+1 4; only of a segmenter
 
     @classmethod

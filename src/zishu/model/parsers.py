@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from zishu.errors import InputError
-from zishu.model.confidence import Confidence
 from zishu.model.decode import decode, decode_k_best
 from zishu.model.features import batches
 from zishu.model.outputs import Analysis, check_gaps, word_gaps
@@ -284,7 +283,7 @@ def _with_segments(analysis: Analysis, segments: Segments) -> Analysis:
     """Count in the probability of the words, which the parser took for given."""
     given = analysis.confidence
     assert given is not None
-    whole = Confidence(segments.prob * given.tree, segments.boundaries, given.heads, given.labels)
+    whole = replace(given, tree=segments.prob * given.tree, boundaries=segments.boundaries)
     return replace(analysis, confidence=whole)
 
 

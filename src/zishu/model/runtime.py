@@ -88,7 +88,7 @@ def _load_networks(folder: Path, settings: Settings, threads: int) -> Networks:
     if parses:
         outputs = {"inter", "label_dep", "label_head"}
         outputs |= {"intra"} if settings.roles == 2 else set()
-        outputs |= {"upos"} if settings.upos else set()
+        outputs |= set(settings.tags)
     elif not settings.transitions:
         raise InputError(f"{folder / CONFIG}: the scores of a segmenter's tag pairs are missing")
     networks = Networks(
@@ -163,7 +163,7 @@ def _try(networks: Networks, folder: Path) -> None:
             inputs[name] = np.array([[vocabulary.bos, len(vocabulary) - 1]])
     if settings.styles:
         inputs["styles"] = np.array([len(settings.styles) - 1])
-    sizes = {"upos": len(settings.upos), "tags": 4}
+    sizes = {**{name: len(tags) for name, tags in settings.tags.items()}, "tags": 4}
     try:
         outputs = networks.score(networks.encode(inputs), [[1]] if settings.task == "parse-words" else None)
         fitting = [

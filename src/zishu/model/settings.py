@@ -18,13 +18,15 @@ refuses what is newer than itself instead of misreading it, and unknown keys of 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import chain, count, takewhile
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 from zishu.errors import InputError
+from zishu.tags import COLUMNS
 from zishu.tree import INTRA
 
 if TYPE_CHECKING:
@@ -54,7 +56,14 @@ class Settings:
     roles: int = 1  # 2: the network has a score of its own for arcs inside words
     root_as_head: bool = True
     labels: tuple[str, ...] = ()  # INTRA is one of them if the task is "parse"
-    upos: tuple[str, ...] = ()  # empty: the network does not tag parts of speech
+    # The tags of each column (`zishu.tags`); empty: the network has none.
+    upos: tuple[str, ...] = ()
+    xpos: tuple[str, ...] = ()
+    feats: tuple[str, ...] = ()
+    lemma: tuple[str, ...] = ()
+    absent_tags: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # style -> columns its treebank does not have
     styles: tuple[str, ...] = ()  # the first one is the default; empty: the model has no styles
     encoder: str = ""  # the kind
     bigrams: bool = False  # the encoder reads pairs of characters, too
@@ -62,9 +71,10 @@ class Settings:
     # share at least.
     window: int = 0
     window_overlap: int = 0
-    # What the scores of trees, and those of relations, are divided by before their probabilities are told.
+    # The scores of trees, of relations and of parts of speech are divided by these before they become probabilities.
     temperature: float = 1.0
     label_temperature: float = 1.0
+    upos_temperature: float = 1.0
     # Of a segmenter: the scores of tag pairs (from, to), of the first tag and of the last one, all finite, in
     # the order of zishu.chart.chain.TAGS. Empty before training.
     transitions: tuple[tuple[float, ...], ...] = ()
@@ -90,10 +100,15 @@ class Settings:
             return f"{self.roles} roles for the task {self.task!r}"
         if (INTRA in self.labels) != (self.task == "parse"):
             return f"the label {INTRA} belongs to the task 'parse' and to no other"
-        for temperature in (self.temperature, self.label_temperature):
+        for temperature in (self.temperature, self.label_temperature, self.upos_temperature):
             if not (isfinite(temperature) and temperature > 0):
                 return f"a temperature must be above 0, not {temperature}"
-        for name in ("labels", "upos", "styles"):
+        for style, columns in self.absent_tags.items():
+            if style not in self.styles or not isinstance(columns, Sequence) or set(columns) - set(COLUMNS):
+                return f"absent_tags says {columns!r} for the style {style!r}"
+        if not all(re.fullmatch(r"\d+:\d+", tag) for tag in self.lemma):
+            return "a tag of lemma is two numbers, such as 0:1"
+        for name in ("labels", *COLUMNS, "styles"):
             values: tuple[str, ...] = getattr(self, name)
             if len(set(values)) != len(values):
                 return f"{name} holds a value twice"
@@ -109,6 +124,16 @@ class Settings:
                 # Decoding knows what is illegal by itself, and JSON has no infinity.
                 return "the scores of a segmenter's tags must be finite"
         return ""
+
+    @property
+    def tags(self) -> dict[str, tuple[str, ...]]:
+        """Return the tags of the columns that the network knows."""
+        columns: dict[str, tuple[str, ...]] = {name: getattr(self, name) for name in COLUMNS}
+        return {name: tags for name, tags in columns.items() if tags}
+
+    def absent(self, style: int | None) -> tuple[str, ...]:
+        """Return the tag columns that stay empty in the style with this number."""
+        return () if style is None else tuple(self.absent_tags.get(self.styles[style], ()))
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as plain objects, for JSON."""

@@ -326,7 +326,12 @@ def _box(word: Word, box: Box, confidence: bool) -> str:
     fill = 'fill="currentColor" fill-opacity="0.06"'
     if confidence and word.prob is not None:
         fill = f'fill="{DOUBT_COLOUR}" fill-opacity="{0.04 + 0.66 * (1 - word.prob):.2f}"'
-    named = (("word", word.boundary_prob), ("head", word.head_prob), ("relation", word.label_prob))
+    named = (
+        ("word", word.boundary_prob),
+        ("head", word.head_prob),
+        ("relation", word.label_prob),
+        ("part of speech", word.upos_prob),
+    )
     chances = ", ".join(f"{name} {prob:.2f}" for name, prob in named if prob is not None)
     title = f"{word.form} {word.upos or ''}".strip() + (f": {chances}" if chances else "")
     place = f'x="{_number(box.x)}" y="{_number(box.y)}" width="{_number(box.width)}" height="{_number(box.height)}"'

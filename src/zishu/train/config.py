@@ -167,6 +167,13 @@ class ScorerConfig:
     """Whether to learn parts of speech too, where the training file has them."""
     upos_weight: NonNegative = 1.0
     """Weight of the part-of-speech loss beside the tree loss."""
+    tag_weight: NonNegative = 0.1
+    """Weight of the losses of XPOS, FEATS and LEMMA, each; 0 for not learning them. A column that a file leaves empty is
+    not learned from its sentences, and stays empty in a style whose files all leave it empty."""
+
+    def weight(self, column: str) -> float:
+        """Return the weight of the loss of a tag column; 0 if it is not learned."""
+        return self.upos * self.upos_weight if column == "upos" else self.tag_weight
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ length; which ones, and in what order, depends only on the seed and the epoch, s
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,9 +18,10 @@ import torch
 from zishu.chart.chain import word_tags
 from zishu.errors import InputError
 from zishu.forest import Forest, Structures, build_forest
-from zishu.formats.conllu import read_conllu
+from zishu.formats.conllu import read_conllu, trees_of
 from zishu.model.features import number, pooling
 from zishu.model.vocabulary import Vocabulary, bigrams
+from zishu.tags import COLUMNS, tags_of
 from zishu.tree import INTRA, WordTree
 
 if TYPE_CHECKING:
@@ -43,13 +44,16 @@ class Treebank:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What a training set teaches to number: characters, pairs of characters, labels, parts of speech, styles."""
+    """What a training set teaches to number: characters, pairs of characters, labels, tags, styles."""
 
     chars: Vocabulary
     bigrams: Vocabulary | None
     labels: tuple[str, ...]
-    upos: tuple[str, ...]
+    tags: Mapping[str, tuple[str, ...]]  # those of each tag column that is learned, in the order of COLUMNS
     styles: tuple[str, ...] = ()  # empty: the training set has no styles
+    absent_tags: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # style -> columns it does not have
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,8 +64,8 @@ class Example:
     bigrams: NDArray[np.int64]  # n+1
     word_lengths: tuple[int, ...]
     tags: NDArray[np.int64]  # n+1: place in the word
-    upos: NDArray[np.int64]  # u+1: -1 unknown
-    upos_weight: NDArray[np.float32]  # u+1: a word's characters share its weight of 1
+    columns: NDArray[np.int64]  # c u+1: the tags in each column, -1 unknown
+    shares: NDArray[np.float32]  # u+1: the units of a word share its weight of 1
     slot_heads: NDArray[np.int64]  # u+1 k
     slot_labels: NDArray[np.int64]  # u+1 k
     slot_intra: NDArray[np.bool_]  # u+1 k
@@ -85,8 +89,8 @@ class Batch:
     units: Tensor  # b, characters or words
     pool: Tensor | None  # b u+1 n+1
     tags: Tensor  # b n+1
-    upos: Tensor  # b u+1
-    upos_weight: Tensor  # b u+1
+    columns: Tensor  # b c u+1
+    shares: Tensor  # b u+1
     slot_heads: Tensor  # b u+1 k
     slot_labels: Tensor  # b u+1 k
     slot_intra: Tensor  # b u+1 k
@@ -103,10 +107,10 @@ def read_trees(paths: Iterable[str]) -> tuple[WordTree, ...]:
     """Read the trees of CoNLL-U files."""
     trees: list[WordTree] = []
     for path in paths:
-        before = len(trees)
-        trees += [sentence.tree() for sentence in read_conllu(path)]
-        if len(trees) == before:
+        found = trees_of(read_conllu(path))
+        if not found:
             raise InputError(f"{path}: no sentence in it")
+        trees += found
     return tuple(trees)
 
 
@@ -130,7 +134,9 @@ def take_inventory(
     *,
     bigram_min_count: int,
     joint: bool,
+    tags: Mapping[str, tuple[str, ...]],
     styles: tuple[str, ...] = (),
+    absent_tags: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Inventory:
     """Number what occurs in the training trees; a pre-trained encoder brings vocabularies of its own.
 
@@ -143,13 +149,50 @@ def take_inventory(
         char_counts.update(sentence)
         bigram_counts.update(bigrams(sentence))
     labels = Counter(label for tree in trees for label in tree.deprels)
-    upos = Counter(tag for tree in trees for tag in tree.upos or () if tag != "_")
     return Inventory(
         chars or Vocabulary.build(char_counts),
         (pairs or Vocabulary.build(bigram_counts, min_count=bigram_min_count)) if bigram_min_count else None,
         ((INTRA,) if joint else ()) + _by_count(labels),
-        _by_count(upos),
+        tags,
         styles,
+        absent_tags or {},
+    )
+
+
+def take_tags(
+    treebank: Treebank, styles: Sequence[str]
+) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
+    """Return the tags of every column that the trees have, and the columns that each style does not have."""
+    counts = {column: Counter[str]() for column in COLUMNS}
+    known: dict[str, set[int]] = {column: set() for column in COLUMNS}
+    for tree, style in zip(treebank.trees, treebank.styles, strict=True):
+        for column in COLUMNS:
+            tags = [tag for tag in tags_of(tree, column) if tag is not None]
+            counts[column].update(tags)
+            if tags:
+                known[column].add(style)
+    found = {column: _by_count(counts[column]) for column in COLUMNS if counts[column]}
+    absent = {
+        style: tuple(column for column in found if number not in known[column])
+        for number, style in enumerate(styles)
+    }
+    return found, {style: columns for style, columns in absent.items() if columns}
+
+
+def add_tags(inventory: Inventory, treebank: Treebank) -> Inventory:
+    """Add the tag columns of a treebank that an inventory does not have; a style has what either of them gives it."""
+    tags, absent = take_tags(treebank, inventory.styles)
+    all_tags = {**tags, **inventory.tags}
+    before = {style: set(inventory.absent_tags.get(style, ())) for style in inventory.styles}
+    new = set(all_tags) - set(inventory.tags)
+    both = {
+        style: tuple(c for c in all_tags if c in absent.get(style, ()) and (c in new or c in before[style]))
+        for style in inventory.styles
+    }
+    return replace(
+        inventory,
+        tags={column: all_tags[column] for column in COLUMNS if column in all_tags},
+        absent_tags={style: columns for style, columns in both.items() if columns},
     )
 
 
@@ -165,9 +208,7 @@ def make_example(
     """Number one training sentence and build its forest (for models of words: its tree, a word being one unit)."""
     chars = tree.chars
     lengths = tree.lengths
-    upos_index = {tag: number for number, tag in enumerate(inventory.upos)}
-    upos = np.array([-1, *(upos_index.get(tag, -1) for tag in tree.upos or ("_",) * len(lengths))])
-    units_of_word = (1, *lengths) if task == "parse" else (1,) * (len(lengths) + 1)
+    units_of_word = np.array((1, *lengths) if task == "parse" else (1,) * (len(lengths) + 1))
     forest = _make_forest(tree, inventory, structure, structures, task=task)
     slot_heads, slot_labels, slot_intra = _slots(forest)
     vocabulary = inventory.chars
@@ -177,8 +218,8 @@ def make_example(
         bigrams=np.array([inventory.bigrams.bos if inventory.bigrams else 0, *pairs]),
         word_lengths=lengths,
         tags=np.array([0, *word_tags(lengths)]),
-        upos=np.repeat(upos, units_of_word),
-        upos_weight=np.repeat((upos >= 0) / np.array(units_of_word), units_of_word).astype(np.float32),
+        columns=np.repeat(_number_tags(tree, inventory), units_of_word, axis=1),
+        shares=np.repeat(1 / units_of_word, units_of_word).astype(np.float32),
         slot_heads=slot_heads,
         slot_labels=slot_labels,
         slot_intra=slot_intra,
@@ -246,8 +287,8 @@ def collate(examples: Sequence[Example], inventory: Inventory, *, task: str) -> 
         units=torch.from_numpy(units),
         pool=pool,
         tags=stack("tags", (width,), 0),
-        upos=stack("upos", (unit_width,), -1),
-        upos_weight=stack("upos_weight", (unit_width,), 0),
+        columns=stack("columns", (len(inventory.tags), unit_width), -1),
+        shares=stack("shares", (unit_width,), 0),
         slot_heads=stack("slot_heads", (unit_width, slots), -1),
         slot_labels=stack("slot_labels", (unit_width, slots), 0),
         slot_intra=stack("slot_intra", (unit_width, slots), 0),
@@ -261,6 +302,15 @@ def pad(arrays: Sequence[NDArray[Any]], shape: tuple[int, ...], value: float) ->
     for row, array in zip(padded, arrays, strict=True):
         row[tuple(slice(size) for size in array.shape)] = array
     return padded
+
+
+def _number_tags(tree: WordTree, inventory: Inventory) -> NDArray[np.int64]:
+    """Return the numbers `[c, w+1]` of the words' tags, -1 for ROOT and where a tag is unknown."""
+    numbers = np.full((len(inventory.tags), len(tree.forms) + 1), -1)
+    for row, (column, tags) in zip(numbers, inventory.tags.items(), strict=True):
+        index = {tag: number for number, tag in enumerate(tags)}
+        row[1:] = [-1 if tag is None else index.get(tag, -1) for tag in tags_of(tree, column)]
+    return numbers
 
 
 def _make_forest(

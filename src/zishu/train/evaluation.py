@@ -48,7 +48,9 @@ class TorchNetworks:
         raw = self.network(
             inputs["chars"], inputs.get("bigrams"), inputs["lengths"], pool, inputs.get("styles")
         )
-        return Outputs.from_mapping({name: value.cpu().numpy() for name, value in raw.items()})
+        absent = self.network.settings.absent(self.style)
+        known = {name: value.cpu().numpy() for name, value in raw.items() if name not in absent}
+        return Outputs.from_mapping(known)
 
     @torch.inference_mode()
     def score_labels(self, dependents: Floats, heads: Floats) -> Floats:

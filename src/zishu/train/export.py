@@ -34,6 +34,7 @@ from zishu.model.settings import (
     Settings,
     write_json,
 )
+from zishu.tags import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,7 +59,7 @@ _DIMENSIONS = {
     **dict.fromkeys(("lengths", "styles"), ("batch",)),
     "pool": ("batch", "units", "n"),
     **dict.fromkeys(("inter", "intra"), ("batch", "units", "units")),
-    **dict.fromkeys(("label_dep", "label_head", "upos"), ("batch", "units")),
+    **dict.fromkeys(("label_dep", "label_head", *COLUMNS), ("batch", "units")),
     **dict.fromkeys(("dep", "head", "labels"), ("arcs",)),
 }
 

@@ -16,6 +16,7 @@ from zishu.model.directory import write_pipeline
 from zishu.model.parsers import Model, parse_trees
 from zishu.model.runtime import load_model
 from zishu.model.settings import CONFIG, write_json
+from zishu.tags import COLUMNS
 from zishu.train.checkpoint import write_atomically
 from zishu.train.compact import compact
 from zishu.train.config import by_style, config_to_dict
@@ -45,13 +46,11 @@ def criterion(task: str) -> str:
 
 def scores_of(evaluation: Evaluation, task: str) -> dict[str, float]:
     """Pick the scores that mean something for a task; with given words UF and LF are UAS and LAS."""
-    names = {
-        "segment": ("seg",),
-        "parse-words": ("uf", "lf", "ucm", "lcm", "upos"),
-        "parse": ("seg", "uf", "lf", "ucm", "lcm", "upos"),
-    }[task]
-    if evaluation.scores.overall.upos is None:
-        names = tuple(name for name in names if name != "upos")
+    trees = ("uf", "lf", "ucm", "lcm")
+    names = {"segment": ("seg",), "parse-words": trees, "parse": ("seg", *trees)}[task]
+    overall = evaluation.scores.overall
+    if task != "segment":
+        names += tuple(column for column in COLUMNS if getattr(overall, column) is not None)
     return {name: round(evaluation.value(name), 3) for name in names}
 
 

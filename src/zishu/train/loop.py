@@ -53,6 +53,7 @@ from zishu.train.config import (
 )
 from zishu.train.data import (
     Example,
+    add_tags,
     batches_of,
     collate,
     count_units,
@@ -86,11 +87,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from zishu.train.config import Task
-    from zishu.train.data import Inventory
+    from zishu.train.data import Inventory, Treebank
     from zishu.train.distributed import Group
     from zishu.train.systems import Network
     from zishu.train.teacher import Teacher
-    from zishu.tree import WordTree
 
 LAST, BEST, METRICS, CURVE = "last.safetensors", "best.safetensors", "metrics.jsonl", "curve.png"
 
@@ -146,7 +146,7 @@ def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict
     treebank = read_treebank(files, projective_only=config.task != "segment")
     dev = {style: read_trees(paths) for style, paths in by_style(config.data.dev).items()}
     going_on = group.tell(resume and (folder / LAST).exists())
-    run = _restore(config, folder, group=group) if going_on else _start(config, folder, treebank.trees, group)
+    run = _restore(config, folder, group=group) if going_on else _start(config, folder, treebank, group)
     if group.is_writer:
         record_run(config, folder, device=_device(run).type, processes=group.size)
     structures = read_structures(config)
@@ -332,12 +332,12 @@ def _train_pipeline(config: Config, folder: Path, group: Group, *, resume: bool)
     return scores
 
 
-def _start(config: Config, folder: Path, trees: tuple[WordTree, ...], group: Group = ALONE) -> _Run:
+def _start(config: Config, folder: Path, treebank: Treebank, group: Group = ALONE) -> _Run:
     torch.manual_seed(config.seed)
     if config.initial:
-        network, inventory = _initial(config, trees)
+        network, inventory = _initial(config, treebank)
     else:
-        network, inventory = build_network(config, trees)
+        network, inventory = build_network(config, treebank)
     network.to(group.device(config.run.device))
     average = {}
     if config.optimiser.averaging:
@@ -345,8 +345,11 @@ def _start(config: Config, folder: Path, trees: tuple[WordTree, ...], group: Gro
     return _Run(config, folder, inventory, network, _optimiser(config, network), average, _Position(), group)
 
 
-def _initial(config: Config, trees: tuple[WordTree, ...]) -> tuple[Network, Inventory]:
-    """Return the best network of another run, which knows the labels of these trees."""
+def _initial(config: Config, treebank: Treebank) -> tuple[Network, Inventory]:
+    """Return the best network of another run, which knows the labels of this treebank.
+
+    Tag columns that it does not know are added, with random weights.
+    """
     path = Path(config.initial) / BEST
     if not path.is_file():
         raise ConfigError(f"initial: {config.initial}: no {BEST} in it; `zishu train` leaves such a folder")
@@ -355,12 +358,17 @@ def _initial(config: Config, trees: tuple[WordTree, ...]) -> tuple[Network, Inve
     styles = tuple(style for style in by_style(config.data.train) if style)
     if styles != inventory.styles:
         raise ConfigError(f"initial: {config.initial} has the styles {inventory.styles}, data.train {styles}")
-    unknown = {label for tree in trees for label in tree.deprels} - set(inventory.labels)
+    unknown = {label for tree in treebank.trees for label in tree.deprels} - set(inventory.labels)
     if unknown and config.task != "segment":
         raise ConfigError(f"initial: {config.initial} does not know the labels {', '.join(sorted(unknown))}")
-    network, _ = build_network(config, (), inventory=inventory, hf_config=state["encoder"])
+    known = inventory.tags
+    inventory = add_tags(inventory, treebank)
+    network, inventory = build_network(config, None, inventory=inventory, hf_config=state["encoder"])
+    weights = {**_under("model.", tensors), **_under("average.", tensors)}
+    for column in inventory.tags.keys() - known.keys():
+        weights |= network.get_submodule(column).state_dict(prefix=f"{column}.")
     try:
-        network.load_state_dict({**_under("model.", tensors), **_under("average.", tensors)})
+        network.load_state_dict(weights)
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"initial: the weights of {config.initial} do not fit: {reason}") from error
@@ -444,7 +452,7 @@ def _restore(config: Config, folder: Path, name: str = LAST, *, group: Group = A
     before = config_from_dict(state["config"], source=str(folder / name))
     check_unchanged(replace(config, run=before.run), before)  # where and how the program runs may change
     inventory = inventory_from_json(state["inventory"])
-    network, _ = build_network(config, (), inventory=inventory, hf_config=state["encoder"])
+    network, inventory = build_network(config, None, inventory=inventory, hf_config=state["encoder"])
     network.load_state_dict(_under("model.", tensors))
     device = group.device(config.run.device)
     network.to(device)

@@ -15,34 +15,33 @@ from zishu.model.settings import Settings
 from zishu.model.stand_ins import stand_ins
 from zishu.model.vocabulary import Vocabulary
 from zishu.train.config import by_style
-from zishu.train.data import Inventory, take_inventory
+from zishu.train.data import Inventory, take_inventory, take_tags
 from zishu.train.encoders import build_encoder
 from zishu.train.pretrain import load_pretrained
 from zishu.train.systems import Network
 from zishu.treebank.wist import read_wist
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from torch import Tensor
 
     from zishu.forest import Structures
     from zishu.train.config import Config
-    from zishu.tree import WordTree
+    from zishu.train.data import Treebank
 
 
 def build_network(
     config: Config,
-    trees: Sequence[WordTree],
+    treebank: Treebank | None,
     *,
     inventory: Inventory | None = None,
     hf_config: dict[str, Any] | None = None,
 ) -> tuple[Network, Inventory]:
-    """Return a network and its inventory; given an inventory, the weights are to be loaded by the caller."""
+    """Return a network and its inventory, of a treebank or as given; then the caller loads the weights."""
     encoder_config = config.encoder
     restored = inventory is not None
     weights: dict[str, Tensor] | None = None
     if inventory is None:
+        assert treebank is not None
         is_bert = encoder_config.kind == "bert"
         chars, pairs = None, None
         if is_bert:
@@ -54,26 +53,35 @@ def build_network(
             chars = hf_vocabulary(encoder_config.pretrained)
         elif encoder_config.pretrained:
             weights, chars, pairs = load_pretrained(encoder_config.pretrained)
+        styles = tuple(style for style in by_style(config.data.train) if style)
+        tags, absent_tags = take_tags(treebank, styles)
         inventory = take_inventory(
-            trees,
+            treebank.trees,
             chars,
             pairs,
             bigram_min_count=encoder_config.bigram_min_count
             if encoder_config.bigram_width and not is_bert
             else 0,
             joint=config.task == "parse",
-            styles=tuple(style for style in by_style(config.data.train) if style),
+            tags=tags,
+            styles=styles,
+            absent_tags=absent_tags,
         )
         known = inventory.chars
         table = stand_ins(known.symbols, lowercase=known.lowercase)
         inventory = replace(inventory, chars=replace(known, stand_ins=table))
     parses = config.task != "segment"
+    learned: dict[str, Any] = {
+        c: tags for c, tags in inventory.tags.items() if parses and config.scorer.weight(c)
+    }
+    inventory = replace(inventory, tags=learned)
     settings = Settings(
         task=config.task,
         roles=config.structure.roles if config.task == "parse" else 1,
         root_as_head=config.structure.root_as_head,
         labels=inventory.labels if parses else (),
-        upos=inventory.upos if parses and config.scorer.upos else (),
+        **learned,
+        absent_tags=inventory.absent_tags,
         encoder=encoder_config.kind,
         bigrams=inventory.bigrams is not None,
         styles=inventory.styles,
@@ -108,17 +116,20 @@ def inventory_to_json(inventory: Inventory) -> dict[str, Any]:
         "chars": inventory.chars.to_json(),
         "bigrams": inventory.bigrams.to_json() if inventory.bigrams else None,
         "labels": list(inventory.labels),
-        "upos": list(inventory.upos),
+        "tags": {column: list(tags) for column, tags in inventory.tags.items()},
         "styles": list(inventory.styles),
+        "absent_tags": {style: list(columns) for style, columns in inventory.absent_tags.items()},
     }
 
 
 def inventory_from_json(data: dict[str, Any]) -> Inventory:
     """Rebuild what `inventory_to_json` gave."""
+    tags = data.get("tags") or {"upos": data["upos"]}  # older checkpoints have no other column
     return Inventory(
         Vocabulary.from_json(data["chars"]),
         Vocabulary.from_json(data["bigrams"]) if data["bigrams"] else None,
         tuple(data["labels"]),
-        tuple(data["upos"]),
+        {column: tuple(tags) for column, tags in tags.items() if tags},
         tuple(data["styles"]),
+        {style: tuple(columns) for style, columns in data.get("absent_tags", {}).items()},
     )

@@ -58,9 +58,9 @@ class Network(nn.Module):
             self.label_dep = Projection(width, scorer.label, dropout=scorer.dropout)
             self.label_head = Projection(width, scorer.label, dropout=scorer.dropout)
             self.label_scorer = LabelScorer(scorer.label, len(settings.labels))
-            if settings.upos:
-                self.upos = nn.Linear(width, len(settings.upos))
-        self.upos_weight = scorer.upos_weight
+            for column, tags in settings.tags.items():
+                self.add_module(column, nn.Linear(width, len(tags)))
+        self.tag_weights = {column: scorer.weight(column) for column in settings.tags}
 
     def forward(
         self,
@@ -80,8 +80,8 @@ class Network(nn.Module):
         outputs = dict(zip(("inter", "intra"), scores, strict=False))
         outputs["label_dep"] = self.label_dep(encoded)
         outputs["label_head"] = self.label_head(encoded)
-        if self.settings.upos:
-            outputs["upos"] = torch.log_softmax(self.upos(encoded), dim=-1)
+        for column in self.tag_weights:
+            outputs[column] = torch.log_softmax(self.get_submodule(column)(encoded), dim=-1)
         return outputs
 
     def loss(self, batch: Batch) -> Tensor:
@@ -94,8 +94,8 @@ class Network(nn.Module):
             tags = self.crf.loss(outputs["tags"][:, 1:], batch.tags[:, 1:], batch.lengths)
             return tags.sum() / batch.lengths.sum()
         loss = self._tree_loss(outputs, batch).sum() / units
-        if self.settings.upos:
-            loss = loss + self.upos_weight * self._upos_loss(outputs["upos"], batch) / units
+        for (column, weight), gold in zip(self.tag_weights.items(), batch.columns.unbind(1), strict=True):
+            loss = loss + weight * _tag_loss(outputs[column], gold, batch.shares) / units
         return loss
 
     def _tree_loss(self, outputs: dict[str, Tensor], batch: Batch) -> Tensor:
@@ -129,7 +129,8 @@ class Network(nn.Module):
         gold = by_label.gather(2, batch.slot_labels.flatten(0, 1)[..., None])
         return gold.view(heads.shape)
 
-    def _upos_loss(self, logp: Tensor, batch: Batch) -> Tensor:
-        """Return the sum over words of the mean over their characters of -log p(tag)."""
-        gold = logp.gather(2, batch.upos.clamp(min=0)[..., None]).squeeze(2)
-        return -(gold * batch.upos_weight).sum()
+
+def _tag_loss(logp: Tensor, tags: Tensor, shares: Tensor) -> Tensor:
+    """Return the sum over words with a known tag of the mean over their characters of -log p(tag)."""
+    gold = logp.gather(2, tags.clamp(min=0)[..., None]).squeeze(2)
+    return -(gold * shares * (tags >= 0)).sum()

@@ -67,7 +67,7 @@ class Teacher:
     model: Model
     inventory: Inventory
     labels: NDArray[np.int64]  # for each label of the student its number in the teacher
-    upos: NDArray[np.int64] | None
+    tags: dict[str, NDArray[np.int64]]  # the same for the tag columns that both know
 
     def loss(self, network: Network, sentences: Sequence[Unlabelled]) -> Tensor:
         """Return the divergence of a network from the teacher on sentences of one style, per character."""
@@ -96,8 +96,11 @@ class Teacher:
             root_as_head=network.settings.root_as_head,
         ).sum()
         loss = loss + self._labels(network, outputs, model, given, found)
-        if self.upos is not None and given.upos is not None:
-            loss = loss + network.upos_weight * self._tags(outputs["upos"], given.upos, arrays["lengths"])
+        for column, numbers in self.tags.items():
+            theirs = getattr(given, column)
+            if theirs is not None:  # the style has such tags
+                divergence = _tag_divergence(outputs[column], theirs[..., numbers], arrays["lengths"])
+                loss = loss + network.tag_weights[column] * divergence
         return loss / inputs["lengths"].sum()
 
     def _labels(
@@ -123,12 +126,13 @@ class Teacher:
         weight = torch.tensor(probable[b, d, h], device=device)
         return (weight * _divergence(torch.from_numpy(theirs).to(device), own)).sum()
 
-    def _tags(self, own: Tensor, theirs: Floats, lengths: NDArray[np.int64]) -> Tensor:
-        """Return the divergence of the distributions over parts of speech, summed over characters."""
-        inside = np.arange(own.shape[1]) <= lengths[:, None]
-        inside[:, 0] = False
-        chosen = torch.from_numpy(inside).to(own.device)
-        return _divergence(torch.from_numpy(theirs[inside][:, self.upos]).to(own.device), own[chosen]).sum()
+
+def _tag_divergence(own: Tensor, theirs: Floats, lengths: NDArray[np.int64]) -> Tensor:
+    """Return the divergence of the distributions over the tags of a column, summed over characters."""
+    inside = np.arange(own.shape[1]) <= lengths[:, None]
+    inside[:, 0] = False
+    chosen = torch.from_numpy(inside).to(own.device)
+    return _divergence(torch.from_numpy(theirs[inside]).to(own.device), own[chosen]).sum()
 
 
 def tree_divergence(
@@ -173,10 +177,12 @@ def load_teacher(config: Config, inventory: Inventory) -> Teacher | None:
             f"teacher.model: {config.teacher.model} has the styles {settings.styles}, data.train {inventory.styles}"
         )
     labels = _numbers(settings.labels, inventory.labels, "labels", config.teacher.model)
-    upos = None
-    if config.scorer.upos and settings.upos:
-        upos = _numbers(settings.upos, inventory.upos, "parts of speech", config.teacher.model)
-    return Teacher(model, inventory, labels, upos)
+    tags = {
+        column: _numbers(settings.tags[column], own, f"tags of {column}", config.teacher.model)
+        for column, own in inventory.tags.items()
+        if column in settings.tags
+    }
+    return Teacher(model, inventory, labels, tags)
 
 
 def read_unlabelled(config: Config) -> list[Unlabelled]:

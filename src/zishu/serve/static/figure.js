@@ -151,6 +151,7 @@ function wordLines(word, words, pinned) {
     [t("boundaryProb"), word.boundary_prob],
     [t("headProb"), word.head_prob],
     [t("labelProb"), word.label_prob],
+    [t("uposProb"), word.upos_prob],
   ];
   return [
     `${visible(word.form)} · ${gloss(word.upos, explainUpos(word.upos, language))}`,

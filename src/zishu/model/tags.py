@@ -1,0 +1,65 @@
+"""Tag words: one tag for each word in every column that the network knows (`zishu.tags`).
+
+The network tags units, which are characters or words. The score of a word's tag is the mean of its characters'
+log-probabilities, and
+
+    P_t(tag | word) = exp(score(tag) / t) / SUM over all tags of exp(score / t)
+
+is its probability at the temperature t (`zishu.model.calibration`).
+
+Cost: linear in the number of characters, for each column.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zishu.model.labels import at_temperature, log_sum_exp
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from zishu.model.outputs import Outputs
+    from zishu.model.settings import Settings
+    from zishu.model.words import Words
+
+
+def tag_scores(
+    outputs: Outputs, column: str, sentences: NDArray[np.int64], words: Words
+) -> NDArray[np.float64] | None:
+    """Return the scores `[w, tags]` of the tags of words in a column, None if the network has none.
+
+    Tree t of `words` is one of the sentence `sentences[t]`.
+    """
+    of_units = getattr(outputs, column)
+    if of_units is None:
+        return None
+    # Double precision and one sum per word keep ties and neighbours in the batch out of the result.
+    chosen = of_units[sentences[words.tree_of_char], words.char].astype(np.float64)
+    means: NDArray[np.float64] = np.add.reduceat(chosen, words.first_char, axis=0)
+    return means / (words.end - words.start)[:, None]
+
+
+def tag_probabilities(scores: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
+    """Return the log-probabilities of tags with these scores at a temperature."""
+    return at_temperature(scores - log_sum_exp(scores)[:, None], temperature)
+
+
+def best_tags(
+    outputs: Outputs, settings: Settings, sentences: NDArray[np.int64], words: Words
+) -> tuple[dict[str, list[str]], NDArray[np.float64] | None]:
+    """Return the best tag of every word in each column, and the probabilities of the parts of speech."""
+    tags: dict[str, list[str]] = {}
+    of_upos = None
+    for column, names in settings.tags.items():
+        scores = tag_scores(outputs, column, sentences, words)
+        if scores is None:
+            continue
+        best = scores.argmax(axis=1)
+        tags[column] = [names[tag] for tag in best.tolist()]
+        if column == "upos":
+            found = tag_probabilities(scores, settings.upos_temperature)
+            of_upos = np.exp(found[np.arange(len(best)), best])
+    return tags, of_upos

@@ -1,0 +1,62 @@
+"""The tag columns of a treebank: UPOS, XPOS, FEATS and LEMMA, each one choice from a list for every word.
+
+All columns are learned, decoded and scored by the same code. The name of a column is that of its field in `WordTree` and
+in `Word`, of its list in a model's settings and of the network's output. Two columns need a word of explanation:
+
+- "_" in FEATS is a tag, "no features", wherever the treebank has features at all. In the other columns it means that the
+  tag is unknown.
+- Lemmas are not a list. But the lemma of a Chinese word is the word itself, or a part of it: 有 of 没有, 他 of 他们. So the
+  tag says how many characters to drop at the beginning and at the end: "1:0", "0:1", and "0:0" for the word itself. A
+  lemma that is no part of its word is unknown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from zishu.text import characters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from zishu.tree import WordTree
+
+COLUMNS: Final = ("upos", "xpos", "feats", "lemma")
+EMPTY: Final = "_"
+
+
+def tags_of(tree: WordTree, column: str) -> tuple[str | None, ...]:
+    """Return the tag of every word of a tree in a column; None where it is unknown."""
+    values: tuple[str, ...] | None = getattr(tree, column)
+    if values is None:
+        return (None,) * len(tree.forms)
+    if column == "feats":
+        return values
+    if column == "lemma":
+        return tuple(map(_dropped, tree.forms, values))
+    return tuple(None if value == EMPTY else value for value in values)
+
+
+def values_of(column: str, tags: Iterable[str], forms: Sequence[str]) -> tuple[str, ...]:
+    """Return what stands in a column for words that have these tags."""
+    return tuple(map(_lemma, forms, tags) if column == "lemma" else tags)
+
+
+def _dropped(form: str, lemma: str) -> str | None:
+    """Return the tag of a lemma, None if it is no part of the word."""
+    if form == lemma:
+        return "0:0"
+    chars, kept = characters(form), characters(lemma)
+    for start in range(len(chars) - len(kept) + 1):
+        if chars[start : start + len(kept)] == kept:
+            return f"{start}:{len(chars) - len(kept) - start}"
+    return None
+
+
+def _lemma(form: str, tag: str) -> str:
+    """Return the lemma of a tag; the word itself if the tag would leave nothing of it."""
+    if tag == "0:0":
+        return form
+    first, _, last = tag.partition(":")
+    chars = characters(form)
+    return "".join(chars[int(first) : len(chars) - int(last)]) or form
