@@ -44,7 +44,8 @@ def forms(sentences: Iterable[Sentence]) -> list[list[str]]:
 
 
 def without_probabilities(sentence: Sentence) -> Sentence:
-    bare = (replace(word, boundary_prob=None, head_prob=None, label_prob=None) for word in sentence.words)
+    none = dict.fromkeys(("boundary_prob", "head_prob", "label_prob", "upos_prob"))
+    bare = (replace(word, **none) for word in sentence.words)
     return replace(sentence, words=tuple(bare), prob=None)
 
 
@@ -58,7 +59,8 @@ def same(left: Iterable[Sentence], right: Iterable[Sentence]) -> bool:
 
 
 def probabilities(sentence: Sentence) -> list[float | None]:
-    return [sentence.prob, *chain(*((w.boundary_prob, w.head_prob, w.label_prob) for w in sentence.words))]
+    each = ((w.boundary_prob, w.head_prob, w.label_prob, w.upos_prob) for w in sentence.words)
+    return [sentence.prob, *chain(*each)]
 
 
 def test_an_easy_sentence(parser: Parser) -> None:
