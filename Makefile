@@ -19,11 +19,13 @@ TEXT ?= data/text
 # A model folder that teaches instead of four parsers trained here, for example one with a BERT.
 TEACHER ?= build/teacher
 SILVER ?= 200000
+# The model that `make structures` adds the trees inside words to.
+MODEL ?= src/zishu/models/default
 FILES = gsd = "$(GSD)/$(1).conllu", pud = "$(UD)/pud/$(1).conllu", hk = ["$(UD)/hk/$(1).conllu", "$(UD)/cfl/$(1).conllu"]
 TREEBANKS = --set 'data.train={$(call FILES,train)}' $(HELD_OUT)
 HELD_OUT = --set 'data.dev={$(call FILES,dev)}' --set 'data.test={gsd = "$(GSD)/test.conllu"}'
 
-.PHONY: help demo lint types test test-page test-all bench results encoder model clean
+.PHONY: help demo lint types test test-page test-all bench results encoder model structures clean
 .DEFAULT_GOAL := help
 
 help:
@@ -35,6 +37,7 @@ help:
 	@echo "make results   make the tables of docs/results.md again from the records of the runs"
 	@echo "make encoder   pre-train the larger encoder of configs/base.toml, from GSD=, UD= and TEXT=folder (many hours)"
 	@echo "make model     train the bundled model again, from GSD=, UD= and TEXT=folder (hours); TEACHER=folder of a parser"
+	@echo "make structures train the structure scorer of the bundled model (MODEL=folder) again (minutes)"
 	@echo "make clean     remove .venv and all that tools have left behind"
 
 # Stamps, written when a step has ended well: what was interrupted is done again.
@@ -97,6 +100,12 @@ model: build/silver-gsd.conllu build/silver-hk.conllu | runs/styles/seed-0/resul
 	$(BIN)/zishu train configs/self-training.toml $(HELD_OUT) --resume \
 	  --set 'data.train={gsd = ["$(GSD)/train.conllu", "$(GSD)/train.conllu", "$(GSD)/train.conllu", "build/silver-gsd.conllu"], pud = "$(UD)/pud/train.conllu", hk = ["$(UD)/hk/train.conllu", "$(UD)/hk/train.conllu", "$(UD)/hk/train.conllu", "$(UD)/cfl/train.conllu", "$(UD)/cfl/train.conllu", "$(UD)/cfl/train.conllu", "build/silver-hk.conllu"]}'
 	cp runs/self-training/seed-0/model/* src/zishu/models/default/
+	$(MAKE) structures
+
+# The trees inside words, on top of a finished model.
+structures: build/wiki.txt build/everyday.txt | $(DEV)
+	$(BIN)/zishu train-structures $(MODEL) $(GSD)/train.conllu $(UD)/hk/train.conllu $(UD)/cfl/train.conllu \
+	  $(UD)/pud/train.conllu build/everyday.txt build/wiki.txt
 
 runs/styles/seed-0/result.json: | $(DEV)
 	$(BIN)/zishu train configs/styles.toml $(TREEBANKS) --resume

@@ -46,11 +46,11 @@ LAYERS: dict[str, set[str]] = {
     "stats": _GROUND | {"formats"},
     "structures": _GROUND | {"formats"},
     "treebank": _GROUND | {"formats"},
-    "model": _GROUND | {"chart"},
+    "model": _GROUND | {"chart", "structures"},
     "parser": _RUNTIME | {"lexicon", "constraints", "items"},
     "analysis": _RUNTIME | {"metrics", "treebank", "parser"},
     "corpus": _RUNTIME | {"lexicon", "constraints", "items", "parser"},
-    "train": _RUNTIME | {"metrics", "treebank"},
+    "train": _RUNTIME | {"metrics", "treebank", "structures"},
 }
 # The top: these may import everything below, not one another.
 _ALL = {*LAYERS}

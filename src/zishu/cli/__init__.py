@@ -30,6 +30,7 @@ from zishu.cli.pretrain import pretrain_command
 from zishu.cli.serve import serve_command
 from zishu.cli.stats import stats_command
 from zishu.cli.train import train_command
+from zishu.cli.train_structures import train_structures_command
 from zishu.errors import InputError, ZishuError, explain, one_line
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("serve", serve_command),
     ("stats", stats_command),
     ("train", train_command),
+    ("train-structures", train_structures_command),
 )
 
 SUCCESS, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from zishu.model.inner import StructureScorer
     from zishu.model.outputs import Floats
     from zishu.model.settings import Settings
     from zishu.model.vocabulary import Vocabulary
@@ -67,6 +68,7 @@ class Networks:
     encoder: Any  # onnxruntime.InferenceSession, three times
     scorer: Any
     labels: Any | None  # None for a segmenter
+    structures: StructureScorer | None = None  # None: the model has no structure scorer
     style: int | None = None  # the number of the style that it parses in; None if the model has no styles
 
     @property

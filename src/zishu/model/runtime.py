@@ -16,6 +16,7 @@ import numpy as np
 import onnxruntime
 
 from zishu.errors import InputError
+from zishu.model.inner import InnerSettings, StructureScorer
 from zishu.model.networks import COMMON, Ensemble, Networks, check_members
 from zishu.model.parsers import Model, Pipeline
 from zishu.model.settings import (
@@ -26,6 +27,8 @@ from zishu.model.settings import (
     LABELS,
     SCORER,
     SEGMENTER,
+    STRUCTURES,
+    STRUCTURES_CONFIG,
     TREECRF,
     Settings,
     part_names,
@@ -113,7 +116,17 @@ def _load_networks(folder: Path, settings: Settings, threads: int) -> Networks:
         style=0 if settings.styles else None,
     )
     _try(networks, folder)
+    if settings.task == "parse" and (folder / STRUCTURES).is_file():
+        networks = replace(networks, structures=_load_structures(folder, networks.chars, threads))
+        _try_structures(networks, folder)
     return networks
+
+
+def _load_structures(folder: Path, vocabulary: Vocabulary, threads: int) -> StructureScorer:
+    settings = _read(folder / STRUCTURES_CONFIG, InnerSettings.from_json)
+    names = {"encoded", "chars", "pairs", "lengths"}
+    session = _session(folder / STRUCTURES, names, {"arcs", "relations"}, threads)
+    return StructureScorer(settings, vocabulary, session, frozenset(settings.words))
 
 
 def _read(path: Path, make: Callable[[object], _Result]) -> _Result:
@@ -177,6 +190,24 @@ def _try(networks: Networks, folder: Path) -> None:
         raise InputError(f"{folder}: the files of this model do not fit: {_first_line(error)}") from error
     if not all(fitting):
         raise InputError(f"{folder}: {CONFIG} has other labels than the networks")
+
+
+def _try_structures(networks: Networks, folder: Path) -> None:
+    """Run one word through the structure scorer, so that files that do not belong together are found out now."""
+    scorer = networks.structures
+    assert scorer is not None
+    inputs = {"lengths": np.array([1]), "chars": np.array([[networks.chars.bos, len(networks.chars) - 1]])}
+    if networks.bigrams is not None:
+        inputs["bigrams"] = np.array([[networks.bigrams.bos, len(networks.bigrams) - 1]])
+    if networks.settings.styles:
+        inputs["styles"] = np.array([0])
+    try:
+        encoded = networks.encode(inputs)[0]
+        arcs, relations = scorer.score(encoded, [networks.chars.symbols[-1] * 2])
+    except Exception as error:  # as above
+        raise InputError(f"{folder / STRUCTURES}: does not fit the model: {_first_line(error)}") from error
+    if arcs.shape != (1, 2, 3) or relations.shape != (1, 2, 2, len(scorer.settings.relations)):
+        raise InputError(f"{folder}: {STRUCTURES} and {STRUCTURES_CONFIG} do not fit each other")
 
 
 def _first_line(error: Exception) -> str:

@@ -8,6 +8,8 @@ A model directory holds
     encoder.onnx     characters -> encodings
     scorer.onnx      encodings -> scores
     labels.onnx      representations of dependents and heads -> log-probabilities of labels; not in a segmenter
+    structures.onnx  encodings of the characters of words -> scores of the trees inside them; optional
+    structures.json  the settings of the structure scorer (`zishu.model.inner`)
 
 and nothing that runs code when it is read. A pipeline is a directory with a config.json whose task is
 "pipeline" and two model directories, `segmenter` and `treecrf`; an ensemble one whose task is "ensemble", with model
@@ -43,6 +45,8 @@ BIGRAMS: Final = "bigrams.json"
 ENCODER: Final = "encoder.onnx"
 SCORER: Final = "scorer.onnx"
 LABELS: Final = "labels.onnx"
+STRUCTURES: Final = "structures.onnx"
+STRUCTURES_CONFIG: Final = "structures.json"
 SEGMENTER: Final = "segmenter"
 TREECRF: Final = "treecrf"
 MEMBER: Final = "member-"

@@ -55,12 +55,14 @@ _COMPARED = ((1,), (4, 2, 3, 1, 1))
 
 # The dynamic dimensions of what the graphs read and return.
 _DIMENSIONS = {
-    **dict.fromkeys(("chars", "bigrams", "encoded", "tags"), ("batch", "n")),
+    **dict.fromkeys(("chars", "bigrams", "encoded", "tags", "pairs"), ("batch", "n")),
     **dict.fromkeys(("lengths", "styles"), ("batch",)),
     "pool": ("batch", "units", "n"),
     **dict.fromkeys(("inter", "intra"), ("batch", "units", "units")),
     **dict.fromkeys(("label_dep", "label_head", *COLUMNS), ("batch", "units")),
     **dict.fromkeys(("dep", "head", "labels"), ("arcs",)),
+    "arcs": ("batch", "n", "heads"),
+    "relations": ("batch", "n", "n"),
 }
 
 
@@ -111,14 +113,14 @@ def _write(network: Network, settings: Settings, folder: Path) -> None:
     pool = {"pool": example.pop("pool")} if "pool" in example else {}
     with torch.no_grad():
         encoder = _Encoder(network.encoder, list(example))
-        _export(encoder, example, ["encoded"], folder / ENCODER)
+        write_graph(encoder, example, ["encoded"], folder / ENCODER)
         encoded = {"encoded": encoder(*example.values())}
         network.encoder = _Given()
         outputs = _Scorer(network)(*encoded.values(), *pool.values())
-        _export(_Scorer(network), {**encoded, **pool}, list(outputs), folder / SCORER)
+        write_graph(_Scorer(network), {**encoded, **pool}, list(outputs), folder / SCORER)
         if settings.task != "segment":
             ends = {"dep": outputs["label_dep"][0], "head": outputs["label_head"][0]}
-            _export(network.label_scorer, ends, ["labels"], folder / LABELS)
+            write_graph(network.label_scorer, ends, ["labels"], folder / LABELS)
 
 
 class _Encoder(nn.Module):
@@ -156,7 +158,7 @@ class _Given(nn.Module):
         return encoded
 
 
-def _export(module: nn.Module, inputs: Mapping[str, Tensor], outputs: Sequence[str], path: Path) -> None:
+def write_graph(module: nn.Module, inputs: Mapping[str, Tensor], outputs: Sequence[str], path: Path) -> None:
     """Trace a module and write it as an ONNX graph with named inputs and outputs."""
     names = [*inputs, *outputs]
     graph = io.BytesIO()  # so that a full disk is met by Python, which says so

@@ -1,0 +1,152 @@
+"""Find the words of the structure lexicon in text, and what a frozen encoder says about their characters there.
+
+Text is CoNLL-U, whose words are taken as they are, or plain, one sentence or paragraph per line, which the parser cuts into
+words: what it takes for a word of the lexicon is one. Sentences are dealt to the styles of the model in turn, so
+the result serves all of them. Each word also occurs once by itself, for words without a sentence.
+
+Cost: parsing the text. Memory: the encodings of `cap` occurrences per word of the lexicon.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zishu.formats.conllu import read_conllu
+from zishu.model.features import batches, features
+from zishu.model.networks import Networks
+from zishu.model.outputs import word_gaps
+from zishu.reading import read_lines
+from zishu.structures import Structure, by_form
+from zishu.text import split_sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from zishu.model.outputs import Gaps
+    from zishu.model.parsers import Model
+
+    _Text = tuple[Sequence[str], Gaps | None]  # the characters of a sentence, and what is known of its words
+
+_BATCH_CHARS = 2000
+_LOT = 4000  # sentences that are held at once
+_LONGEST = 128  # characters of a sentence
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Occurrence:
+    """A word of the lexicon in a sentence, or by itself."""
+
+    entry: Structure
+    encoded: NDArray[np.float16]  # characters width
+
+
+@dataclass(slots=True, eq=False)
+class Samples:
+    """What was found: occurrences of words, and the mean encodings of characters that are words by themselves."""
+
+    occurrences: dict[str, list[Occurrence]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)  # how often each word was met
+    sums: dict[str, NDArray[np.float64]] = field(
+        default_factory=dict
+    )  # of the encodings of single characters
+    singles: dict[str, int] = field(default_factory=dict)  # how many
+
+
+def collect(
+    model: Model,
+    entries: Sequence[Structure],
+    files: Iterable[Path],
+    *,
+    cap: int,
+    sentences: int,
+    seed: int,
+) -> Samples:
+    """Return up to `cap` random occurrences of each word in all files, and each word by itself.
+
+    Only the first `sentences` sentences of a plain text are read.
+    """
+    lexicon = by_form(entries)
+    found = Samples()
+    random = np.random.default_rng(seed)
+    styles = model.settings.styles or (None,)
+    for path in files:
+        text = _treebank(path) if path.name.endswith(".conllu") else islice(_plain(path), sentences)
+        while lot := list(islice(text, _LOT)):
+            for number, style in enumerate(styles):
+                share = lot[number :: len(styles)]
+                if share:
+                    _collect(model.in_style(style), lexicon, share, found, cap, random)
+    alone = [list(form) for form in lexicon]
+    for (form, entries_of), encoded in zip(lexicon.items(), _encode(model, alone), strict=True):
+        found.occurrences.setdefault(form, []).append(Occurrence(entries_of[0], encoded))
+    return found
+
+
+def _treebank(path: Path) -> Iterator[_Text]:
+    """Yield the sentences of a CoNLL-U file, whose words are known."""
+    for sentence in read_conllu(path):
+        tree = sentence.tree()
+        yield tree.chars, word_gaps(tree.lengths)
+
+
+def _plain(path: Path) -> Iterator[_Text]:
+    """Yield the sentences of a plain text, whose words are unknown."""
+    for line in read_lines(path):
+        for raw in split_sentences(line):
+            yield raw.chars, None
+
+
+def _collect(
+    model: Model,
+    lexicon: Mapping[str, Sequence[Structure]],
+    text: Sequence[_Text],
+    found: Samples,
+    cap: int,
+    random: np.random.Generator,
+) -> None:
+    """Add the words of some sentences."""
+    text = [sentence for sentence in text if len(sentence[0]) <= _LONGEST]
+    chars = [sentence[0] for sentence in text]
+    parsed = model.parse(chars, [gaps for _, gaps in text], decoding="viterbi")
+    for analysis, encoded in zip(parsed, _encode(model, chars), strict=True):
+        tree = analysis.tree
+        tags: Sequence[str | None] = tree.upos or (None,) * len(tree.forms)
+        for form, (start, end), upos in zip(tree.forms, tree.spans, tags, strict=True):
+            rows = encoded[start - 1 : end - 1]
+            if end - start == 1:
+                found.singles[form] = found.singles.get(form, 0) + 1
+                found.sums[form] = found.sums.get(form, 0.0) + rows[0].astype(np.float64)
+            elif form in lexicon:
+                count = found.counts[form] = found.counts.get(form, 0) + 1
+                kept = found.occurrences.setdefault(form, [])
+                occurrence = Occurrence(_reading(lexicon[form], upos), rows)
+                # Each of the `count` occurrences so far is kept with the same probability.
+                if len(kept) < cap:
+                    kept.append(occurrence)
+                elif (place := int(random.integers(count))) < cap:
+                    kept[place] = occurrence
+
+
+def _reading(entries: Sequence[Structure], upos: str | None) -> Structure:
+    """Return the entry of a word for its part of speech, the first one if none has it."""
+    return next((entry for entry in entries if upos in entry.upos), entries[0])
+
+
+def _encode(model: Model, sentences: Sequence[Sequence[str]]) -> list[NDArray[np.float16]]:
+    """Return the encodings of the characters of each sentence."""
+    networks = model.networks
+    assert isinstance(networks, Networks)
+    encodings: dict[int, NDArray[np.float16]] = {}
+    for batch in batches([len(sentence) for sentence in sentences], _BATCH_CHARS):
+        chosen = [sentences[k] for k in batch]
+        encoded = networks.encode(features(chosen, networks.chars, networks.bigrams, networks.style))
+        for row, k in enumerate(batch.tolist()):
+            encodings[k] = encoded[row, 1 : len(sentences[k]) + 1].astype(np.float16)
+    return [encodings[k] for k in range(len(sentences))]

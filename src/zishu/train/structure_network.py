@@ -1,0 +1,170 @@
+"""The network that scores arcs and relations inside words, and its loss; `zishu.model.inner` has its inputs and outputs.
+
+A character is what the frozen encoder says about it in its sentence, plus what the character is by itself: a
+vector from the encoder (its mean encoding where it is a word of its own) and one learned from the lexicon. Its place in
+the word and the known words of two characters around it complete the picture. Two projections of each character, as
+dependent and as head, meet in one biaffine product per relation:
+
+    s(d, h, r) = dep(d)^T U_r head(h) + b_r(h - d)      r legal on this side of the head, otherwise -inf
+    s(d, h)    = logsumexp_r s(d, h, r)
+    s(d, 0)    = an MLP of d and of the mean of the word
+
+The loss is the exact negative log-likelihood of the labelled tree among all projective trees: words are so short that the
+trees are enumerated (2, 7, 30 for two, three, four characters).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import product
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from zishu.errors import InvalidTree
+from zishu.structures import BEFORE
+from zishu.train.compact import CompactEmbedding
+from zishu.tree import check_heads, is_projective
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+_PLACE = 8  # features of a place in a word, from each end
+_FARTHEST = 4  # places and distances from here on are alike
+_ILLEGAL = -1e9  # not -inf, whose softmax has no gradient
+
+
+class StructureNetwork(nn.Module):
+    """Scores the arcs and relations inside words."""
+
+    mean: Tensor
+    scale: Tensor
+    before: Tensor
+
+    def __init__(
+        self,
+        encodings: Tensor,
+        static: Tensor,
+        relations: Sequence[str],
+        *,
+        char_width: int = 32,
+        hidden: int = 128,
+        dropout: float = 0.33,
+        char_dropout: float = 0.2,
+    ) -> None:
+        """Make a network for encodings like these; `static` has a vector for each character of the vocabulary."""
+        super().__init__()
+        self.register_buffer("mean", encodings.mean(0))
+        self.register_buffer("scale", 1 / (encodings.std(0) + 1e-4))
+        self.register_buffer("before", torch.tensor([relation in BEFORE for relation in relations]))
+        self.static: nn.Module = nn.Embedding(len(static), static.shape[1], _weight=static, _freeze=True)
+        self.chars: nn.Module = nn.Embedding(
+            len(static), char_width, _weight=0.3 * torch.randn(len(static), char_width)
+        )
+        self.from_start = nn.Embedding(_FARTHEST, _PLACE)
+        self.from_end = nn.Embedding(_FARTHEST, _PLACE)
+        self.dropout = nn.Dropout(dropout)
+        self.char_dropout = char_dropout
+        width = encodings.shape[1] + static.shape[1] + char_width + 2 * _PLACE + 4
+        self.dependent = nn.Linear(width, hidden)
+        self.head = nn.Linear(width, hidden)
+        self.biaffine = nn.Parameter(0.02 * torch.randn(hidden + 1, len(relations) * (hidden + 1)))
+        self.distance = nn.Parameter(torch.zeros(2 * _FARTHEST - 1, len(relations)))
+        self.root = nn.Sequential(
+            nn.Linear(2 * width, hidden), nn.GELU(), nn.Dropout(dropout), nn.Linear(hidden, 1)
+        )
+
+    def forward(
+        self, encoded: Tensor, chars: Tensor, pairs: Tensor, lengths: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the scores of arcs `[w, L, L+1]` and the log-probabilities of relations `[w, L, L, R]`."""
+        place = torch.cumsum(torch.ones_like(chars), 1) - 1
+        inside = (place < lengths[:, None]).unsqueeze(2).to(encoded.dtype)
+        x = self.dropout(self._features(encoded, chars, pairs, place, lengths)) * inside
+        mean = (x.sum(1) / lengths[:, None]).unsqueeze(1).expand_as(x)
+        root = self.root(torch.cat([x, mean], 2))
+
+        one = torch.ones_like(inside)
+        dependent = torch.cat([self.dropout(functional.gelu(self.dependent(x))), one], 2)
+        head = torch.cat([self.dropout(functional.gelu(self.head(x))), one], 2)
+        words, length, width = head.shape
+        half = (dependent @ self.biaffine).reshape(words, -1, width)  # w (L R) H
+        scores = (half @ head.transpose(1, 2)).reshape(words, length, -1, length).transpose(2, 3)
+        steps = place.unsqueeze(2) - place.unsqueeze(1)  # from head to dependent
+        scores = scores + self.distance[steps.clamp(1 - _FARTHEST, _FARTHEST - 1) + _FARTHEST - 1]
+        illegal = (steps < 0).unsqueeze(3) != self.before
+        scores = scores.masked_fill(illegal, _ILLEGAL)
+        arcs = scores.logsumexp(3)
+        return torch.cat([root, arcs], 2), scores - arcs.unsqueeze(3)
+
+    def _features(
+        self, encoded: Tensor, chars: Tensor, pairs: Tensor, place: Tensor, lengths: Tensor
+    ) -> Tensor:
+        learned = self.chars(chars)
+        if self.training:
+            learned = learned * (torch.rand(chars.shape) >= self.char_dropout).unsqueeze(2)
+        # Is a character the second one of a known pair, the first one; is there a pair behind it, before it?
+        nothing = torch.zeros_like(pairs[:, :1])
+        second = torch.cat([nothing, pairs[:, :-1]], 1)
+        earlier = torch.cumsum(second, 1) - second
+        later = pairs.sum(1, keepdim=True) - torch.cumsum(pairs, 1)
+        flags = torch.stack([second, pairs, earlier.clamp(max=1), later.clamp(max=1)], 2)
+        from_end = (lengths[:, None] - 1 - place).clamp(0, _FARTHEST - 1)
+        return torch.cat(
+            [
+                (encoded - self.mean) * self.scale,
+                self.static(chars),
+                learned,
+                self.from_start(place.clamp(max=_FARTHEST - 1)),
+                self.from_end(from_end),
+                flags,
+            ],
+            2,
+        )
+
+    def compact(self) -> None:
+        """Store what is known of single characters in 8 bits; the network cannot be trained further."""
+        for name in ("static", "chars"):
+            table = getattr(self, name)
+            if isinstance(table, nn.Embedding):
+                setattr(self, name, CompactEmbedding(table.weight))
+
+
+@lru_cache
+def projective_trees(length: int) -> tuple[tuple[int, ...], ...]:
+    """Return the heads of all projective trees over so many characters, by enumeration."""
+    return tuple(
+        heads
+        for heads in product(range(length + 1), repeat=length)
+        if heads.count(0) == 1 and _is_tree(heads)
+    )
+
+
+def _is_tree(heads: tuple[int, ...]) -> bool:
+    try:
+        check_heads(heads)
+    except InvalidTree:
+        return False
+    return is_projective(heads)
+
+
+def tree_log_probs(arcs: Tensor) -> Tensor:
+    """Return the log-probabilities `[w, trees]` of all trees of words of one length, from `arcs [w, L, L+1]`."""
+    trees = torch.tensor(projective_trees(arcs.shape[1]))
+    return arcs[:, torch.arange(arcs.shape[1]), trees].sum(2).log_softmax(1)
+
+
+def structure_loss(arcs: Tensor, relations: Tensor, tree: Tensor, gold: Tensor) -> Tensor:
+    """Return -log P(labelled tree) for words of one length.
+
+    `tree` is the place of each word's tree in `projective_trees`, `gold [w, L]` the numbers of its relations.
+    """
+    of_tree = tree_log_probs(arcs).gather(1, tree[:, None])[:, 0]
+    heads = torch.tensor(projective_trees(arcs.shape[1]))[tree]
+    at_head = (heads - 1).clamp(min=0)[..., None, None].expand(-1, -1, 1, relations.shape[3])
+    of_relation = relations.gather(2, at_head)[:, :, 0].gather(2, gold[..., None])[..., 0]
+    return -(of_tree + (of_relation * (heads > 0)).sum(1))

@@ -1,0 +1,255 @@
+"""Train the structure scorer of a finished model, and write it into the model's directory.
+
+The parser stays as it is, file by file: its encoder is run over text, and a small network (`zishu.train.structure_network`)
+learns from the encodings of lexicon words what their structures are. This happens twice. The first run leaves out a
+tenth of the words: on these the scores are measured that structures.json reports, and the temperature of the
+probabilities is found. The second run learns from all words, and is what is written.
+
+Cost: a few minutes on one core.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.nn.utils import clip_grad_norm_
+
+from zishu.errors import InputError, ZishuError
+from zishu.model.inner import InnerSettings, best_structures, word_inputs
+from zishu.model.networks import Networks
+from zishu.model.parsers import Model
+from zishu.model.runtime import load_model
+from zishu.model.settings import STRUCTURES, STRUCTURES_CONFIG, write_json
+from zishu.structures import RELATIONS, load_structures
+from zishu.train.denormals import denormals_flushed
+from zishu.train.export import write_graph
+from zishu.train.structure_data import Occurrence, collect
+from zishu.train.structure_network import StructureNetwork, projective_trees, structure_loss
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from torch import Tensor
+
+    from zishu.model.vocabulary import Vocabulary
+    from zishu.structures import Structure
+    from zishu.train.structure_data import Samples
+
+_NAMES = tuple(RELATIONS)
+_NUMBERS = {name: number for number, name in enumerate(_NAMES)}
+_BATCH = 128  # words
+_RATE = 3e-3
+_WARMUP = 100  # steps
+_STATIC_WIDTH = 64
+_LONGEST = 5  # characters of a word that is learned from: there are 143 trees
+_HELD_OUT = 10  # one word in so many
+_TEMPERATURES = [round(0.5 + 0.05 * k, 2) for k in range(51)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Group:
+    """Occurrences of words of one length, as tensors."""
+
+    entries: list[Structure]
+    inputs: dict[str, Tensor]
+    trees: Tensor  # the place of each gold tree in `projective_trees`
+    relations: Tensor  # the numbers of the gold relations, 0 for the root
+
+    def __len__(self) -> int:
+        return len(self.trees)
+
+
+def train_structures(
+    directory: Path,
+    files: Sequence[Path],
+    *,
+    entries: Sequence[Structure] | None = None,
+    epochs: int = 6,
+    cap: int = 3,
+    sentences: int = 20_000,
+    seed: int = 0,
+    report: Callable[[str], None] = lambda _: None,
+) -> InnerSettings:
+    """Train a structure scorer for the model in a directory from words of `entries` in files, and write it there.
+
+    Without `entries` the bundled lexicon is learned. `cap` is the number of occurrences of each word that are used.
+    """
+    model = load_model(directory)
+    if not isinstance(model, Model) or not isinstance(model.networks, Networks):
+        raise InputError(f"{directory}: train the structure scorers of its parts, one by one")
+    if model.settings.task != "parse":
+        raise InputError(f"{directory}: only a parser of characters has trees inside words")
+    entries = [e for e in (entries or load_structures()) if len(e.form) <= _LONGEST]
+    samples = collect(model, entries, files, cap=cap, sentences=sentences, seed=seed)
+    found = sum(map(len, samples.occurrences.values()))
+    report(f"{found:,} occurrences of {len(samples.occurrences):,} words")
+    vocabulary = model.networks.chars
+    static = _static_vectors(samples, vocabulary)
+    learned = {form: found for form, found in samples.occurrences.items() if not is_held_out(form)}
+    held_out = {form: found for form, found in samples.occurrences.items() if is_held_out(form)}
+    network, words = _train(learned, static, vocabulary, epochs, seed, report)
+    temperature, scores = _evaluate(network, held_out, vocabulary, words)
+    network, words = _train(samples.occurrences, static, vocabulary, epochs, seed, report)
+    training = {
+        "files": [path.name for path in files],
+        "words": len(samples.occurrences),
+        "occurrences": found,
+        "epochs": epochs,
+        "seed": seed,
+        "held_out": scores,
+    }
+    settings = InnerSettings(_NAMES, tuple(sorted(words)), temperature, training)
+    _write(network, settings, directory, vocabulary)
+    return settings
+
+
+def is_held_out(form: str) -> bool:
+    """Tell whether a word belongs to the tenth that scores are measured on."""
+    return zlib.crc32(form.encode()) % _HELD_OUT == 0
+
+
+def _static_vectors(samples: Samples, vocabulary: Vocabulary) -> Tensor:
+    """Return a vector for each character: the main components of its mean encoding as a word of its own.
+
+    The mean of few occurrences is drawn towards the mean of all, which is 0, like that of none.
+    """
+    width = next(iter(samples.occurrences.values()))[0].encoded.shape[1]
+    means = torch.zeros(len(vocabulary), width)
+    numbers = torch.tensor(vocabulary.ids(list(samples.sums)), dtype=torch.long)
+    if len(numbers):
+        counts = torch.tensor(list(samples.singles.values()))[:, None]
+        found = torch.from_numpy(np.stack(list(samples.sums.values()))).float() / counts
+        means[numbers] = (found - found.mean(0)) * counts / (counts + 2)
+        means[vocabulary.unknown] = 0
+    components = torch.linalg.svd(means, full_matrices=False)[2][:_STATIC_WIDTH]
+    vectors = means @ components.T
+    scaled: Tensor = 0.5 * vectors / vectors.std(0).mean().clamp(min=1e-6)
+    return scaled
+
+
+def _train(
+    occurrences: Mapping[str, Sequence[Occurrence]],
+    static: Tensor,
+    vocabulary: Vocabulary,
+    epochs: int,
+    seed: int,
+    report: Callable[[str], None],
+) -> tuple[StructureNetwork, frozenset[str]]:
+    """Return a network that has learned from these words, and those of them that may be parts of longer ones."""
+    words = frozenset("".join(vocabulary.known(form)) for form in occurrences if len(form) == 2)
+    groups = _groups((found for several in occurrences.values() for found in several), vocabulary, words)
+    torch.manual_seed(seed)
+    encodings = torch.cat([group.inputs["encoded"].flatten(0, 1) for group in groups])
+    network = StructureNetwork(encodings, static, _NAMES)
+    optimiser = torch.optim.AdamW(network.parameters(), lr=_RATE, weight_decay=0.01)
+    steps = epochs * sum(math.ceil(len(group) / _BATCH) for group in groups)
+    rate = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda k: min(1.0, k / _WARMUP) * (1 - k / steps))
+    network.train()
+    with denormals_flushed():
+        for epoch in range(epochs):
+            batches = [
+                (group, batch)
+                for group in groups
+                for batch in torch.split(torch.randperm(len(group)), _BATCH)
+            ]
+            total = 0.0
+            for number in torch.randperm(len(batches)).tolist():
+                group, batch = batches[number]
+                arcs, relations = network(**{name: tensor[batch] for name, tensor in group.inputs.items()})
+                loss = structure_loss(arcs, relations, group.trees[batch], group.relations[batch]).mean()
+                optimiser.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                clip_grad_norm_(network.parameters(), 5.0)
+                optimiser.step()
+                rate.step()
+                total += loss.item()
+            report(
+                f"{len(occurrences):,} words, epoch {epoch + 1} of {epochs}: loss {total / len(batches):.3f}"
+            )
+    network.compact()
+    return network.eval(), words
+
+
+def _groups(occurrences: Iterable[Occurrence], vocabulary: Vocabulary, words: frozenset[str]) -> list[_Group]:
+    """Put occurrences of words of the same length together."""
+    by_length: dict[int, list[Occurrence]] = {}
+    for occurrence in occurrences:
+        by_length.setdefault(len(occurrence.entry.form), []).append(occurrence)
+    groups = []
+    for length, found in sorted(by_length.items()):
+        gold = [occurrence.entry for occurrence in found]
+        encoded = np.concatenate([occurrence.encoded for occurrence in found])
+        arrays = word_inputs(encoded, [entry.form for entry in gold], vocabulary, words)
+        place = {heads: k for k, heads in enumerate(projective_trees(length))}
+        trees = [place[entry.heads] for entry in gold]
+        relations = [[_NUMBERS.get(name, 0) for name in entry.relations] for entry in gold]
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        groups.append(_Group(gold, tensors, torch.tensor(trees), torch.tensor(relations)))
+    return groups
+
+
+def _evaluate(
+    network: StructureNetwork,
+    occurrences: Mapping[str, Sequence[Occurrence]],
+    vocabulary: Vocabulary,
+    words: frozenset[str],
+) -> tuple[float, dict[str, Any]]:
+    """Return the temperature with the least loss on held-out words, and by length the shares that are right.
+
+    A share is of words by themselves: whose trees are right, whose trees and relations are right.
+    """
+    if not occurrences:
+        return 1.0, {}
+    groups = _groups((several[-1] for several in occurrences.values()), vocabulary, words)
+    losses = np.zeros(len(_TEMPERATURES))
+    scores: dict[str, Any] = {}
+    with torch.inference_mode():
+        for group in groups:
+            arcs, relations = network(**group.inputs)
+            for k, temperature in enumerate(_TEMPERATURES):
+                cooled = (relations / temperature).log_softmax(3)
+                losses[k] += float(
+                    structure_loss(arcs / temperature, cooled, group.trees, group.relations).sum()
+                )
+            lengths = group.inputs["lengths"].numpy()
+            found = best_structures(arcs.numpy(), relations.numpy(), lengths, InnerSettings(_NAMES, words=()))
+            pairs = list(zip(found, group.entries, strict=True))
+            trees = [inner.heads == gold.heads for inner, gold in pairs]
+            both = [
+                tree and inner.relations == gold.relations
+                for tree, (inner, gold) in zip(trees, pairs, strict=True)
+            ]
+            scores[str(lengths[0])] = {
+                "words": len(group),
+                "tree": round(100 * sum(trees) / len(group), 1),
+                "tree_and_relations": round(100 * sum(both) / len(group), 1),
+            }
+    return _TEMPERATURES[int(losses.argmin())], scores
+
+
+def _write(
+    network: StructureNetwork, settings: InnerSettings, directory: Path, vocabulary: Vocabulary
+) -> None:
+    """Write both files, then load the model with them and compare its scores with the network's."""
+    encoded = np.random.default_rng(0).normal(size=(7, len(network.mean))).astype(np.float32)
+    words = ["火车", "科学家", "车站"]
+    arrays = word_inputs(encoded, words, vocabulary, frozenset(settings.words))
+    inputs = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    with torch.no_grad():
+        write_graph(network, inputs, ["arcs", "relations"], directory / STRUCTURES)
+        expected = network(**inputs)
+    write_json(directory / STRUCTURES_CONFIG, settings.to_json())
+    model = load_model(directory)
+    assert isinstance(model, Model)
+    assert isinstance(model.networks, Networks)
+    assert model.networks.structures is not None
+    scored = model.networks.structures.score(encoded, words)
+    for found, tensor in zip(scored, expected, strict=True):
+        if not np.allclose(found, tensor.numpy(), rtol=1e-3, atol=1e-3):
+            raise ZishuError("the exported structure scorer differs from the trained one")

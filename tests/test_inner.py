@@ -1,0 +1,76 @@
+"""The structure scorer's runtime: exact search against enumeration, its inputs, its settings."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from oracle import trees
+from zishu.errors import InputError
+from zishu.model.inner import InnerSettings, best_structures, word_inputs
+from zishu.model.vocabulary import Vocabulary
+
+NAMES = ("att", "obj", "coo")
+
+
+def test_the_best_structure_and_its_probability_are_those_of_enumeration():
+    """All trees of words of one to five characters, in one padded batch, at a temperature."""
+    random = np.random.default_rng(0)
+    lengths = np.array([1, 2, 3, 4, 5, 2, 4])
+    arcs = random.normal(size=(7, 5, 6)) * 2
+    relations = np.log(random.dirichlet(np.ones(3), size=(7, 5, 5)))
+    settings = InnerSettings(NAMES, (), temperature=1.7)
+    for w, inner in enumerate(best_structures(arcs, relations, lengths, settings)):
+        n = int(lengths[w])
+        scores = {heads: sum(arcs[w, d, head] / 1.7 for d, head in enumerate(heads)) for heads in trees(n)}
+        best = max(scores, key=scores.__getitem__)
+        assert inner.heads == best
+        prob = math.exp(scores[best]) / sum(map(math.exp, scores.values()))
+        names = []
+        for d, head in enumerate(best):
+            if head:
+                weights = np.exp(relations[w, d, head - 1] / 1.7)
+                names.append(NAMES[weights.argmax()])
+                prob *= weights.max() / weights.sum()
+            else:
+                names.append("root")
+        assert inner.relations == tuple(names)
+        assert inner.prob == pytest.approx(prob)
+
+
+def test_inputs_are_padded_and_know_the_words_inside_longer_words():
+    vocabulary = Vocabulary.build(dict.fromkeys("科学家车站", 1))
+    encoded = np.arange(14, dtype=np.float32).reshape(7, 2)
+    inputs = word_inputs(encoded, ["科学家", "车站", "学鲸"], vocabulary, frozenset({"科学", "车站"}))
+    assert inputs["lengths"].tolist() == [3, 2, 2]
+    assert inputs["encoded"][1].tolist() == [[6, 7], [8, 9], [0, 0]]
+    assert inputs["chars"][2].tolist() == [*vocabulary.ids(["学"]), vocabulary.unknown, 0]
+    # 车站 is a word of the lexicon, but not a part of itself.
+    assert inputs["pairs"].tolist() == [[1, 0, 0], [0, 0, 0], [0, 0, 0]]
+
+
+def test_settings_come_back_from_json():
+    settings = InnerSettings(NAMES, ("科学", "车站"), 1.25, {"seed": 0})
+    assert InnerSettings.from_json(settings.to_json()) == settings
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": 2}, "newer"),
+        ({"format": None}, "not the settings"),
+        ({"relations": ["att", "nsubj"]}, "relations"),
+        ({"relations": ["att", "att"]}, "twice"),
+        ({"relations": []}, "empty"),
+        ({"words": ["科学"]}, "words"),
+        ({"temperature": 0}, "temperature"),
+        ({"temperature": float("nan")}, "temperature"),
+        ({"temperature": None}, "temperature"),
+    ],
+)
+def test_wrong_settings_are_refused(change, message):
+    data = {**InnerSettings(NAMES, ("科学",)).to_json(), **change}
+    with pytest.raises(InputError, match=message):
+        InnerSettings.from_json(data)

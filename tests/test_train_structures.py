@@ -1,0 +1,165 @@
+"""Training of the structure scorer: its loss against enumeration, padding, and the whole command on the bundled model."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import shutil
+
+import numpy as np
+import pytest
+
+import tiny
+from oracle import trees
+from zishu.errors import InputError
+from zishu.model import load_model
+from zishu.model.inner import best_structures
+from zishu.parser import MODELS
+from zishu.structures import RELATIONS, load_structures
+
+torch = pytest.importorskip("torch")
+
+from zishu.train.structure_network import (  # noqa: E402 (needs torch)
+    StructureNetwork,
+    projective_trees,
+    structure_loss,
+)
+from zishu.train.structures import train_structures  # noqa: E402
+
+
+def _network(seed: int = 0) -> StructureNetwork:
+    torch.manual_seed(seed)
+    network = StructureNetwork(
+        torch.randn(50, 6), torch.randn(20, 4), tuple(RELATIONS), hidden=8, char_width=4
+    )
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.normal_(std=0.5)
+    return network.eval()
+
+
+def _inputs(lengths: list[int]) -> dict[str, torch.Tensor]:
+    torch.manual_seed(1)
+    size = (len(lengths), max(lengths))
+    inside = torch.arange(size[1]) < torch.tensor(lengths)[:, None]
+    return {
+        "encoded": torch.randn(*size, 6) * inside[..., None],
+        "chars": torch.randint(20, size) * inside,
+        "pairs": (torch.rand(size) < 0.5).float()
+        * (torch.arange(size[1]) < torch.tensor(lengths)[:, None] - 1),
+        "lengths": torch.tensor(lengths),
+    }
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4])
+def test_the_enumerated_trees_are_those_of_the_oracle(length):
+    assert sorted(projective_trees(length)) == sorted(trees(length))
+
+
+def test_the_loss_is_minus_the_log_probability_of_the_labelled_tree():
+    arcs, relations = _network()(**_inputs([3, 3]))
+    tree = torch.tensor([2, 5])
+    heads = [projective_trees(3)[k] for k in tree.tolist()]
+    gold = torch.tensor([[3, 1, 4], [7, 2, 0]])
+    found = structure_loss(arcs, relations, tree, gold).tolist()
+    for w in range(2):
+        weights = {t: math.exp(sum(arcs[w, d, h].item() for d, h in enumerate(t))) for t in trees(3)}
+        expected = math.log(weights[heads[w]] / sum(weights.values()))
+        expected += sum(relations[w, d, h - 1, gold[w, d]].item() for d, h in enumerate(heads[w]) if h)
+        assert found[w] == pytest.approx(-expected, rel=1e-4)
+
+
+def test_relations_stand_on_their_side_of_the_head_and_add_up_to_one():
+    _, relations = _network()(**_inputs([4]))
+    probs = relations.exp()
+    before = torch.tensor([name in ("att", "adv", "sbj", "pre") for name in RELATIONS])
+    for d in range(4):
+        for h in range(4):
+            if d != h:
+                legal = before if d < h else ~before
+                assert probs[0, d, h][legal].sum().item() == pytest.approx(1, abs=1e-4)
+                assert probs[0, d, h][~legal].max().item() == 0
+
+
+def test_a_word_does_not_depend_on_the_padding_of_its_batch():
+    network, inputs = _network(), _inputs([2, 4, 3])
+    arcs, relations = network(**inputs)
+    for w, n in enumerate([2, 4, 3]):
+        alone = {name: tensor[w : w + 1, :n] for name, tensor in inputs.items() if name != "lengths"}
+        own_arcs, own_relations = network(**alone, lengths=inputs["lengths"][w : w + 1])
+        assert torch.allclose(own_arcs[0], arcs[w, :n, : n + 1], atol=1e-5)
+        assert torch.allclose(own_relations[0].exp(), relations[w, :n, :n].exp(), atol=1e-5)
+
+
+def _digests(folder):
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A copy of the bundled model without a structure scorer, its files' digests, and what training returned."""
+    folder = tmp_path_factory.mktemp("structures")
+    shutil.copytree(MODELS / "default", folder / "model")
+    for name in ("structures.onnx", "structures.json"):
+        (folder / "model" / name).unlink(missing_ok=True)
+    before = _digests(folder / "model")
+    treebank = tiny.write(folder / "tiny.conllu")
+    (folder / "text.txt").write_text("火车站在图书馆旁边。\n我们吃饭。\n", encoding="utf-8")
+    chosen = {"火车", "图书馆", "吃饭", "我们", "上海", "金融业", "喜欢", "老师", "社会主义"}
+    entries = load_structures()
+    entries = [e for k, e in enumerate(entries) if k % 60 == 0 or e.form in chosen]
+    settings = train_structures(
+        folder / "model", [*map(type(folder), [treebank]), folder / "text.txt"], entries=entries, epochs=25
+    )
+    return folder / "model", before, settings, entries
+
+
+def test_training_leaves_the_parser_as_it_is(trained):
+    folder, before, settings, entries = trained
+    after = _digests(folder)
+    assert {"structures.onnx", "structures.json"} == set(after) - set(before)
+    assert all(after[name] == digest for name, digest in before.items())
+    assert settings.training["words"] == len({entry.form for entry in entries})
+    # Each word by itself, and those that occur in the two files.
+    assert settings.training["occurrences"] > settings.training["words"]
+
+
+def test_the_scorer_has_learned_its_words(trained):
+    folder, _, settings, entries = trained
+    networks = load_model(folder).networks
+    right = 0
+    for entry in entries:
+        encoded = networks.encode(
+            {
+                "chars": np.array([[networks.chars.bos, *networks.chars.ids(list(entry.form))]]),
+                "lengths": np.array([len(entry.form)]),
+                **_more(networks, entry.form),
+            }
+        )[0, 1:]
+        scores = networks.structures.score(encoded, [entry.form])
+        [inner] = best_structures(*scores, np.array([len(entry.form)]), settings)
+        right += (inner.heads, inner.relations) == (entry.heads, entry.relations)
+    assert right / len(entries) > 0.9  # a constant gets less than half
+
+
+def _more(networks, form):
+    """Return the inputs that some models read: pairs of characters, and the style."""
+    from zishu.model.features import features
+
+    arrays = features([list(form)], networks.chars, networks.bigrams, networks.style)
+    return {name: array for name, array in arrays.items() if name in ("bigrams", "styles")}
+
+
+def test_files_of_a_scorer_that_do_not_fit_are_refused(trained, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(trained[0], folder)
+    (folder / "structures.json").write_text('{"format": 1}', encoding="utf-8")
+    with pytest.raises(InputError, match=r"structures\.json: 'relations'"):
+        load_model(folder)
+    (folder / "structures.json").unlink()
+    with pytest.raises(InputError, match=r"structures\.json: no such file"):
+        load_model(folder)
+    shutil.copy(trained[0] / "structures.json", folder)
+    (folder / "structures.onnx").write_bytes(b"x")
+    with pytest.raises(InputError, match=r"structures\.onnx: not a network"):
+        load_model(folder)
