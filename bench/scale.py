@@ -20,6 +20,7 @@ import re
 import statistics
 import tempfile
 import time
+from dataclasses import replace
 from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
@@ -41,10 +42,15 @@ def load_bare(model: str | None, *, confidence: bool) -> Parse:
     """Return the model without the sentence splitter, which would cut what is too long for it."""
     import zishu
     from zishu import chart
+    from zishu.sentences import word_sentence
+
+    def parse(sentences: Sequence[str]) -> object:
+        raw = [replace(word_sentence([sentence]), gaps=None) for sentence in sentences]
+        return parser.model.parse(raw, confidence=confidence)
 
     chart.set_threads(1)
     parser = zishu.load(model, threads=1)
-    return lambda sentences: parser.model.parse(list(map(list, sentences)), confidence=confidence)
+    return parse
 
 
 def pieces(sentences: Sequence[str], length: int, total: int) -> list[str]:

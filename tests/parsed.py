@@ -30,6 +30,7 @@ def parsed(
     probs: Sequence[tuple[float | None, float | None, float | None]] = (),
     cut: bool = False,
     prob: float | None = None,
+    after: str = "",
 ) -> Sentence:
     """Return the sentence of rows (form, upos, head, deprel, char_heads); `spaces[i]` stands behind word i + 1."""
     words = []
@@ -41,7 +42,7 @@ def parsed(
         text += form
         if i < len(rows) - 1 and spaces:
             text += spaces[i]
-    return Sentence(text, start, tuple(words), cut, prob)
+    return Sentence(text, start, tuple(words), cut, prob, after)
 
 
 # The example of the paper's Figure 1 (with a full stop), and its structures inside words.
@@ -101,4 +102,5 @@ def sentences(
         probs=draw(st.lists(st.tuples(chance, chance, chance), min_size=n, max_size=n)),
         cut=draw(st.booleans()),
         prob=draw(st.none() | st.floats(0, 1)),
+        after=draw(st.sampled_from(SPACES)),
     )

@@ -23,6 +23,8 @@ from zishu.serve.server import Server, make_config
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from zishu.text import RawSentence
+
 PATIENCE = 120.0  # seconds: the machine may be busy
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
@@ -42,14 +44,14 @@ class HeldModel:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
 
-    def parse(self, sentences: Sequence[Sequence[str]], *args: Any, **options: Any) -> Any:
+    def parse(self, sentences: Sequence[RawSentence], **options: Any) -> Any:
         self.calls.append(len(sentences))
         self.entered.release()
         if not self._free:
             assert self._permits.acquire(timeout=PATIENCE)
-        if any(self._poison in sentence for sentence in sentences):
+        if any(self._poison in sentence.chars for sentence in sentences):
             raise RuntimeError(f"cannot bear {sentences}")
-        return self._model.parse(sentences, *args, **options)
+        return self._model.parse(sentences, **options)
 
     def allow(self, calls: int = 1) -> None:
         self._permits.release(calls)

@@ -9,6 +9,7 @@ import pytest
 
 import oracle
 import tiny
+from raw import all_chars, all_words, boundary_probs, chars, head_probs, label_probs
 from zishu import cli
 from zishu.chart import TreeDistribution
 from zishu.errors import InputError
@@ -116,21 +117,21 @@ def test_a_temperature_divides_the_scores_and_keeps_the_best_trees():
     hot = replace(model, settings=replace(model.settings, temperature=2.5))
     texts = [sentence[:5] for sentence in sentences(20)]
     for decoding in ("mbr", "viterbi"):
-        cold, warm, same = (m.parse(texts, confidence=True, decoding=decoding) for m in (model, hot, divided))
+        cold, warm, same = (
+            m.parse(all_chars(texts), confidence=True, decoding=decoding) for m in (model, hot, divided)
+        )
         assert [a.tree for a in warm] == [a.tree for a in same]
         for one, two in zip(warm, same, strict=True):
-            assert one.confidence.tree == pytest.approx(two.confidence.tree, rel=1e-4)
-            assert one.confidence.heads == pytest.approx(two.confidence.heads, rel=1e-4)
-            assert one.confidence.boundaries == pytest.approx(two.confidence.boundaries, rel=1e-4)
+            assert one.prob == pytest.approx(two.prob, rel=1e-4)
+            assert head_probs(one) == pytest.approx(head_probs(two), rel=1e-4)
+            assert boundary_probs(one) == pytest.approx(boundary_probs(two), rel=1e-4)
         # Words are those of the best tree. Their heads follow sums over trees, unless decoding is "viterbi".
         assert [a.tree.forms for a in cold] == [a.tree.forms for a in warm]
         if decoding == "viterbi":
             assert [a.tree for a in cold] == [a.tree for a in warm]
-        assert [a.confidence.tree for a in cold] != [a.confidence.tree for a in warm]
-    words = [["上", "海", "好"]]
-    cold, warm = (
-        {a.tree.heads: a.confidence.tree for a in m.k_best_words(words, 100)[0]} for m in (model, hot)
-    )
+        assert [a.prob for a in cold] != [a.prob for a in warm]
+    words = all_words([["上", "海", "好"]])
+    cold, warm = ({a.tree.heads: a.prob for a in m.k_best(words, 100)[0]} for m in (model, hot))
     total = sum(p ** (1 / 2.5) for p in cold.values())
     assert len(warm) == 7
     for heads, probability in warm.items():
@@ -247,17 +248,17 @@ def test_relations_are_told_at_their_temperature_and_stay(roles, decoding):
     cold = labelling(roles=roles)
     hot = replace(cold, settings=replace(cold.settings, label_temperature=2.5))
     texts = [sentence[:5] for sentence in sentences(20)]
-    before, after = (m.parse(texts, confidence=True, decoding=decoding) for m in (cold, hot))
+    before, after = (m.parse(all_chars(texts), confidence=True, decoding=decoding) for m in (cold, hot))
     told = 0
     for text, old, new in zip(texts, before, after, strict=True):
         assert old.tree == new.tree
-        assert old.confidence.heads == new.confidence.heads
-        for head, name, sure in zip(new.tree.heads, new.tree.deprels, new.confidence.labels, strict=True):
+        assert head_probs(old) == head_probs(new)
+        for head, name, sure in zip(new.tree.heads, new.tree.deprels, label_probs(new), strict=True):
             if head and decoding != "vanilla":  # there INTRA is a relation, too, and repairs make some up
                 assert sure == pytest.approx(relations(hot, text, 2.5)[name])
                 told += 1
         if decoding == "vanilla":
-            told += old.confidence.labels != new.confidence.labels
+            told += label_probs(old) != label_probs(new)
     assert told > 10
 
 
@@ -267,10 +268,10 @@ def test_a_model_with_one_role(tmp_path):
     vanilla = made_up(roles=1)
     hot = replace(vanilla, settings=replace(vanilla.settings, temperature=3.0))
     [cold], [warm] = (
-        m.parse([list("上海好吗")], confidence=True, decoding="vanilla") for m in (vanilla, hot)
+        m.parse([chars("上海好吗")], confidence=True, decoding="vanilla") for m in (vanilla, hot)
     )
     assert cold.tree == warm.tree
-    assert cold.confidence.tree > warm.confidence.tree
+    assert cold.prob > warm.prob
 
 
 def test_trees_that_cross_are_left_out():

@@ -13,13 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
+from raw import all_chars, boundary_probs, decode, decode_k_best, head_probs, inner_trees, label_probs
 from strategies import gap_vectors
 from zishu.chart import _kernels
 from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE
-from zishu.model.decode import Outputs, decode, decode_k_best, decode_segments, decode_words, word_gaps
-from zishu.model.scores import no_gaps, two_roles
+from zishu.model.outputs import Outputs, no_gaps
+from zishu.model.scores import two_roles
+from zishu.model.segments import decode_segments
 from zishu.model.settings import Settings
+from zishu.sentences import word_gaps
 from zishu.tree import INTRA
 
 LABELS = (INTRA, "root", "nsubj", "obj")
@@ -83,26 +86,25 @@ def normalised(ranked):
 
 def check(analysis, ranked, n):
     """Compare an analysis with all trees of its sentence."""
-    found = analysis.confidence
     starts, heads = starts_of(analysis), analysis.tree.heads
     everything = [(p, tree, *word_tree(tree)) for p, tree in normalised(ranked)]
     forest = sum(p for p, _, s, h in everything if (s, h) == (starts, heads))
-    assert found.tree == pytest.approx(forest, **CLOSE)
+    assert analysis.prob == pytest.approx(forest, **CLOSE)
     assert any(
-        inner(tree) == analysis.char_heads for _, tree, s, h in everything if (s, h) == (starts, heads)
+        inner(tree) == inner_trees(analysis) for _, tree, s, h in everything if (s, h) == (starts, heads)
     )
     boundary = defaultdict(float)
     for p, _, s, _ in everything:
         for start in s:
             boundary[start] += p
     ends = (*starts[1:], n + 1)
-    for start, end, probability in zip(starts, ends, found.boundaries, strict=True):
+    for start, end, probability in zip(starts, ends, boundary_probs(analysis), strict=True):
         edges = [boundary[start], boundary[end] if end <= n else 1.0]
         joins = [1 - boundary[d] for d in range(start + 1, end)]
         assert probability == pytest.approx(min(edges + joins), **CLOSE)
     same_words = [(p, h) for p, _, s, h in everything if s == starts]
     total = sum(p for p, _ in same_words)
-    for w, probability in enumerate(found.heads):
+    for w, probability in enumerate(head_probs(analysis)):
         share = sum(p for p, h in same_words if h[w] == heads[w])
         assert probability == pytest.approx(share / total, **CLOSE)
 
@@ -139,7 +141,7 @@ def check_expected_heads(analysis, ranked):
     best = max(expected(h) for _, h, _ in same_words)
     assert expected(heads) == pytest.approx(best, **CLOSE)
     # Inside the words it is the best tree that there is.
-    assert analysis.char_heads == next(inside for _, h, inside in same_words if h == heads)
+    assert inner_trees(analysis) == next(inside for _, h, inside in same_words if h == heads)
 
 
 @given(cases(), st.sampled_from(["viterbi", "mbr"]), st.sampled_from([1.0, 1.6]))
@@ -156,12 +158,14 @@ def test_trees_and_confidence_are_what_enumeration_says(drawn, decoding, tempera
         if decoding == "viterbi":
             best = ranked[0][1]
             assert (starts_of(analysis), analysis.tree.heads) == word_tree(best)
-            assert analysis.char_heads == inner(best)
+            assert inner_trees(analysis) == inner(best)
         else:
             check_expected_heads(analysis, ranked)
     plain = todo()
-    assert [(a.tree, a.char_heads) for a in plain] == [(a.tree, a.char_heads) for a in found]
-    assert all(analysis.confidence is None for analysis in plain)
+    assert [(a.tree, inner_trees(a)) for a in plain] == [(a.tree, inner_trees(a)) for a in found]
+    assert all(
+        a.prob is None and {*boundary_probs(a), *head_probs(a), *label_probs(a)} == {None} for a in plain
+    )
 
 
 @given(cases(longest=4), st.integers(1, 6))
@@ -176,12 +180,12 @@ def test_k_best_are_the_best_distinct_word_trees(drawn, k):
         candidates = list(dict.fromkeys(word_tree(tree) for _, tree in ranked))[:k]
         assert {(starts_of(a), a.tree.heads) for a in analyses} == set(candidates)
         assert len(analyses) == len(candidates)
-        probabilities = [a.confidence.tree for a in analyses]
+        probabilities = [a.prob for a in analyses]
         assert probabilities == sorted(probabilities, reverse=True)
         for analysis in analyses:
             check(analysis, ranked, n)
         # That of the best character tree is among them, with its trees inside words.
-        assert (best[b].tree, best[b].char_heads) in [(a.tree, a.char_heads) for a in analyses]
+        assert (best[b].tree, inner_trees(best[b])) in [(a.tree, inner_trees(a)) for a in analyses]
 
 
 def test_heads_and_confidence_share_their_charts(monkeypatch):
@@ -209,11 +213,9 @@ def test_label_probabilities_are_of_legal_labels():
     [analysis] = decode(case.outputs, case.units, parser(), case.label_scorer, confidence=True)
     roots = [
         start + heads.index(0)
-        for (start, _), heads in zip(analysis.tree.spans, analysis.char_heads, strict=True)
+        for (start, _), heads in zip(analysis.tree.spans, inner_trees(analysis), strict=True)
     ]
-    for w, (label, probability) in enumerate(
-        zip(analysis.tree.deprels, analysis.confidence.labels, strict=True)
-    ):
+    for w, (label, probability) in enumerate(zip(analysis.tree.deprels, label_probs(analysis), strict=True)):
         head = analysis.tree.heads[w]
         if head == 0:
             assert (label, probability) == ("root", 1.0)
@@ -233,11 +235,9 @@ def test_trees_of_words(lengths, seed, k):
     several = decode_k_best(case.outputs, case.units, model, case.label_scorer, k)
     for b, (analysis, n) in enumerate(zip(found, lengths, strict=True)):
         expected = normalised(oracle.ranked(case.outputs.inter[b], n))
-        assert analysis.confidence.tree == pytest.approx(expected[0][0], **CLOSE)
-        assert analysis.confidence.boundaries == (1.0,) * n
-        for w, (head, probability) in enumerate(
-            zip(analysis.tree.heads, analysis.confidence.heads, strict=True)
-        ):
+        assert analysis.prob == pytest.approx(expected[0][0], **CLOSE)
+        assert boundary_probs(analysis) == (1.0,) * n
+        for w, (head, probability) in enumerate(zip(analysis.tree.heads, head_probs(analysis), strict=True)):
             assert probability == pytest.approx(
                 sum(p for p, tree in expected if tree.heads[w] == head), **CLOSE
             )
@@ -248,7 +248,7 @@ def test_trees_of_words(lengths, seed, k):
         right = [
             sum(p * sum(map(operator.eq, other.heads, tree.heads)) for p, tree in trees) for _, other in trees
         ]
-        assert sum(analysis.confidence.heads) == pytest.approx(max(right), **CLOSE)
+        assert sum(head_probs(analysis)) == pytest.approx(max(right), **CLOSE)
 
 
 @given(st.integers(1, 4), st.integers(0, 2**32))
@@ -258,15 +258,14 @@ def test_vanilla_decoding_has_the_probability_of_its_arcs(n, seed):
     [analysis] = decode(
         case.outputs, case.units, parser(roles=1), case.label_scorer, confidence=True, decoding="vanilla"
     )
-    found = analysis.confidence
     if n == 1:  # there is nothing to know of its words
-        assert found.boundaries == (1.0,)
+        assert boundary_probs(analysis) == (1.0,)
         return
-    assert found.boundaries is None
-    assert found.tree == pytest.approx(normalised(oracle.ranked(case.outputs.inter[0], n))[0][0], **CLOSE)
+    assert set(boundary_probs(analysis)) == {None}
+    assert analysis.prob == pytest.approx(normalised(oracle.ranked(case.outputs.inter[0], n))[0][0], **CLOSE)
     scores = case.outputs.inter[0]
     given_words = normalised(oracle.ranked(scores, n, scores, word_gaps(analysis.tree.lengths)))
-    for w, (head, probability) in enumerate(zip(analysis.tree.heads, found.heads, strict=True)):
+    for w, (head, probability) in enumerate(zip(analysis.tree.heads, head_probs(analysis), strict=True)):
         share = sum(p for p, tree in given_words if word_tree(tree)[1][w] == head)
         assert probability == pytest.approx(share, **CLOSE)
 
@@ -280,7 +279,7 @@ def test_k_must_be_positive():
 def test_a_sentence_with_few_trees_has_few_analyses():
     case = Case([1, 2], 1)
     one, two = decode_k_best(case.outputs, case.units, parser(), case.label_scorer, 9)
-    assert [analysis.confidence.tree for analysis in one] == [1.0]
+    assert [analysis.prob for analysis in one] == [1.0]
     # One word, or two of which either may be the root.
     assert len(two) == 3
 
@@ -296,8 +295,9 @@ def test_segments_have_the_probabilities_of_the_chain(lengths, seed, data):
     )
     units = [["字"] * n for n in lengths]
     gaps = [np.array(data.draw(gap_vectors(n)), dtype=np.int8) for n in lengths]
-    found = decode_segments(Outputs(tags=tags), units, model, gaps=gaps)
-    assert [segments.words for segments in found] == decode_words(Outputs(tags=tags), units, model, gaps=gaps)
+    todo = partial(decode_segments, Outputs(tags=tags), all_chars(units, gaps), model)
+    found = todo(confidence=True)
+    assert [segments.lengths for segments in found] == [segments.lengths for segments in todo()]
     for b, (segments, n) in enumerate(zip(found, lengths, strict=True)):
         weights = {}
         for inner_gaps in product((False, True), repeat=n - 1):
@@ -313,7 +313,7 @@ def test_segments_have_the_probabilities_of_the_chain(lengths, seed, data):
             score = starts[t[0]] + ends[t[-1]] + sum(tags[b, k + 1, tag] for k, tag in enumerate(t))
             weights[edges] = math.exp(score + sum(pairs[x, y] for x, y in pairwise(t)))
         total = sum(weights.values())
-        mine = (0, *np.cumsum([len(word) for word in segments.words]).tolist())
+        mine = (0, *np.cumsum(segments.lengths).tolist())
         assert segments.prob == pytest.approx(weights[mine] / total, **CLOSE)
         boundary = [sum(w for edges, w in weights.items() if k in edges) / total for k in range(n + 1)]
         for (start, end), probability in zip(pairwise(mine), segments.boundaries, strict=True):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zishu.constraints import Constraints, _glue, _Places, read_constraints
+from zishu.constraints import Constraints, _Places, read_constraints
 from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE, JOIN
 from zishu.lexicon import Lexicon
@@ -157,7 +157,7 @@ def naive_mend(known: Constraints, sentences: list[RawSentence]) -> Iterator[Raw
     left = sentences[0] if sentences else None
     for right in sentences[1:]:
         assert left is not None
-        both = _glue(left, right)
+        both = left + right
         spans = (
             known.lexicon.matches(both.chars, Constraints(known.marks).gaps(both)) if known.lexicon else ()
         )

@@ -7,14 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from raw import boundary_probs, chars, decode, decode_words, inner_trees, label_probs
 from zishu.cli._decoding import DecodingName
 from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE, JOIN
-from zishu.model.decode import DECODINGS, Outputs, decode, decode_words, legal_labels, word_gaps
+from zishu.model.decode import DECODINGS
+from zishu.model.decode import decode as decode_raw
 from zishu.model.features import batches, features, pooling
-from zishu.model.scores import REACH, no_gaps, two_roles
+from zishu.model.labels import legal_labels
+from zishu.model.outputs import Outputs, no_gaps
+from zishu.model.scores import REACH, two_roles
 from zishu.model.settings import Settings
 from zishu.model.vocabulary import Vocabulary
+from zishu.sentences import word_gaps
+from zishu.text import RawSentence
 from zishu.tree import INTRA, is_projective
 
 LABELS = (INTRA, "root", "nsubj", "obj")
@@ -71,8 +77,7 @@ def test_two_roles_give_words_their_tree_and_the_trees_inside():
     assert analysis.tree.heads == (2, 0, 2)
     assert analysis.tree.deprels == ("nsubj", "root", "obj")
     assert analysis.tree.upos is None
-    assert analysis.char_heads == ((2, 0), (2, 0), (2, 0))
-    assert analysis.repairs == 0
+    assert inner_trees(analysis) == ((2, 0), (2, 0), (2, 0))
     assert sorted(asked) == [(2, 4), (4, 0), (6, 4)]  # arcs inside words are not asked about
 
 
@@ -98,7 +103,6 @@ def test_given_words_are_kept_by_one_role_and_by_two():
             gaps=[word_gaps(lengths)],
         )
         assert analysis.tree.forms == ("上", "海计划", "发展")
-        assert analysis.repairs == 0
 
 
 ONE_ROLE = arcs(6, (4, 0), (2, 4), (6, 4), (1, 2), (3, 4), (5, 6))
@@ -117,13 +121,12 @@ def test_one_role_reads_the_words_from_the_labels(decoding):
     [analysis] = decode(outputs(ONE_ROLE), [CHARS], model, scorer, decoding=decoding)
     assert analysis.tree.forms == ("上海", "计划", "发展")
     assert analysis.tree.deprels == ("nsubj", "root", "obj")
-    assert analysis.char_heads == ((2, 0), (2, 0), (2, 0))
-    assert analysis.repairs == 0
+    assert inner_trees(analysis) == ((2, 0), (2, 0), (2, 0))
     if decoding == "vanilla":
         assert len(asked) == 6
 
 
-def test_vanilla_counts_repairs_and_the_default_needs_none():
+def test_vanilla_repairs_trees_and_the_default_needs_no_repair():
     # 上 <-INTRA- 计 passes over 海, which is a word of its own.
     wishes = {(1, 3): [9, 0, 0, 0], (3, 0): [0, 1, 0, 0], (2, 3): [0, 0, 9, 0]}
     scorer, _ = label_table(wishes)
@@ -132,12 +135,11 @@ def test_vanilla_counts_repairs_and_the_default_needs_none():
     [analysis] = decode(raw, [["上", "海", "计"]], model, scorer, decoding="vanilla", confidence=True)
     assert analysis.tree.forms == ("上", "海", "计")
     assert analysis.tree.deprels == ("dep", "nsubj", "root")
-    assert analysis.repairs == 1
-    assert analysis.confidence.boundaries is None
-    assert analysis.confidence.labels[0] == 0.0  # the network knows no `dep`
-    assert 0 < analysis.confidence.tree < 1
+    assert boundary_probs(analysis) == (None, None, None)
+    assert label_probs(analysis)[0] == 0.0  # the network knows no `dep`
+    assert 0 < analysis.prob < 1
     [analysis] = decode(raw, [["上", "海", "计"]], model, scorer)
-    assert analysis.repairs == 0
+    assert set(analysis.tree.deprels) <= set(LABELS)  # none that a repair makes up
 
 
 def test_one_role_takes_sentences_with_and_without_words_side_by_side():
@@ -157,19 +159,18 @@ def test_one_role_takes_sentences_with_and_without_words_side_by_side():
                 confidence=True,
             )
             assert [analysis.tree.forms for analysis in found] == [("上", "海"), ("上海",)]
-            assert found[0].confidence.boundaries == (1.0, 1.0)
+            assert boundary_probs(found[0]) == (1.0, 1.0)
 
 
-def test_one_role_takes_partly_known_words_but_not_in_vanilla_decoding():
+@pytest.mark.parametrize("decoding", DECODINGS)
+def test_one_role_takes_partly_known_words(decoding):
     gaps = np.array([BREAK, FREE, JOIN, FREE, FREE, BREAK, BREAK], dtype=np.int8)
     scorer, _ = label_table(ONE_ROLE_WISHES)
     model = settings(roles=1, upos=())
-    [analysis] = decode(outputs(ONE_ROLE), [CHARS], model, scorer, gaps=[gaps])
+    [analysis] = decode(outputs(ONE_ROLE), [CHARS], model, scorer, gaps=[gaps], decoding=decoding)
     boundaries = np.cumsum(analysis.tree.lengths)
     assert 2 not in boundaries
     assert 5 in boundaries
-    with pytest.raises(InputError, match="vanilla decoding takes all words of a sentence or none"):
-        decode(outputs(ONE_ROLE), [CHARS], model, scorer, gaps=[gaps], decoding="vanilla")
 
 
 def test_one_role_joins_words_longer_than_any_arc_inside_a_word():
@@ -264,9 +265,9 @@ def test_words_as_units():
     assert analysis.tree.heads == (2, 0, 2)
     assert analysis.tree.deprels == ("obj", "root", "nsubj")
     assert analysis.tree.upos == ("NOUN", "VERB", "VERB")
-    assert analysis.char_heads is None
-    with pytest.raises(InputError, match="takes no gaps"):
-        decode(found, [words], model, scorer, gaps=[word_gaps([1, 1, 1])])
+    assert inner_trees(analysis) == (None, None, None)
+    with pytest.raises(InputError, match="a model that parses words needs all words of a sentence"):
+        decode_raw(found, [chars("上海计划发展")], model, scorer)
 
 
 def test_upos_is_the_best_mean_of_a_words_characters():
@@ -293,7 +294,7 @@ def test_every_column_is_tagged_by_the_same_mean():
     assert analysis.tree.xpos == ("VV", "NN")
     assert analysis.tree.lemma == ("他", "来")  # nothing would be left of 来
     assert (analysis.tree.upos, analysis.tree.feats) == (None, None)
-    assert analysis.confidence.upos is None
+    assert [word.upos_prob for word in analysis] == [None, None]
 
 
 def test_parts_of_speech_have_a_probability_at_their_temperature():
@@ -310,8 +311,8 @@ def test_parts_of_speech_have_a_probability_at_their_temperature():
         )
         noun, verb = (0.6 * 0.01) ** (0.5 / temperature), (0.4 * 0.99) ** (0.5 / temperature)
         single = 0.9 ** (1 / temperature)
-        assert analysis.confidence.upos == pytest.approx(
-            (verb / (noun + verb), single / (single + 0.1 ** (1 / temperature)))
+        assert [word.upos_prob for word in analysis] == pytest.approx(
+            [verb / (noun + verb), single / (single + 0.1 ** (1 / temperature))]
         )
 
 
@@ -354,21 +355,21 @@ def test_nothing_in_nothing_out():
 def test_gaps_that_are_no_gaps_are_refused():
     scorer, _ = label_table({})
     wrong = np.full(7, 3, dtype=np.int8)
-    with pytest.raises(InputError, match="sentence 0: a gap is none of FREE, JOIN and BREAK"):
+    with pytest.raises(InputError, match="a gap is none of FREE, JOIN and BREAK"):
         decode(outputs(INTER, INTRA_ARCS), [CHARS], settings(), scorer, gaps=[wrong])
 
 
 def test_empty_sentences_and_missing_outputs_are_refused():
     scorer, _ = label_table({})
     with pytest.raises(InputError, match="sentence 1 is empty"):
-        decode(outputs(INTER, INTRA_ARCS), [CHARS, []], settings(), scorer)
+        decode_raw(
+            outputs(INTER, INTRA_ARCS), [chars(CHARS), RawSentence((), (), (), "")], settings(), scorer
+        )
     with pytest.raises(InputError, match="no arcs to decode"):
         decode(Outputs(tags=np.zeros((1, 7, 4))), [CHARS], SEGMENTER, scorer)
     with pytest.raises(InputError, match="does not segment"):
         decode_words(outputs(INTER, INTRA_ARCS), [CHARS], settings())
-    with pytest.raises(InputError, match="gaps for 2 sentences, but there are 1"):
-        decode(outputs(INTER, INTRA_ARCS), [CHARS], settings(), scorer, gaps=[None, None])
-    with pytest.raises(InputError, match="sentence 0: 3 gaps for 6 characters"):
+    with pytest.raises(InputError, match="a sentence has 3 gaps for 6 characters"):
         decode(outputs(INTER, INTRA_ARCS), [CHARS], settings(), scorer, gaps=[word_gaps([1, 1])])
 
 
@@ -419,10 +420,9 @@ def test_any_scores_and_gaps_give_legal_trees(data, roles):
         assert is_projective(tree.heads)
         assert [label == "root" for label in tree.deprels] == [head == 0 for head in tree.heads]
         assert INTRA not in tree.deprels
-        assert analysis.repairs == 0
         boundaries = set(np.cumsum(tree.lengths).tolist())
         assert all(known[k] == FREE or (known[k] == BREAK) == (k in boundaries) for k in range(1, length))
-        assert [len(heads) for heads in analysis.char_heads] == list(tree.lengths)
+        assert [len(heads) for heads in inner_trees(analysis)] == list(tree.lengths)
 
 
 def test_features_begin_with_root_and_end_with_padding():

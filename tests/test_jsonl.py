@@ -34,7 +34,7 @@ def rounded(sentence: Sentence) -> Sentence:
 
 def test_the_schema() -> None:
     record = json.loads(to_json(SHANGHAI, sent_id="7", rank=2))
-    assert list(record) == ["sent_id", "rank", "text", "start", "end", "prob", "cut", "words"]
+    assert list(record) == ["sent_id", "rank", "text", "start", "end", "after", "prob", "cut", "words"]
     assert record["sent_id"] == "7"
     assert record["rank"] == 2
     assert record["text"] == "上海计划发展金融业。"
@@ -136,6 +136,8 @@ def change(**values: object) -> str:
         (change(words=[3]), "word 1 is no JSON object"),
         (change(text=3), "'text'"),
         (change(cut=0), "'cut'"),
+        (change(after=None), "'after'"),
+        (change(after=" x"), "needs white space"),
         (change(prob=2), "'prob'"),
         (change(id=2), "expected word 1, found word 2"),
         (change(id=True), "'id'"),

@@ -17,14 +17,28 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
+from raw import (  # noqa: E402
+    all_chars,
+    all_words,
+    boundary_probs,
+    chars,
+    decode,
+    decode_words,
+    head_probs,
+    inner_trees,
+    label_probs,
+    words_of,
+)  # fmt: skip
 from zishu.errors import InputError, ZishuError  # noqa: E402
 from zishu.gaps import BREAK, FREE  # noqa: E402
 from zishu.model import Model, Pipeline, load_model  # noqa: E402
-from zishu.model.decode import Outputs, decode, decode_words, word_gaps  # noqa: E402
 from zishu.model.directory import write_ensemble, write_pipeline  # noqa: E402
 from zishu.model.features import features, pooling  # noqa: E402
+from zishu.model.outputs import Outputs  # noqa: E402
 from zishu.model.settings import FORMAT, Settings  # noqa: E402
 from zishu.model.vocabulary import Vocabulary, bigrams  # noqa: E402
+from zishu.sentences import word_gaps  # noqa: E402
+from zishu.text import RawSentence  # noqa: E402
 from zishu.train import _hf, export  # noqa: E402
 from zishu.train.config import EncoderConfig, ScorerConfig  # noqa: E402
 from zishu.train.data import Inventory  # noqa: E402
@@ -36,6 +50,7 @@ from zishu.tree import INTRA  # noqa: E402
 TEXT = "上海计划发展金融业，外商投资企业成为中国外贸重要增长点。"
 SENTENCES = [list(TEXT), ["好"], list(TEXT[:9]), list("你x好"), list(TEXT[::-1]), list(TEXT[3:20])]
 WORDS = [["上海", "计划", "发展", "金融业"], ["好"], ["外商", "投资", "企业", "，", "e\u0301x"]]
+RAW = all_chars(SENTENCES)
 
 CHARS = Vocabulary.build({char: TEXT.count(char) for char in TEXT})
 PAIRS = Vocabulary.build(dict.fromkeys(bigrams(list(TEXT)), 1))
@@ -139,19 +154,20 @@ def test_trees_are_those_of_torch(kind, task, roles, tmp_path):
     assert network.training  # as it was
     if task == "segment":
         outputs, _ = run_torch(network, SENTENCES)
-        assert model.segment(SENTENCES) == decode_words(outputs, SENTENCES, settings_of(network))
+        found = [words_of(*pair) for pair in zip(RAW, model.segment(RAW), strict=True)]
+        assert found == decode_words(outputs, SENTENCES, settings_of(network))
         return
     words = [[chars[:2], chars[2:]] if chars[2:] else [chars] for chars in map("".join, SENTENCES)]
     lengths = [[len(word) for word in sentence] for sentence in words]
     if task == "parse-words":
         outputs, score_labels = run_torch(network, SENTENCES, lengths)
-        assert model.parse_words(words) == decode(outputs, words, network.settings, score_labels)
+        assert model.parse(all_words(words)) == decode(outputs, words, network.settings, score_labels)
         return
     outputs, score_labels = run_torch(network, SENTENCES)
-    assert model.parse(SENTENCES) == decode(outputs, SENTENCES, network.settings, score_labels)
+    assert model.parse(RAW) == decode(outputs, SENTENCES, network.settings, score_labels)
     gaps = [word_gaps(sizes) for sizes in lengths]
     given = decode(outputs, SENTENCES, network.settings, score_labels, gaps=gaps)
-    assert model.parse_words(words) == given
+    assert model.parse(all_words(words)) == given
     assert [list(analysis.tree.forms) for analysis in given] == words
 
 
@@ -179,9 +195,9 @@ def test_a_long_sentence_is_read_in_windows(tmp_path, top):
 
 def test_results_do_not_depend_on_batches(joint):
     _, model = joint
-    many = SENTENCES * 3
+    many = RAW * 3
     together = model.parse(many)
-    assert ["".join(analysis.tree.forms) for analysis in together] == ["".join(chars) for chars in many]
+    assert ["".join(analysis.tree.forms) for analysis in together] == [sentence.text for sentence in many]
     for size in (1, 40, 10_000):
         assert replace(model, batch_chars=size).parse(many) == together
     assert [model.parse([sentence])[0] for sentence in many] == together
@@ -201,22 +217,23 @@ def pipeline(tmp_path_factory) -> Pipeline:
 
 
 def without_confidence(analyses):
-    return [replace(analysis, confidence=None) for analysis in analyses]
+    return [(analysis.text, analysis.tree, inner_trees(analysis)) for analysis in analyses]
 
 
 def assert_same(found, expected):
     """Equal analyses, and probabilities that are equal up to the last bits of single precision."""
     assert without_confidence(found) == without_confidence(expected)
     for one, other in zip(found, expected, strict=True):
-        for name in ("tree", "boundaries", "heads", "labels"):
-            assert getattr(one.confidence, name) == pytest.approx(getattr(other.confidence, name), abs=1e-5)
+        assert one.prob == pytest.approx(other.prob, abs=1e-5)
+        for probs in (boundary_probs, head_probs, label_probs):
+            assert probs(one) == pytest.approx(probs(other), abs=1e-5)
 
 
 @given(st.data())
 @hypothesis.settings(max_examples=15, deadline=None)
 def test_probabilities_do_not_depend_on_batches(joint, one_role, pipeline, data):
     model = data.draw(st.sampled_from([joint[1], one_role, pipeline]))
-    chosen = data.draw(st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=8))
+    chosen = data.draw(st.lists(st.sampled_from(RAW), min_size=1, max_size=8))
     cuts = sorted(data.draw(st.sets(st.integers(1, len(chosen)))) | {0, len(chosen)})
     together = model.parse(chosen, confidence=True)
     apart = [a for i, j in pairwise(cuts) for a in model.parse(chosen[i:j], confidence=True)]
@@ -228,61 +245,61 @@ def test_probabilities_do_not_depend_on_batches(joint, one_role, pipeline, data)
 
 def test_k_best_are_ranked_and_hold_the_best_character_tree(joint, one_role, pipeline):
     for model in (joint[1], one_role, pipeline):
-        best = model.parse(SENTENCES, confidence=True, decoding="viterbi")
-        several = model.k_best(SENTENCES, 3)
+        best = model.parse(RAW, confidence=True, decoding="viterbi")
+        several = model.k_best(RAW, 3)
         for analyses, analysis in zip(several, best, strict=True):
             assert 1 <= len(analyses) <= 3
             trees = [(found.tree.forms, found.tree.heads) for found in analyses]
             assert len(set(trees)) == len(trees)
-            probabilities = [found.confidence.tree for found in analyses]
+            probabilities = [found.prob for found in analyses]
             assert probabilities == sorted(probabilities, reverse=True)
             [same] = [found for found in analyses if found.tree == analysis.tree]
             assert_same([same], [analysis])
         with pytest.raises(InputError, match="at least 1, not 0"):
-            model.k_best(SENTENCES, 0)
+            model.k_best(RAW, 0)
 
 
 def test_given_words_are_certain(joint, one_role, pipeline):
     for model in (joint[1], one_role, pipeline):
-        for analysis in model.parse_words(WORDS, confidence=True):
+        for analysis in model.parse(all_words(WORDS), confidence=True):
             count = len(analysis.tree.forms)
-            assert analysis.confidence.boundaries == (1.0,) * count
-            assert len(analysis.confidence.heads) == len(analysis.confidence.labels) == count
-        several = model.k_best_words(WORDS, 2)
+            assert boundary_probs(analysis) == (1.0,) * count
+            assert len(head_probs(analysis)) == len(label_probs(analysis)) == count
+        several = model.k_best(all_words(WORDS), 2)
         assert [list(analysis.tree.forms) for analyses in several for analysis in analyses[:1]] == WORDS
 
 
 def test_a_pipelines_words_count(pipeline):
-    free = pipeline.parse(SENTENCES, confidence=True)
-    given_words = pipeline.parse_words([analysis.tree.forms for analysis in free], confidence=True)
-    for found, sure, chars in zip(free, given_words, SENTENCES, strict=True):
+    free = pipeline.parse(RAW, confidence=True)
+    given_words = pipeline.parse(all_words(analysis.tree.forms for analysis in free), confidence=True)
+    for found, sure, sentence in zip(free, given_words, RAW, strict=True):
         assert found.tree == sure.tree
-        assert found.confidence.heads == pytest.approx(sure.confidence.heads, abs=1e-5)
-        if len(chars) > 1:
-            assert found.confidence.tree < sure.confidence.tree
-            assert max(found.confidence.boundaries) < 1
+        assert head_probs(found) == pytest.approx(head_probs(sure), abs=1e-5)
+        if len(sentence) > 1:
+            assert found.prob < sure.prob
+            assert max(boundary_probs(found)) < 1
     with pytest.raises(InputError, match="vanilla decoding is for"):
-        pipeline.parse(SENTENCES, decoding="vanilla")
+        pipeline.parse(RAW, decoding="vanilla")
 
 
 def test_vanilla_decoding_of_one_role(joint, one_role):
-    vanilla = one_role.parse(SENTENCES, decoding="vanilla", confidence=True)
+    vanilla = one_role.parse(RAW, decoding="vanilla", confidence=True)
     assert ["".join(a.tree.forms) for a in vanilla] == ["".join(chars) for chars in SENTENCES]
-    assert sum(analysis.repairs for analysis in vanilla) > 0  # random labels
-    assert not any(analysis.repairs for analysis in one_role.parse(SENTENCES))
+    assert any("dep" in a.tree.deprels for a in vanilla)  # made up by repairs: labels are random
+    assert not any("dep" in a.tree.deprels for a in one_role.parse(RAW))
     with pytest.raises(InputError, match="vanilla decoding is for models of characters with one role"):
-        joint[1].parse(SENTENCES, decoding="vanilla")
+        joint[1].parse(RAW, decoding="vanilla")
 
 
 def test_traditional_and_full_width_characters_are_read_as_their_plain_forms(joint):
     _, model = joint
-    chars = replace(CHARS, stand_ins={"計": "计", "劃": "划", "發": "发"})
+    table = replace(CHARS, stand_ins={"計": "计", "劃": "划", "發": "发"})
     simplified, traditional = list("上海计划发展"), list("上海計劃發展")
-    read = replace(model, networks=replace(model.networks, chars=chars))
-    [expected], [found] = read.parse([simplified]), read.parse([traditional])
+    read = replace(model, networks=replace(model.networks, chars=table))
+    [expected], [found] = read.parse([chars(simplified)]), read.parse([chars(traditional)])
     assert "".join(found.tree.forms) == "".join(traditional)
     assert replace(found.tree, forms=expected.tree.forms) == expected.tree
-    assert [model.parse([simplified])[0], found.char_heads] == [expected, expected.char_heads]
+    assert [model.parse([chars(simplified)])[0], inner_trees(found)] == [expected, inner_trees(expected)]
 
 
 def test_gaps_go_with_their_sentences(joint):
@@ -291,20 +308,20 @@ def test_gaps_go_with_their_sentences(joint):
     gaps[2] = word_gaps([4, 5])
     gaps[5] = np.full(18, FREE, dtype=np.int8)
     gaps[5][6] = BREAK
-    found = model.parse(SENTENCES, gaps)
+    found = model.parse(all_chars(SENTENCES, gaps))
     assert found[2].tree.forms == (TEXT[:4], TEXT[4:9])
     assert 6 in np.cumsum(found[5].tree.lengths)
-    free = model.parse(SENTENCES)
+    free = model.parse(RAW)
     assert [found[k] for k in (0, 1, 3, 4)] == [free[k] for k in (0, 1, 3, 4)]
 
 
 def test_several_threads_may_use_one_model(joint, one_role, pipeline):
     for model in (joint[1], one_role, pipeline):
-        expected = model.parse(SENTENCES, confidence=True)
-        ranked = model.k_best(SENTENCES[1:4], 2)
+        expected = model.parse(RAW, confidence=True)
+        ranked = model.k_best(RAW[1:4], 2)
         with ThreadPoolExecutor(4) as pool:
-            parsed = [pool.submit(model.parse, SENTENCES, confidence=True) for _ in range(8)]
-            several = [pool.submit(model.k_best, SENTENCES[1:4], 2) for _ in range(4)]
+            parsed = [pool.submit(model.parse, RAW, confidence=True) for _ in range(8)]
+            several = [pool.submit(model.k_best, RAW[1:4], 2) for _ in range(4)]
             for future in parsed:
                 assert_same(future.result(), expected)
             for future in several:
@@ -315,9 +332,12 @@ def test_several_threads_may_use_one_model(joint, one_role, pipeline):
 def test_the_runtime_needs_no_torch(joint, directory):
     program = """
 import json, sys
+from dataclasses import replace
 from zishu.model import load_model
+from zishu.sentences import word_sentence
 model = load_model(sys.argv[1], threads=1)
-trees = [analysis.tree for analysis in model.parse(json.loads(sys.argv[2]))]
+sentences = [replace(word_sentence(chars), gaps=None) for chars in json.loads(sys.argv[2])]
+trees = [analysis.tree for analysis in model.parse(sentences)]
 assert not {"torch", "transformers", "onnx"} & set(sys.modules)
 print(json.dumps([[tree.forms, tree.heads, tree.deprels, tree.upos] for tree in trees]))
 """
@@ -327,7 +347,7 @@ print(json.dumps([[tree.forms, tree.heads, tree.deprels, tree.upos] for tree in 
         text=True,
         check=True,
     )
-    trees = [analysis.tree for analysis in load_model(directory).parse(SENTENCES)]
+    trees = [analysis.tree for analysis in load_model(directory).parse(RAW)]
     expected = [[list(part) for part in (t.forms, t.heads, t.deprels, t.upos)] for t in trees]
     assert json.loads(run.stdout) == expected
     assert run.stderr == ""
@@ -346,14 +366,14 @@ def test_pipeline(tmp_path):
     pipeline = write_pipeline(tmp_path / "a", tmp_path / "b", tmp_path / "both", name="两步")
     assert isinstance(pipeline, Pipeline)
     assert pipeline.settings.name == "两步"
-    words = load_model(tmp_path / "a").segment(SENTENCES)
-    assert pipeline.segment(SENTENCES) == words
-    assert [analysis.tree.forms for analysis in pipeline.parse(SENTENCES)] == words
+    segments = load_model(tmp_path / "a").segment(RAW)
+    words = [words_of(*pair) for pair in zip(RAW, segments, strict=True)]
+    assert [analysis.tree.forms for analysis in pipeline.parse(RAW)] == words
     gaps = [word_gaps([len(sentence)]) for sentence in SENTENCES]
-    whole = [analysis.tree.forms for analysis in pipeline.parse(SENTENCES, gaps)]
+    whole = [analysis.tree.forms for analysis in pipeline.parse(all_chars(SENTENCES, gaps))]
     assert whole == [("".join(sentence),) for sentence in SENTENCES]
-    parsed = pipeline.parse_words(WORDS)
-    assert parsed == load_model(tmp_path / "b").parse_words(WORDS)
+    parsed = pipeline.parse(all_words(WORDS))
+    assert parsed == load_model(tmp_path / "b").parse(all_words(WORDS))
     assert [list(analysis.tree.forms) for analysis in parsed] == WORDS
     with pytest.raises(InputError, match=r"segmenter: the task must be 'segment', not 'parse-words'"):
         write_pipeline(tmp_path / "b", tmp_path / "b", tmp_path / "wrong")
@@ -389,11 +409,11 @@ def test_an_ensemble_averages_scores(members, tmp_path):
 def test_an_ensemble_is_the_product_of_its_members(members, tmp_path):
     """P(tree) of the ensemble is proportional to the root of the product of the members': all trees, by k best."""
     both = write_ensemble(members, tmp_path / "both")
-    words = [["上", "海", "好"]]
+    words = all_words([["上", "海", "好"]])
     trees = [{} for _ in range(3)]
     for found, model in zip(trees, (*map(load_model, members), both), strict=True):
-        for analysis in model.k_best_words(words, 100)[0]:
-            found[analysis.tree.heads] = analysis.confidence.tree
+        for analysis in model.k_best(words, 100)[0]:
+            found[analysis.tree.heads] = analysis.prob
     a, b, together = trees
     assert len(a) == len(b) == len(together) == 7  # projective trees over three words
     total = sum((a[heads] * b[heads]) ** 0.5 for heads in a)
@@ -404,8 +424,8 @@ def test_an_ensemble_is_the_product_of_its_members(members, tmp_path):
 def test_an_ensemble_of_one_model_twice_is_that_model(members, tmp_path):
     twice = write_ensemble([members[0], members[0]], tmp_path / "twice")
     model = load_model(members[0])
-    assert_same(twice.parse(SENTENCES, confidence=True), model.parse(SENTENCES, confidence=True))
-    assert twice.parse_words(WORDS) == model.parse_words(WORDS)
+    assert_same(twice.parse(RAW, confidence=True), model.parse(RAW, confidence=True))
+    assert twice.parse(all_words(WORDS)) == model.parse(all_words(WORDS))
 
 
 def test_members_of_an_ensemble_must_fit(members, tmp_path):
@@ -424,40 +444,34 @@ def test_members_of_an_ensemble_must_fit(members, tmp_path):
 
 def test_words_of_clusters_are_kept(joint):
     _, model = joint
-    found = model.parse_words(WORDS)
+    found = model.parse(all_words(WORDS))
     assert [list(analysis.tree.forms) for analysis in found] == WORDS
-    assert len(found[2].char_heads[-1]) == 2  # é and x
+    assert len(inner_trees(found[2])[-1]) == 2  # é and x
 
 
 def test_every_task_says_what_it_cannot_do(joint, tmp_path):
     _, model = joint
     with pytest.raises(InputError, match="'parse' is no segmenter"):
-        model.segment(SENTENCES)
+        model.segment(RAW)
     segmenter = export_model(make_network("segment", 1), tmp_path / "a")
     with pytest.raises(InputError, match="a segmenter cannot parse"):
-        segmenter.parse_words(WORDS)
-    with pytest.raises(InputError, match="'segment' cannot parse characters"):
-        segmenter.parse(SENTENCES)
+        segmenter.parse(all_words(WORDS))
     treecrf = export_model(make_network("parse-words", 1), tmp_path / "b")
-    with pytest.raises(InputError, match="'parse-words' cannot parse characters"):
-        treecrf.parse(SENTENCES)
+    with pytest.raises(InputError, match="a model that parses words needs all words of a sentence"):
+        treecrf.parse(RAW)
 
 
 def test_no_sentences_and_empty_ones(joint):
     _, model = joint
     assert model.parse([]) == []
-    assert model.parse_words([]) == []
+    assert model.k_best([], 2) == []
     with pytest.raises(InputError, match="sentence 1 is empty"):
-        model.parse([["a"], []])
-    with pytest.raises(InputError, match="sentence 1 holds an empty word"):
-        model.parse_words([["a"], ["a", ""]])
-    with pytest.raises(InputError, match="gaps for 1 sentences, but there are 2"):
-        model.parse([["a"], ["b"]], [None])
+        model.parse([chars("a"), RawSentence((), (), (), "")])
 
 
 def test_a_network_without_parts_of_speech(tmp_path):
     model = export_model(make_network(upos=()), tmp_path / "model")
-    assert all(analysis.tree.upos is None for analysis in model.parse(SENTENCES))
+    assert all(analysis.tree.upos is None for analysis in model.parse(RAW))
 
 
 def test_what_is_on_disk(joint, directory):

@@ -14,12 +14,11 @@ import pytest
 import zishu
 from parses import check
 from zishu import chart
-from zishu.constraints import Constraints
 from zishu.document import Document, Sentence
 from zishu.errors import InputError
-from zishu.items import line_items, stream_items
 from zishu.lexicon import Lexicon
 from zishu.parser import LOOK_AHEAD, Parser
+from zishu.sentences import line_sentences, stream_sentences
 from zishu.text import LIMIT, split_sentences
 
 if TYPE_CHECKING:
@@ -221,8 +220,8 @@ class Piece(str):
     """A string that tells when it is forgotten."""
 
 
-@pytest.mark.parametrize("items_of", [lambda pieces: stream_items(pieces, Constraints()), line_items])
-def test_a_stream_forgets_what_it_has_read(items_of: Callable[[Iterable[str]], Iterator[object]]) -> None:
+@pytest.mark.parametrize("sentences_of", [stream_sentences, line_sentences])
+def test_a_stream_forgets_what_it_has_read(sentences_of: Callable[[Iterable[str]], Iterator[object]]) -> None:
     alive: weakref.WeakSet[Piece] = weakref.WeakSet()
     most = 0
 
@@ -232,7 +231,7 @@ def test_a_stream_forgets_what_it_has_read(items_of: Callable[[Iterable[str]], I
             alive.add(piece)
             yield piece
 
-    for _ in items_of(pieces()):
+    for _ in sentences_of(pieces()):
         most = max(most, len(alive))
     assert 0 < most < 60
 

@@ -122,7 +122,7 @@ def test_models_that_lack_something_say_so(folder: Path) -> None:
     document = words.parse_words([["上海", "计划"], ["好"]])
     check(document)
     assert document[0].words[0].boundary_prob in (None, 1.0)
-    with pytest.raises(InputError, match="cannot parse characters"):
+    with pytest.raises(InputError, match="a model that parses words needs all words"):
         words(TEXT)
     segmenter = zishu.load(folder / "segmenter", threads=1)
     with pytest.raises(InputError, match="cannot parse"):

@@ -181,6 +181,7 @@ def test_sentences_are_converted_as_the_library_does(
     [
         ({"start": 1}, "does not stand"),
         ({"text": "我喜欢南京。"}, "does not stand"),
+        ({"after": " "}, "the white space after it does not stand at 6"),
         ({"words": []}, "at least one word"),
         ({"word": {"start": 1}}, "word 1 does not stand"),
         ({"word": {"form": "你"}}, "word 1 does not stand"),

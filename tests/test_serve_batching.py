@@ -90,7 +90,7 @@ def test_only_sentences_of_one_mode_are_parsed_together(make: Make) -> None:
     answers.append(batcher.submit(job(text="一。", kbest=2)))
     model.release()
     assert [texts(answer) for answer in answers] == [["一。"]] * 7
-    assert model.calls == [1, 3, 2]  # words and several analyses go another way
+    assert model.calls == [1, 4, 2]  # given words go with the others, several analyses another way
 
 
 def test_a_job_that_is_given_up_is_not_parsed(make: Make) -> None:

@@ -28,6 +28,8 @@ from zishu.serve.server import load_parser
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from zishu.text import RawSentence
+
 JSON_HEAD = "Content-Type: application/json\r\n"
 LONG = "我喜欢北京。" * 200
 PINS = [[390 * i, 390 * (256 - j)] for i in range(100) for j in range(100)]
@@ -55,11 +57,11 @@ class HeldByLongBatches:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
 
-    def parse(self, sentences: Sequence[Sequence[str]], *args: Any, **options: Any) -> Any:
+    def parse(self, sentences: Sequence[RawSentence], **options: Any) -> Any:
         if sum(map(len, sentences)) > 100:
             self.entered.set()
             assert self.released.wait(PATIENCE)
-        return self._model.parse(sentences, *args, **options)
+        return self._model.parse(sentences, **options)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import io
 import time
 import tracemalloc
@@ -315,12 +314,16 @@ def test_a_sentence_knows_its_places() -> None:
     text = "  他 用\tNode.js 。\r\n 好"
     first, second = split_sentences(text)
     assert first == RawSentence(
-        tuple("他用Node.js。"), (2, 4, 6, 7, 8, 9, 10, 11, 12, 14), (3, 5, 7, 8, 9, 10, 11, 12, 13, 15)
+        tuple("他用Node.js。"),
+        (2, 4, 6, 7, 8, 9, 10, 11, 12, 14),
+        (3, 5, 7, 8, 9, 10, 11, 12, 13, 15),
+        "他 用\tNode.js 。",
+        "\r\n ",
     )
     assert (first.start, first.end, first.breaks, len(first), first.cut) == (2, 15, (1, 2, 9), 10, False)
-    assert (second.start, second.end, second.breaks) == (18, 19, ())
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        first.cut = True  # type: ignore[misc]
+    assert (second.start, second.end, second.breaks, second.text, second.after) == (18, 19, (), "好", "")
+    assert (first.part(0, 2) + first.part(2, 10)) == first
+    assert (first.part(2, 9).text, first.part(2, 9).after, first.part(2, 9).cut) == ("Node.js", " ", True)
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\n", "\r\n\r\n", "\u3000\x1c\x85\u2029"])
@@ -382,7 +385,7 @@ def test_paragraphs_come_out_before_the_stream_ends() -> None:
         yield "\n"
         yield from pytest.fail("the first paragraph was complete")
 
-    stream = iter_sentences(lines())  # type: ignore[arg-type]
+    stream = iter_sentences(lines(), look_ahead=False)  # type: ignore[arg-type]
     assert [next(stream).chars, next(stream).chars] == [("甲", "。"), ("乙",)]
 
 

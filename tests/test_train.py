@@ -21,6 +21,8 @@ import tiny
 from zishu.errors import ConfigError, InputError
 from zishu.model import load_model
 from zishu.model.features import features
+from zishu.model.parsers import parse_trees
+from zishu.sentences import word_sentence
 from zishu.train import loop
 from zishu.train.checkpoint import Interrupted, load_checkpoint
 from zishu.train.config import EncoderConfig, config_from_dict, config_to_dict
@@ -136,10 +138,7 @@ def test_one_model_learns_the_conventions_of_several_styles(encoder, treebank, t
     assert scores["dev-whole.lf"] == scores["dev-pieces.lf"] == 100
     model = load_model(tmp_path / "run" / "model")
     assert model.settings.styles == ("whole", "pieces")
-    chars = [tree.chars for tree in tiny.TREES]
-    found = {
-        style: [a.tree for a in model.in_style(style).parse(chars)] for style in (None, "whole", "pieces")
-    }
+    found = {style: parse_trees(model.in_style(style), tiny.TREES) for style in (None, "whole", "pieces")}
     assert [tree.heads for tree in found["pieces"]] == [tree.heads for tree in pieces]
     assert [tree.forms for tree in found["whole"]] == [tree.forms for tree in tiny.TREES]
     assert found[None] == found["whole"]  # the first one is the default
@@ -249,7 +248,7 @@ def test_a_pretrained_encoder_is_fine_tuned(system, treebank, tmp_path):
     config = make_config(treebank, tmp_path / "run", optimiser=rates, **SYSTEMS[system])
     train(replace(config, encoder=encoder))
     model = load_model(tmp_path / "run" / "model")
-    assert [a.tree for a in model.parse_words([tree.forms for tree in tiny.TREES])] == list(tiny.TREES)
+    assert parse_trees(model, tiny.TREES, given_words=True) == list(tiny.TREES)
 
 
 @pytest.mark.slow
@@ -267,10 +266,9 @@ def test_the_exported_model_gives_the_gold_trees_without_torch(encoder, treebank
     config = make_config(treebank, tmp_path / "run", encoder=encoder)
     train(config)
     model = load_model(tmp_path / "run" / "model")
-    chars = [[c for form in tree.forms for c in form] for tree in tiny.TREES]
-    assert [analysis.tree for analysis in model.parse(chars)] == list(tiny.TREES)
+    assert parse_trees(model, tiny.TREES) == list(tiny.TREES)
     assert model.settings.temperature < 1  # it knows its dev set by heart
-    assert [a.tree for a in model.parse_words([tree.forms for tree in tiny.TREES])] == list(tiny.TREES)
+    assert parse_trees(model, tiny.TREES, given_words=True) == list(tiny.TREES)
 
 
 def test_a_pipeline_is_one_run_and_one_model(treebank, tmp_path):
@@ -278,17 +276,16 @@ def test_a_pipeline_is_one_run_and_one_model(treebank, tmp_path):
     scores = train(config)
     assert scores["dev.seg"] == scores["dev.lf"] == 100
     model = load_model(tmp_path / "run" / "model")
-    chars = [[c for form in tree.forms for c in form] for tree in tiny.TREES]
-    assert [analysis.tree for analysis in model.parse(chars)] == list(tiny.TREES)
+    assert parse_trees(model, tiny.TREES) == list(tiny.TREES)
 
 
 def test_annotated_words_get_their_structure(treebank, tmp_path):
     config = make_config(treebank, tmp_path / "run", structure={"policy": "annotated", "roles": 2})
     train(config)
     model = load_model(tmp_path / "run" / "model")
-    (analysis,) = model.parse_words([tiny.TREES[0].forms])
+    (analysis,) = model.parse([word_sentence(tiny.TREES[0].forms)])
     # 上海 计划 发展 金融业 。
-    assert analysis.char_heads[2:4] == ((0, 1), (3, 1, 0))
+    assert tuple(word.char_heads for word in analysis[2:4]) == ((0, 1), (3, 1, 0))
 
 
 def test_averaged_weights_are_what_is_scored_and_exported(treebank, tmp_path):
@@ -304,8 +301,8 @@ def test_parts_of_speech_are_optional(treebank, tmp_path):
     scores = train(make_config(treebank, tmp_path / "run", scorer={"upos": False}))
     assert scores["dev.lf"] == 100
     assert "dev.upos" not in scores
-    (analysis,) = load_model(tmp_path / "run" / "model").parse_words([tiny.TREES[0].forms])
-    assert analysis.tree.upos is None
+    (found,) = parse_trees(load_model(tmp_path / "run" / "model"), tiny.TREES[:1])
+    assert found.upos is None
 
 
 def with_tags(tree):
@@ -333,12 +330,9 @@ def test_all_tag_columns_are_learned_where_the_treebank_has_them(treebank, tmp_p
     assert set(model.settings.feats) == {"_", "Number=Plur"}
     assert set(model.settings.lemma) == {"0:0", "0:1"}
     assert model.settings.absent_tags == {"plain": ["xpos", "feats", "lemma"]}
-    chars = [tree.chars for tree in rich]
-    assert [analysis.tree for analysis in model.parse(chars)] == list(rich)
-    for analysis, gold in zip(model.in_style("plain").parse(chars), tiny.TREES, strict=True):
-        assert analysis.tree == gold  # without the other columns
-    back = model.in_style("plain").in_style("rich").parse(chars)
-    assert [analysis.tree for analysis in back] == list(rich)
+    assert parse_trees(model, rich) == list(rich)
+    assert parse_trees(model.in_style("plain"), rich) == list(tiny.TREES)  # without the other columns
+    assert parse_trees(model.in_style("plain").in_style("rich"), rich) == list(rich)
 
 
 def test_tag_columns_can_be_left_out_and_added_to_another_run(treebank, tmp_path):

@@ -9,7 +9,7 @@ A pin or a word of the lexicon may hold a mark that ends sentences (你好！李
 cut. Then the two sentences are put together or, if that would exceed the limit, cut beside it. (A word of the
 lexicon that runs over three sentences is not found.)
 
-Without models and arrays: gaps are bytes here. Cost: linear in the text, times the length of the longest word of the
+Without models. Cost: linear in the text, times the length of the longest word of the
 lexicon; a few microseconds for every pin. `mend` works as it is read, so a caller can stop at any sentence.
 """
 
@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import index
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE, JOIN
@@ -45,8 +47,16 @@ class Constraints:
     lexicon: Lexicon | None = None
     limit: int = LIMIT
 
+    def apply(self, sentences: Iterable[RawSentence]) -> Iterator[RawSentence]:
+        """Yield the sentences of a text with all that is known of their words, ready for a model."""
+        for sentence in self.mend(sentences):
+            known = self.gaps(sentence)
+            if known is not None:
+                sentence.gaps = np.frombuffer(known, dtype=np.int8)
+            yield sentence
+
     def gaps(self, sentence: RawSentence) -> bytearray | None:
-        """Return the gaps of a sentence as `zishu.model` reads them, a byte each; None if all are free."""
+        """Return the gaps of a sentence, a byte each, which is what Python reads fastest; None if all are free."""
         n = len(sentence)
         # Without white space and characters of several code points, which is common, offsets add up.
         spaces = () if sentence.end - sentence.start == n else sentence.breaks
@@ -82,7 +92,7 @@ class Constraints:
                 yield left
                 left, certain = right, 0
             else:
-                *done, left = self._rejoin(_glue(left, right), *bridge)
+                *done, left = self._rejoin(left + right, *bridge)
                 yield from done
                 certain = 0 if done else certain
         if left is not None:
@@ -116,7 +126,7 @@ class Constraints:
         """Look for a word of the lexicon on the border; only what is not certain yet is searched again."""
         # One character more on both sides: whether a word may begin or end there depends on its neighbour.
         skipped = max(0, certain - 1)
-        tail = _glue(_part(left, skipped, len(left)), _part(right, 0, min(len(right), lexicon.longest)))
+        tail = left.part(skipped, len(left)) + right.part(0, min(len(right), lexicon.longest))
         # Without its own words, which are found again.
         bare = Constraints(self.marks).gaps(tail)
         border = len(left) - skipped
@@ -140,7 +150,7 @@ class Constraints:
             places.insert(1, first)
         if len(both) - first > self.limit:
             places.insert(-1, last)
-        return [_part(both, a, b) for a, b in pairwise(places)]
+        return [both.part(a, b) for a, b in pairwise(places)]
 
 
 def read_constraints(
@@ -239,15 +249,3 @@ def _offset(offset: object) -> int:
 
 def _name(pin: Pin) -> str:
     return f"pin {pin[0]}:{pin[1]}"
-
-
-def _glue(left: RawSentence, right: RawSentence) -> RawSentence:
-    return RawSentence(
-        left.chars + right.chars, left.starts + right.starts, left.ends + right.ends, cut=right.cut
-    )
-
-
-def _part(sentence: RawSentence, first: int, last: int) -> RawSentence:
-    part = slice(first, last)
-    cut = sentence.cut or last < len(sentence)
-    return RawSentence(sentence.chars[part], sentence.starts[part], sentence.ends[part], cut=cut)

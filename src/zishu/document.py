@@ -83,6 +83,7 @@ class Sentence(Sequence[Word]):
     # The probability of the words and their tree, the trees inside words summed out, relations not counted; None as in
     # `Word`.
     prob: float | None = None
+    after: str = ""  # the white space behind it, as far as it is known
 
     def __len__(self) -> int:
         return len(self.words)
@@ -202,13 +203,9 @@ class Document(Sequence[Sentence]):
         return "\n".join(str(sentence).rstrip("\n") + "\n" for sentence in self.sentences)
 
     def to_conllu(self) -> str:
-        """Return all sentences as CoNLL-U, numbered from 1; the spaces between them are told, too."""
-        from zishu.formats.parsed_conllu import to_conllu
-
-        nexts = [*(sentence.start for sentence in self.sentences[1:]), len(self.text)]
+        """Return all sentences as CoNLL-U, numbered from 1."""
         return "".join(
-            to_conllu(sentence, sent_id=str(k), after=self.text[sentence.end : start])
-            for k, (sentence, start) in enumerate(zip(self.sentences, nexts, strict=False), start=1)
+            sentence.to_conllu(sent_id=str(number)) for number, sentence in enumerate(self.sentences, start=1)
         )
 
     def to_json(self) -> str:

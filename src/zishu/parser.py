@@ -1,4 +1,4 @@
-"""Parse text or words into documents: sentences, constraints, batches, and the way back to offsets.
+"""Parse text or words into documents.
 
     parser = load()                                            # or load("path/to/model")
     document = parser("上海计划发展金融业。")
@@ -8,43 +8,42 @@
     for document in parser.pipe(texts): ...                    # many texts
     for sentence in parser.stream(open("book.txt", newline="")): ...    # one endless text, constant memory
 
-`zishu.text` cuts text into sentences of characters, `zishu.model` finds the trees; here lies what is between
-them. All that is known of the words of a sentence (white space, pins, breaks, a lexicon) becomes a value for
-each gap between two characters (`zishu.gaps`), so the chart obeys it and words and tree cannot disagree.
-Contradictions are found before a model runs, and named with their offsets.
+`zishu.sentences` makes the sentences, `zishu.model` finds their trees; a parser brings the two together. All that is
+known of the words of a sentence (white space, pins, breaks, a lexicon) is a value for each gap between two characters
+(`zishu.gaps`), so the chart obeys it and words and tree cannot disagree. Contradictions are found before a model runs,
+and named with their offsets.
 
 Sentences are handed to the model in lots of some ten thousand characters, across texts. It deals them to batches
 of equal length; a lot that is large enough has few sentences without a partner of their length. A parser holds
 no state: several threads may use one at once, and a generator that nobody reads on costs nothing.
 
 Cost: the model's, which is linear in the length of the text because no sentence exceeds `zishu.text.LIMIT`
-characters; this module itself takes one or two microseconds a character.
+characters.
 """
 
 from __future__ import annotations
 
 import os
 from functools import partial
-from itertools import islice, repeat
-from operator import add
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from zishu import chart
-from zishu.constraints import Constraints, Pin
-from zishu.document import Document, Sentence, Word
+from zishu.document import Document
 from zishu.errors import InputError
-from zishu.items import Item, line_items, lots, stream_items, text_items, word_starts, words_document
 from zishu.lexicon import Lexicon
 from zishu.model import load_model
+from zishu.sentences import line_sentences, stream_sentences, text_sentences, words_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from zishu.constraints import Pin
+    from zishu.document import Sentence
     from zishu.model import Model, Pipeline
-    from zishu.model.decode import Analysis, Decoding, Gaps
+    from zishu.model.decode import Decoding
+    from zishu.text import RawSentence
 
     Words = Iterable[str] | Lexicon | None
 
@@ -144,11 +143,11 @@ class Parser:
 
         Without `confidence` probabilities are None, and it goes faster. `decoding` is "mbr", the tree with
         the most heads expected to be right; "viterbi", the most probable character tree; or "vanilla", which decodes a
-        model with one role as the paper does, where trees may need repairs. Sentences of whose words something is
-        known, be it a space, are then decoded by "viterbi", since that algorithm has no place for it.
+        model with one role as the paper does, where trees may need repairs. Vanilla decoding cannot honour constraints,
+        so sentences with any (even a space) use "viterbi".
         """
-        items = text_items(text, pins=pins, breaks=breaks, lexicon=_lexicon(lexicon))
-        parsed = self.in_style(style)._parse(items, confidence=confidence, decoding=decoding)
+        raw = text_sentences(text, pins=pins, breaks=breaks, lexicon=_lexicon(lexicon))
+        parsed = self.in_style(style)._parse(raw, confidence=confidence, decoding=decoding)
         return Document(text, tuple(parsed))
 
     def parse_words(
@@ -166,8 +165,8 @@ class Parser:
         """
         if isinstance(sentences, str):
             raise InputError("parse_words takes sentences of words, not a string")
-        text, items = words_document(sentences)
-        parsed = self.in_style(style)._parse_words(items, confidence=confidence, decoding=decoding)
+        text, raw = words_document(sentences)
+        parsed = self.in_style(style)._parse(raw, confidence=confidence, decoding=decoding)
         return Document(text, tuple(parsed))
 
     def pipe(
@@ -211,15 +210,11 @@ class Parser:
         if isinstance(pieces, str):
             pieces = [pieces]
         known = _lexicon(lexicon)
-        parser = self.in_style(style)
-        if not words:
-            items = stream_items(pieces, Constraints(lexicon=known))
-            return parser._parse(items, confidence=confidence, decoding=decoding, size=batch_chars)
-        if known:
+        if words and known:
             raise InputError("where the words are given there is no use for a lexicon")
-        return parser._parse_words(
-            line_items(pieces), confidence=confidence, decoding=decoding, size=batch_chars
-        )
+        raw = line_sentences(pieces) if words else stream_sentences(pieces, known)
+        parser = self.in_style(style)
+        return parser._parse(raw, confidence=confidence, decoding=decoding, size=batch_chars)
 
     def k_best(
         self,
@@ -237,91 +232,77 @@ class Parser:
         """
         if k < 1:
             raise InputError(f"k must be at least 1, not {k}")
-        items = text_items(text, pins=pins, breaks=breaks, lexicon=_lexicon(lexicon))
-        return list(self.in_style(style).analyse(items, k_best=k))
+        raw = text_sentences(text, pins=pins, breaks=breaks, lexicon=_lexicon(lexicon))
+        return list(self.in_style(style).analyse(raw, k_best=k))
 
     def analyse(
         self,
-        items: Iterable[Item],
+        sentences: Iterable[RawSentence],
         *,
-        words: bool = False,
         k_best: int = 0,
         confidence: bool = True,
         decoding: Decoding = "mbr",
     ) -> Iterator[list[Sentence]]:
-        """Parse sentences that `zishu.items` has prepared; yield the best analysis of each, or its `k_best` best.
+        """Parse sentences that `zishu.sentences` has made; yield the best analysis of each, or its `k_best` best.
 
-        With `words` the units of the items are words. This is what all other methods do, without their text.
+        This is what all other methods do, without their text.
         """
         if not k_best:
-            parse = self._parse_words if words else self._parse
-            sentences = parse(items, confidence=confidence, decoding=decoding)
-            yield from ([sentence] for sentence in sentences)
+            parsed = self._parse(sentences, confidence=confidence, decoding=decoding)
+            yield from ([sentence] for sentence in parsed)
             return
-        for lot in lots(items, LOOK_AHEAD):
-            units = [item.units for item in lot]
-            if words:
-                ranked = self.model.k_best_words(units, k_best)
-            else:
-                ranked = self.model.k_best(units, k_best, _gaps(lot))
-            for item, analyses in zip(lot, ranked, strict=True):
-                yield [_sentence(item, analysis) for analysis in analyses]
+        for lot in _lots(sentences, LOOK_AHEAD):
+            yield from self.model.k_best(lot, k_best)
 
     def _parse(
-        self, items: Iterable[Item], *, confidence: bool, decoding: Decoding, size: int = LOOK_AHEAD
+        self,
+        sentences: Iterable[RawSentence],
+        *,
+        confidence: bool,
+        decoding: Decoding,
+        size: int = LOOK_AHEAD,
     ) -> Iterator[Sentence]:
-        parse = partial(self.model.parse, confidence=confidence)
-        for lot in lots(items, size):
-            if decoding != "vanilla":
-                found = parse([item.units for item in lot], _gaps(lot), decoding=decoding)
-                yield from map(_sentence, lot, found)
-                continue
-            known = [item for item in lot if item.gaps is not None]
-            free = [item for item in lot if item.gaps is None]
-            found_free = iter(parse([item.units for item in free], decoding="vanilla"))
-            found_known = iter(parse([item.units for item in known], _gaps(known), decoding="viterbi"))
-            for item in lot:
-                yield _sentence(item, next(found_free if item.gaps is None else found_known))
-
-    def _parse_words(
-        self, items: Iterable[Item], *, confidence: bool, decoding: Decoding, size: int = LOOK_AHEAD
-    ) -> Iterator[Sentence]:
-        for lot in lots(items, size):
-            found = self.model.parse_words(
-                [item.units for item in lot], confidence=confidence, decoding=decoding
-            )
-            yield from map(_sentence, lot, found)
+        for lot in _lots(sentences, size):
+            yield from self.model.parse(lot, confidence=confidence, decoding=decoding)
 
 
 def _documents(
     texts: Iterable[str],
     lexicon: Lexicon | None,
-    parse: Callable[[Iterable[Item]], Iterator[Sentence]],
+    parse: Callable[[Iterable[RawSentence]], Iterator[Sentence]],
     batch_chars: int,
 ) -> Iterator[Document]:
     """Parse texts, as many at a time as have `batch_chars` characters together."""
-    waiting: list[tuple[str, list[Item]]] = []
+    waiting: list[tuple[str, list[RawSentence]]] = []
 
     def finished() -> Iterator[Document]:
-        sentences = parse([item for _, items in waiting for item in items])
-        for text, items in waiting:
-            yield Document(text, tuple(islice(sentences, len(items))))
+        sentences = parse([sentence for _, several in waiting for sentence in several])
+        for text, several in waiting:
+            yield Document(text, tuple(islice(sentences, len(several))))
 
     size = 0
     for text in texts:
-        items = text_items(text, lexicon=lexicon)
-        waiting.append((text, items))
-        size += 1 + sum(len(item.units) for item in items)  # a blank text takes memory, too
+        raw = list(text_sentences(text, lexicon=lexicon))
+        waiting.append((text, raw))
+        size += 1 + sum(map(len, raw))  # a blank text takes memory, too
         if size >= batch_chars:
             yield from finished()
             waiting, size = [], 0
     yield from finished()
 
 
-def _gaps(lot: Sequence[Item]) -> list[Gaps | None] | None:
-    if all(item.gaps is None for item in lot):
-        return None
-    return [None if item.gaps is None else np.frombuffer(item.gaps, dtype=np.int8) for item in lot]
+def _lots(sentences: Iterable[RawSentence], size: int) -> Iterator[list[RawSentence]]:
+    """Gather sentences until they have `size` characters together."""
+    lot: list[RawSentence] = []
+    count = 0
+    for sentence in sentences:
+        lot.append(sentence)
+        count += len(sentence)
+        if count >= size:
+            yield lot
+            lot, count = [], 0
+    if lot:
+        yield lot
 
 
 def _check_size(batch_chars: int) -> None:
@@ -332,30 +313,3 @@ def _check_size(batch_chars: int) -> None:
 def _lexicon(words: Words) -> Lexicon | None:
     lexicon = words if words is None or isinstance(words, Lexicon) else Lexicon(words)
     return lexicon or None
-
-
-def _sentence(item: Item, analysis: Analysis) -> Sentence:
-    """Put what a model found back into its place in the text."""
-    tree, sure = analysis.tree, analysis.confidence
-    unknown = repeat(None)
-    start = item.start
-    starts = [start + place for place in word_starts(tree.forms, item.text)]
-    words = map(
-        Word,
-        range(1, len(starts) + 1),
-        tree.forms,
-        starts,
-        map(add, starts, map(len, tree.forms)),
-        tree.upos or unknown,
-        tree.heads,
-        tree.deprels,
-        analysis.char_heads or unknown,
-        unknown if sure is None else sure.boundaries or unknown,
-        unknown if sure is None else sure.heads,
-        unknown if sure is None else sure.labels,
-        unknown if sure is None else sure.upos or unknown,
-        tree.xpos or unknown,
-        tree.feats or unknown,
-        tree.lemma or unknown,
-    )
-    return Sentence(item.text, start, tuple(words), item.cut, None if sure is None else sure.tree)

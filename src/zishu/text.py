@@ -28,16 +28,20 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass, replace
-from itertools import accumulate, cycle, pairwise, starmap
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, cycle, pairwise
 from typing import TYPE_CHECKING
 
 import regex  # type: ignore[import-untyped, unused-ignore]
 
 from zishu.errors import InputError
+from zishu.gaps import BREAK, FREE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
 LIMIT = 256  # characters of a sentence; the chart's cost grows with the cube of it
 
@@ -70,26 +74,38 @@ def is_punctuation(form: str) -> bool:
     return bool(form) and all(unicodedata.category(c)[0] == "P" for c in form)
 
 
+def space_between(left: str, right: str) -> str:
+    """Return what Chinese is written with between two words: a space only where two ASCII letters or digits would meet."""
+    western = (left[-1:] + right[:1]).isascii() and left[-1:].isalnum() and right[:1].isalnum()
+    return " " if western else ""
+
+
 def join_words(forms: Sequence[str]) -> str:
-    """Join words as Chinese is written: with a space only where two ASCII letters or digits would meet."""
+    """Join words as Chinese is written."""
     pieces = list(forms[:1])
     for left, right in pairwise(forms):
-        if (left[-1:] + right[:1]).isascii() and left[-1:].isalnum() and right[:1].isalnum():
-            pieces.append(" ")
-        pieces.append(right)
+        pieces += space_between(left, right), right
     return "".join(pieces)
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, like `zishu.document.Word`: building a frozen object costs several times as much.
+@dataclass(slots=True)
 class RawSentence:
-    """The characters of one sentence and their places: `text[starts[i]:ends[i]] == chars[i]`."""
+    """A sentence on its way to a model: its characters, their places, and all that is known of its words.
+
+    Offsets count code points of the text that it comes from, where `text[starts[i]:ends[i]] == chars[i]`. A model
+    reads this very object, and gives its offsets to the words that it finds.
+    """
 
     chars: tuple[str, ...]
     starts: tuple[int, ...]
     ends: tuple[int, ...]
-    cut: bool = (
-        False  # the sentence goes on in the next one: it was cut for its length, not at a sentence end
-    )
+    text: str  # from its first character to its last
+    after: str = ""  # the white space behind it
+    cut: bool = False  # it was cut for its length and goes on in the next sentence
+    # A value of `zishu.gaps` for each gap, n + 1 for n characters: [k] lies between k and k + 1, counted from 1. The
+    # first and the last are not read. None: nothing is known.
+    gaps: NDArray[np.int8] | None = field(default=None, compare=False)
 
     def __len__(self) -> int:
         return len(self.chars)
@@ -106,8 +122,40 @@ class RawSentence:
 
     @property
     def breaks(self) -> tuple[int, ...]:
-        """Return the gaps that hold white space: gap k lies between characters k and k+1, counted from 1."""
+        """Return the gaps that hold white space."""
         return tuple(k for k in range(1, len(self.chars)) if self.ends[k - 1] < self.starts[k])
+
+    @property
+    def word_lengths(self) -> list[int] | None:
+        """Count the characters of each word; None unless all words are known."""
+        n = len(self.chars)
+        if n == 1:
+            return [1]
+        if self.gaps is None or (self.gaps[1:n] == FREE).any():
+            return None
+        inner = (self.gaps[1:n] == BREAK).nonzero()[0] + 1
+        return [end - start for start, end in pairwise([0, *inner.tolist(), n])]
+
+    def part(self, first: int, last: int) -> RawSentence:
+        """Return the sentence of the characters `first` to `last`, exclusive and counted from 0."""
+        chosen, offset = slice(first, last), self.starts[0]
+        starts, ends = self.starts[chosen], self.ends[chosen]
+        text = self.text[starts[0] - offset : ends[-1] - offset]
+        if last == len(self):
+            return RawSentence(self.chars[chosen], starts, ends, text, self.after, self.cut)
+        after = self.text[ends[-1] - offset : self.starts[last] - offset]
+        return RawSentence(self.chars[chosen], starts, ends, text, after, cut=True)
+
+    def __add__(self, right: RawSentence) -> RawSentence:
+        """Return this sentence and the one that follows it as one; what is known of the gaps is forgotten."""
+        return RawSentence(
+            self.chars + right.chars,
+            self.starts + right.starts,
+            self.ends + right.ends,
+            self.text + self.after + right.text,
+            right.after,
+            right.cut,
+        )
 
 
 def split_sentences(text: str, *, limit: int = LIMIT) -> list[RawSentence]:
@@ -119,14 +167,40 @@ def split_sentences(text: str, *, limit: int = LIMIT) -> list[RawSentence]:
     return list(iter_sentences([text], limit=limit))
 
 
-def iter_sentences(lines: Iterable[str], *, limit: int = LIMIT) -> Iterator[RawSentence]:
+def iter_sentences(
+    lines: Iterable[str], *, limit: int = LIMIT, look_ahead: bool = True
+) -> Iterator[RawSentence]:
     """Split a stream of text, such as an open file, into sentences; offsets count from its beginning.
 
-    The result is that of `split_sentences("".join(lines))`, however the text is divided into lines. A
-    paragraph comes out as soon as a blank line follows it. Open files with `newline=""`: else CR LF counts 1.
+    The result is that of `split_sentences("".join(lines))`, however the text is divided into lines. Open files with
+    `newline=""`: else CR LF counts 1. A sentence waits for the next one, so that all the white space behind it is known.
+    Without `look_ahead` a paragraph comes out as soon as a blank line follows it.
     """
     if limit < 1:
         raise InputError(f"the limit must be at least 1 character, not {limit}")
+    last: RawSentence | None = None
+    spaces: list[str] = []  # behind the last sentence
+    reach = 0  # how far they reach
+    for block, spans in _blocks(lines, limit):
+        if block.offset == reach:
+            spaces.append(block.space)
+            reach += len(block.space)
+        for span in spans:
+            if last is not None:
+                last.after = "".join(spaces)
+                yield last
+            last = block.sentence(*span)
+            spaces, reach = [last.after], last.end + len(last.after)
+        if last is not None and not look_ahead:
+            yield last
+            last = None
+    if last is not None:
+        last.after = "".join(spaces)
+        yield last
+
+
+def _blocks(lines: Iterable[str], limit: int) -> Iterator[tuple[_Block, list[tuple[int, int, bool]]]]:
+    """Read a stream block by block, each with the spans of the sentences that end in it."""
     pending: list[str] = []
     size, target, offset, past = 0, _BLOCK, 0, _Past()
     for line in lines:
@@ -137,7 +211,7 @@ def iter_sentences(lines: Iterable[str], *, limit: int = LIMIT) -> Iterator[RawS
             text = "".join(pending)
             block = _read(text, offset, past)
             spans, opened = _spans(block, limit, final=False)
-            yield from starmap(block.sentence, spans)
+            yield block, spans
             kept = opened.kept
             past = opened.seen_from(kept, block.quoted_after(kept))
             if block.closed:
@@ -148,7 +222,7 @@ def iter_sentences(lines: Iterable[str], *, limit: int = LIMIT) -> Iterator[RawS
             # One row of marks may fill the block: reading as much again before the next look keeps this linear.
             target = max(_BLOCK, 2 * size)
     block = _read("".join(pending), offset, past)
-    yield from starmap(block.sentence, _spans(block, limit, final=True)[0])
+    yield block, _spans(block, limit, final=True)[0]
 
 
 # How the rules work: every character has a kind, one letter. A block of text becomes a string of kinds, as
@@ -241,6 +315,8 @@ class _Past:
 class _Block:
     """A stretch of text: its characters, their offsets and kinds, and the paragraphs as ranges of them."""
 
+    text: str
+    offset: int  # of its beginning in the whole text
     chars: list[str]
     starts: list[int]
     ends: list[int]
@@ -251,8 +327,17 @@ class _Block:
 
     def sentence(self, first: int, last: int, cut: bool) -> RawSentence:
         """Build the sentence of the characters `first` to `last` (exclusive)."""
-        part = slice(first, last)
-        return RawSentence(tuple(self.chars[part]), tuple(self.starts[part]), tuple(self.ends[part]), cut)
+        chosen, offset = slice(first, last), self.offset
+        starts, ends = tuple(self.starts[chosen]), tuple(self.ends[chosen])
+        behind = self.starts[last] if last < len(self.starts) else offset + len(self.text)
+        text = self.text[starts[0] - offset : ends[-1] - offset]
+        after = self.text[ends[-1] - offset : behind - offset]
+        return RawSentence(tuple(self.chars[chosen]), starts, ends, text, after, cut)
+
+    @property
+    def space(self) -> str:
+        """Return the white space at its beginning."""
+        return self.text[: self.starts[0] - self.offset] if self.starts else self.text
 
     def quoted_after(self, done: int) -> bool:
         """Tell whether the text goes on inside straight double quotes after `done` characters."""
@@ -296,7 +381,7 @@ def _read(text: str, offset: int, past: _Past) -> _Block:
     paragraphs = list(pairwise([*firsts, len(chars)]))
     kinds = [_resolve(joined[a:b], quoted and a == 0) for a, b in paragraphs]
     past = replace(past, quoted=quoted)
-    return _Block(chars, starts, ends, "".join(kinds), paragraphs, _is_blank(text[end:]), past)
+    return _Block(text, offset, chars, starts, ends, "".join(kinds), paragraphs, _is_blank(text[end:]), past)
 
 
 def _resolve(kinds: str, quoted: bool) -> str:

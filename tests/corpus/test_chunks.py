@@ -21,7 +21,7 @@ EASY = "我喜欢北京。"
 
 
 def chunks_of(blocks: Iterable[str], *, words: bool = False, **more: Any) -> Iterator[chunking.Chunk]:
-    return chunking.chunks([RawDocument("a", blocks)], Options(words=words).items, **more)
+    return chunking.chunks([RawDocument("a", blocks)], Options(words=words).sentences, **more)
 
 
 @settings(max_examples=60)
@@ -37,11 +37,11 @@ def test_chunks_hold_the_whole_text(pieces, size, words):
     text, found = "".join(pieces), []
     for chunk in chunks_of(pieces, words=words, size=size):
         assert chunk.first == len(found)
-        assert chunk.items
-        found += zip(chunk.items, chunk.spaces, strict=True)
+        assert chunk.sentences
+        found += chunk.sentences
         assert chunk.last == len(found)
-    assert "".join(item.text + space for item, space in found) == text.lstrip()
-    assert all(text.startswith(item.text, item.start) for item, _ in found)
+    assert "".join(sentence.text + sentence.after for sentence in found) == text.lstrip()
+    assert all(text.startswith(sentence.text, sentence.start) for sentence in found)
 
 
 def test_a_sentence_costs_the_same_in_a_long_text():
@@ -61,7 +61,7 @@ def test_chunks_come_before_the_text_ends():
     for k in range(3):
         chunk = next(endless)
         assert chunking.CHUNK <= chunk.size < chunking.CHUNK + 400
-        assert chunk.items[0].start == sum(map(len, EASY)) * chunk.first
+        assert chunk.sentences[0].start == sum(map(len, EASY)) * chunk.first
         assert (chunk.first == 0) == (k == 0)
 
 
@@ -69,11 +69,11 @@ def test_short_documents_share_chunks() -> None:
     documents = [
         RawDocument(name, [text]) for name, text in [("a", "我来。"), ("b", " \n"), ("c", EASY * 2 + "\n")]
     ]
-    first, second = chunking.chunks(documents, Options().items, size=8)
+    first, second = chunking.chunks(documents, Options().sentences, size=8)
     assert first.places == [("a", 1), ("c", 1)]
-    assert [first.items[1].start, first.spaces, first.end] == [0, ["", ""], 9]
-    assert (second.first, second.places, second.spaces, second.end) == (2, [("c", 2)], ["\n"], 15)
-    unnamed = chunking.chunks([RawDocument("a", [EASY])], Options().items, named=False)
+    assert [first.sentences[1].start, [s.after for s in first.sentences], first.end] == [0, ["", ""], 9]
+    assert (second.first, second.places, second.sentences[0].after, second.end) == (2, [("c", 2)], "\n", 15)
+    unnamed = chunking.chunks([RawDocument("a", [EASY])], Options().sentences, named=False)
     assert next(unnamed).places == [chunking.NOWHERE]
 
 
@@ -85,7 +85,7 @@ def test_a_fault_comes_after_the_sentences_before_it(error: Exception) -> None:
 
     found = chunks_of(broken())
     # The last sentence might go on behind the fault.
-    assert [item.text for item in next(found).items] == [EASY, EASY]
+    assert [sentence.text for sentence in next(found).sentences] == [EASY, EASY]
     with pytest.raises(type(error), match=str(error).replace("[", ".").replace("]", ".")):
         next(found)
 
@@ -99,5 +99,5 @@ def test_a_sentence_that_is_typed_does_not_wait_for_the_next_one() -> None:
             yield line
 
     found = chunks_of(typed(), size=1, look_ahead=False)
-    assert [item.text for item in next(found).items] == [EASY]
+    assert [sentence.text for sentence in next(found).sentences] == [EASY]
     assert len(seen) == 2

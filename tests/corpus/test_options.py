@@ -12,7 +12,9 @@ from zishu.corpus.options import Recipe
 def test_a_lexicon_may_be_any_collection_of_words() -> None:
     options = Options(lexicon=["图书馆"])
     assert isinstance(options.lexicon, Lexicon)
-    assert [bytes(item.gaps or b"") for item in options.items(["图书馆"])] == [bytes([2, 1, 1, 0])]
+    (sentence,) = options.sentences(["图书馆"])
+    assert sentence.gaps is not None
+    assert sentence.gaps.tolist() == [2, 1, 1, 0]
     lexicon = Lexicon(["图书馆"])
     assert Options(lexicon=lexicon).lexicon is lexicon
     assert Options().lexicon is None

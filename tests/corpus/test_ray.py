@@ -26,7 +26,6 @@ from zishu.corpus.outputs import Written
 from zishu.corpus.shards import CannotWrite
 from zishu.corpus.storage import UNFINISHED
 from zishu.errors import InputError, ZishuError
-from zishu.formats.parsed_conllu import to_conllu
 from zishu.reading import Input
 
 if TYPE_CHECKING:
@@ -111,13 +110,8 @@ def expected(corpus: Path) -> dict[str, bytes]:
     for path in corpus.rglob("*.txt*"):
         with Input(path) as file:
             text = "".join(file.blocks())
-        document = list(parser.stream([text], confidence=False))
-        behind = [*(sentence.start for sentence in document), len(text)][1:]
-        rows = [
-            to_conllu(sentence, sent_id=str(number), after=text[sentence.end : after])
-            for number, (sentence, after) in enumerate(zip(document, behind, strict=False), start=1)
-        ]
-        found[path.relative_to(corpus).as_posix().replace(".txt", ".txt.conllu")] = "".join(rows).encode()
+        rows = parser(text, confidence=False).to_conllu()
+        found[path.relative_to(corpus).as_posix().replace(".txt", ".txt.conllu")] = rows.encode()
     return found
 
 

@@ -30,6 +30,7 @@ from zishu.analysis.structures import Heads, commonest, leftward_share, shares
 from zishu.errors import InputError
 from zishu.metrics import evaluate, pair, signature
 from zishu.model.decode import paper_decoding
+from zishu.model.parsers import gold_sentence, parse_trees
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -118,15 +119,13 @@ def predict(model: Model | Pipeline, name: str, gold: Sequence[WordTree]) -> Run
     """Parse the gold sentences with a model as the paper does: with their words, and from their characters alone."""
     if model.settings.task == "segment":
         raise InputError(f"{name}: a segmenter predicts no trees to analyse")
-    given = model.parse_words([tree.forms for tree in gold], decoding="viterbi")
-    inside = [analysis.char_heads for analysis in given if analysis.char_heads is not None]
+    given = model.parse([gold_sentence(tree, words=True) for tree in gold], decoding="viterbi")
+    inside = [tuple([word.char_heads for word in sentence if word.char_heads]) for sentence in given]
     raw = None
     if model.settings.task != "parse-words":
-        chars = [tree.chars for tree in gold]
-        decoding = paper_decoding(model.settings)
-        raw = [analysis.tree for analysis in model.parse(chars, decoding=decoding)]
-    trees = [analysis.tree for analysis in given]
-    return Run(name, trees, inside if len(inside) == len(trees) else None, raw)
+        raw = parse_trees(model, gold, decoding=paper_decoding(model.settings))
+    trees = [sentence.tree for sentence in given]
+    return Run(name, trees, inside if all(inside) else None, raw)
 
 
 def study(

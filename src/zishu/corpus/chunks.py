@@ -4,21 +4,29 @@ The chunks of a text are the same in every run, so the output depends neither on
 whether the run was interrupted. Short documents share a chunk. Each sentence comes with the white space behind it,
 so that the output gives the text back. An error of the input is raised after all sentences before it are delivered.
 
-It does not parse. Memory: one chunk, or the longest block of text. Cost: that of `zishu.items`.
+It does not parse. Memory: one chunk, or the longest block of text. Cost: that of `zishu.sentences`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from zishu.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from zishu.corpus.documents import RawDocument
-    from zishu.items import Item
+    from zishu.text import RawSentence
+
+
+class Cutter(Protocol):
+    """What cuts the blocks of a text into sentences; see `zishu.text.iter_sentences`."""
+
+    def __call__(self, blocks: Iterable[str], *, look_ahead: bool = True) -> Iterable[RawSentence]:
+        """Yield the sentences."""
+
 
 CHUNK: Final = 16_000  # characters: half a second of work
 
@@ -28,11 +36,10 @@ NOWHERE: Final[Place] = ("", 0)  # in a text without an id
 
 @dataclass(slots=True)
 class Chunk:
-    """Some sentences: the number of the first one from 0, the white space behind each, and where each is."""
+    """Some sentences, and where each is; `first` is the number of the first one, from 0."""
 
     first: int
-    items: list[Item] = field(default_factory=list)
-    spaces: list[str] = field(default_factory=list)
+    sentences: list[RawSentence] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
     size: int = 0  # characters
     end: int = 0  # the offset behind its last sentence, counted through all documents
@@ -40,21 +47,21 @@ class Chunk:
     @property
     def last(self) -> int:
         """Return the number behind the last sentence."""
-        return self.first + len(self.items)
+        return self.first + len(self.sentences)
 
 
 def chunks(
     documents: Iterable[RawDocument],
-    items: Callable[[Iterable[str]], Iterable[Item]],
+    sentences: Cutter,
     *,
     named: bool = True,
     size: int | None = None,
     look_ahead: bool = True,
 ) -> Iterator[Chunk]:
-    """Cut documents into chunks of at least `size` characters; `items` cuts the blocks of one into sentences.
+    """Cut documents into chunks of at least `size` characters; `sentences` cuts the blocks of one.
 
     Unless `named`, the sentences of a document have no place. Without `look_ahead` a sentence does not wait for the
-    next one, so the white space behind it is unknown.
+    next one, so not all the white space behind it is known.
     """
     size = CHUNK if size is None else size
     fault: InputError | OSError | None = None
@@ -63,13 +70,12 @@ def chunks(
     try:
         for document in documents:
             end = 0
-            spaced = _with_spaces(document, items, look_ahead=look_ahead)
-            for number, (item, space) in enumerate(spaced, start=1):
-                end = item.start + len(item.text)
-                chunk.items.append(item)
-                chunk.spaces.append(space)
+            found = _sentences(document, sentences, look_ahead)
+            for number, sentence in enumerate(found, start=1):
+                end = sentence.end
+                chunk.sentences.append(sentence)
                 chunk.places.append((document.doc_id, number) if named else NOWHERE)
-                chunk.size += len(item.text)
+                chunk.size += len(sentence.text)
                 chunk.end = before + end
                 if chunk.size >= size:
                     yield chunk
@@ -77,49 +83,36 @@ def chunks(
             before += end
     except (InputError, OSError) as error:
         fault = error
-    if chunk.items:
+    if chunk.sentences:
         yield chunk
     if fault is not None:
         raise fault
 
 
-def _with_spaces(
-    document: RawDocument, items: Callable[[Iterable[str]], Iterable[Item]], *, look_ahead: bool
-) -> Iterator[tuple[Item, str]]:
-    """Yield the sentences of a document, each with the white space behind it."""
+def _sentences(document: RawDocument, cut: Cutter, look_ahead: bool) -> Iterator[RawSentence]:
+    """Yield the sentences of a document; a fault in it is raised after those before it."""
     fault: InputError | OSError | None = None
     torn = False  # the text breaks off inside its last sentence
-    recent, start = "", 0  # the latest text, and its offset
-    end = 0  # of the last sentence
 
     def good_blocks() -> Iterator[str]:
-        nonlocal recent, start, fault, torn
+        nonlocal fault, torn
         try:
-            for block in document.blocks:
-                # Cut here and not at every sentence: a block may have millions of characters.
-                recent, start = recent[end - start :] + block, end
-                yield block
+            yield from document.blocks
         except (InputError, OSError) as error:
             fault, torn = error, True
 
-    def good_items() -> Iterator[Item | None]:
-        nonlocal fault
-        try:
-            yield from items(good_blocks())
-        except InputError as error:
-            fault = InputError(f"{document.doc_id}: {error}" if document.doc_id else str(error))
-        yield None
-
-    previous: Item | None = None
-    for item in good_items():
-        waiting, previous = (previous, item) if look_ahead else (item, None)
-        if waiting is None or (torn and (item is None or not look_ahead)):
-            continue  # the first one waits for the second; the end of a torn one is unknown
-        end = waiting.start + len(waiting.text)
-        space = ""
-        if look_ahead:
-            space = recent[end - start : item.start - start if item else None]
-            space = space if item else space[: len(space) - len(space.lstrip())]
-        yield waiting, space
+    last: RawSentence | None = None
+    try:
+        for sentence in cut(good_blocks(), look_ahead=look_ahead):
+            if last is not None:
+                yield last
+            last = sentence
+            if not (look_ahead or torn):
+                yield last
+                last = None
+    except InputError as error:
+        fault = InputError(f"{document.doc_id}: {error}" if document.doc_id else str(error))
+    if last is not None and not torn:
+        yield last
     if fault is not None:
         raise fault

@@ -27,8 +27,8 @@ from zishu.corpus.options import Options, Recipe
 from zishu.corpus.outputs import format_of, open_output, terminal_look
 from zishu.corpus.resume import FORMATS, Done, check_same, cut, look_at
 from zishu.errors import InputError
-from zishu.items import text_items
 from zishu.reading import STANDARD, Input, standard_input
+from zishu.sentences import text_sentences
 from zishu.writing import check_not_input
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from zishu.corpus.chunks import Chunk
     from zishu.corpus.options import Format
     from zishu.corpus.outputs import AnyOutput, Written
-    from zishu.items import Item
     from zishu.reading import Errors, FilePath
+    from zishu.text import RawSentence
 
 _DEFAULT: Final = Options()
 
@@ -137,7 +137,7 @@ def parse_files(
         # Somebody who types gets an answer to every sentence at once.
         typed = text is not None and text.typed
         size = 1 if typed else None
-        found = chunks(documents, options.items, named=not alone, size=size, look_ahead=not typed)
+        found = chunks(documents, options.sentences, named=not alone, size=size, look_ahead=not typed)
         summary = Summary(len(sources))
         watcher.begin(summary, text.size if text else None, jobs or 1)
 
@@ -180,13 +180,13 @@ def parse_texts(
     if (pins or breaks) and (len(texts) != 1 or options.words):
         raise InputError("pins and breaks are offsets into one text whose words are not given")
 
-    def pinned_items(blocks: Iterable[str]) -> Iterable[Item]:
-        return text_items("".join(blocks), pins=pins, breaks=breaks, lexicon=options.known_words)
+    def pinned(blocks: Iterable[str], *, look_ahead: bool = True) -> Iterable[RawSentence]:  # noqa: ARG001
+        return text_sentences("".join(blocks), pins=pins, breaks=breaks, lexicon=options.known_words)
 
     named = len(texts) > 1 or recipe.format == "parquet"
     documents = [RawDocument(str(k) if named else "", (text,)) for k, text in enumerate(texts, start=1)]
-    items = pinned_items if pins or breaks else options.items
-    _parse(chunks(documents, items, named=named), "the texts", output, recipe, force=force)
+    sentences = pinned if pins or breaks else options.sentences
+    _parse(chunks(documents, sentences, named=named), "the texts", output, recipe, force=force)
 
 
 def _recipe(

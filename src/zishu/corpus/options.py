@@ -12,10 +12,9 @@ import os
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from zishu.constraints import Constraints
 from zishu.errors import InputError
-from zishu.items import line_items, stream_items
 from zishu.lexicon import Lexicon
+from zishu.sentences import line_sentences, stream_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -23,10 +22,10 @@ if TYPE_CHECKING:
     from zishu.corpus.chunks import Chunk
     from zishu.corpus.outputs import Written
     from zishu.document import Sentence
-    from zishu.items import Item
     from zishu.model.decode import Decoding
     from zishu.parser import Parser
     from zishu.reading import FilePath
+    from zishu.text import RawSentence
 
 Format = Literal["tree", "conllu", "json", "chars", "svg", "parquet"]
 
@@ -52,21 +51,21 @@ class Options:
         if self.k_best and (self.decoding != "mbr" or not self.confidence):
             raise InputError("k_best ranks by probability: it takes neither decoding nor confidence=False")
 
-    def items(self, blocks: Iterable[str]) -> Iterator[Item]:
+    def sentences(self, blocks: Iterable[str], *, look_ahead: bool = True) -> Iterator[RawSentence]:
         """Cut a text that arrives in blocks into sentences that are ready for a model."""
         if self.words:
-            return line_items(blocks)
-        return stream_items(blocks, Constraints(lexicon=self.known_words))
+            return line_sentences(blocks, look_ahead=look_ahead)
+        return stream_sentences(blocks, self.known_words, look_ahead=look_ahead)
 
     @property
     def known_words(self) -> Lexicon | None:
         """Return the lexicon."""
         return cast("Lexicon | None", self.lexicon)
 
-    def analyse(self, parser: Parser, items: Iterable[Item]) -> Iterator[list[Sentence]]:
+    def analyse(self, parser: Parser, sentences: Iterable[RawSentence]) -> Iterator[list[Sentence]]:
         """Yield the analyses of each sentence, the best first."""
         return parser.analyse(
-            items, words=self.words, k_best=self.k_best, confidence=self.confidence, decoding=self.decoding
+            sentences, k_best=self.k_best, confidence=self.confidence, decoding=self.decoding
         )
 
     def record(self) -> dict[str, Any]:
@@ -102,4 +101,4 @@ class Recipe:
         from zishu.parser import load
 
         parser = load(self.model, style=self.options.style, threads=self.threads)
-        return lambda chunk: write_chunk(chunk, self.options.analyse(parser, chunk.items), self)
+        return lambda chunk: write_chunk(chunk, self.options.analyse(parser, chunk.sentences), self)

@@ -74,22 +74,22 @@ def terminal_look(output: FilePath) -> tuple[bool, int | None]:
 def write_chunk(chunk: Chunk, analyses: Iterable[Sequence[Sentence]], recipe: Recipe) -> Written:
     """Turn the analyses of a chunk's sentences into output."""
     numbers = range(chunk.first, chunk.last)
-    found = zip(analyses, numbers, chunk.spaces, chunk.places, strict=True)
-    shown = [show(ranked, number, space, place, recipe) for ranked, number, space, place in found]
+    found = zip(analyses, numbers, chunk.places, strict=True)
+    shown = [show(ranked, number, place, recipe) for ranked, number, place in found]
     return Written(chunk.first, shown, chunk.size, chunk.end)
 
 
-def show(ranked: Sequence[Sentence], number: int, space: str, place: Place, recipe: Recipe) -> list[Any]:
+def show(ranked: Sequence[Sentence], number: int, place: Place, recipe: Recipe) -> list[Any]:
     """Return the analyses of a sentence in the format of the recipe; `number` counts sentences from 0."""
     if recipe.format == "parquet":
         return [(*place, sentence) for sentence in ranked]
     return [
-        _show(sentence, number, rank if recipe.options.k_best else None, space, place, recipe)
+        _show(sentence, number, rank if recipe.options.k_best else None, place, recipe)
         for rank, sentence in enumerate(ranked, start=1)
     ]
 
 
-def _show(sentence: Sentence, number: int, rank: int | None, space: str, place: Place, recipe: Recipe) -> str:
+def _show(sentence: Sentence, number: int, rank: int | None, place: Place, recipe: Recipe) -> str:
     name = str(number + 1)
     doc_id, number_in_document = place
     more = {} if rank is None else {"rank": rank}
@@ -113,7 +113,7 @@ def _show(sentence: Sentence, number: int, rank: int | None, space: str, place: 
     starts = number_in_document == 1 and (rank or 1) == 1
     head = f"# newdoc id = {' '.join(doc_id.split())}\n" if starts else ""
     sent_id = name if rank is None else f"{name}-{rank}"
-    return head + write(sentence, sent_id=sent_id, after=space, **more)
+    return head + write(sentence, sent_id=sent_id, **more)
 
 
 # ---- output to files

@@ -51,7 +51,7 @@ _OBJECT_STORE: Final = 80 * 1024 * 1024
 def prepare(recipe: Recipe) -> Work:
     """Load the model, and return the function that parses a document."""
     parse = recipe.load()
-    return lambda document: map(parse, chunks([document], recipe.options.items, named=False))
+    return lambda document: map(parse, chunks([document], recipe.options.sentences, named=False))
 
 
 def parse_shards(

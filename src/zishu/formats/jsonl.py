@@ -1,6 +1,6 @@
 """Write and read parsed sentences as JSON lines: one object a sentence, all that is known about it.
 
-    {"sent_id": "1", "text": "上海计划", "start": 0, "end": 4, "prob": 0.91, "cut": false, "words": [
+    {"sent_id": "1", "text": "上海计划", "start": 0, "end": 4, "after": " ", "prob": 0.91, "cut": false, "words": [
       {"id": 1, "form": "上海", "start": 0, "end": 2, "lemma": "上海", "upos": "PROPN", "xpos": "NNP", "feats": "_",
        "head": 2, "deprel": "nsubj", "char_heads": [2, 0], "root": 1, "prob": 0.96, "boundary_prob": 0.99,
        "head_prob": 0.99, "label_prob": 0.99, "upos_prob": 0.99},
@@ -51,10 +51,13 @@ def to_json(sentence: Sentence, **extra: object) -> str:
     prob = "null" if sentence.prob is None else f"{sentence.prob:.6g}"
     line = (
         f'{{{more}"text": {_encode(sentence.text)}, "start": {sentence.start}, "end": {sentence.end}, '
-        f'"prob": {prob}, "cut": {"true" if sentence.cut else "false"}, "words": [{words}]}}'
+        f'"after": {_encode(sentence.after)}, "prob": {prob}, '
+        f'"cut": {"true" if sentence.cut else "false"}, "words": [{words}]}}'
     )
     # Looking for them in the strings alone is much faster than in the whole line.
-    if _UNSAFE.search("".join((more, sentence.text, *(word.form for word in sentence.words)))):
+    if _UNSAFE.search(
+        "".join((more, sentence.text, sentence.after, *(word.form for word in sentence.words)))
+    ):
         line = _escape(line)
     return line
 
@@ -81,7 +84,10 @@ def from_record(record: object) -> Sentence:
         words=tuple(_read_word(number, word) for number, word in enumerate(words, 1)),
         cut=_get(record, "cut", bool),
         prob=_get_prob(record, "prob"),
+        after=_get(record, "after", str),
     )
+    if sentence.after.strip():
+        raise InputError(f"the key 'after' needs white space, not {sentence.after!r:.40}")
     check_heads([word.head for word in sentence.words], kind="word")
     return sentence
 

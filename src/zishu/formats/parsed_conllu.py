@@ -13,7 +13,7 @@ that was cut for its length, then those of the caller. The keys of MISC for a wo
     Start, End  its half-open place in the text that was parsed, in code points
     SpaceAfter=No, SpacesAfter=...   the white space behind it, as UD and UDPipe write it: no key for one space,
                 `\s` space, `\t` tab, `\n`, `\r`; any other white space is `\uXXXX` here. Forms and white space
-                together are exactly the sentence. `after` is the white space behind the last word.
+                together are exactly the text, but for white space before the first sentence.
 
 In a character tree the relation inside words is INTRA. The root character of a word has the word's relation, tags and
 Conf, but no lemma. MISC has `Word`, the number of the word, and `Place`, B M E S (begin, middle, end, single), instead of
@@ -45,27 +45,27 @@ _ONE_LINE = dict.fromkeys(map(ord, "\t\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u20
 _ESCAPES = {" ": r"\s", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
 
 
-def to_conllu(sentence: Sentence, *, sent_id: str, after: str = "", **comments: object) -> str:
+def to_conllu(sentence: Sentence, *, sent_id: str, **comments: object) -> str:
     """Return the rows of the words and the blank line that ends the sentence.
 
-    `after` is the white space behind the sentence. More comments may be given: `rank=2` adds `# rank = 2`.
+    More comments may be given: `rank=2` adds `# rank = 2`.
     """
     lines = _comments(sentence, sent_id, comments)
     lines += [
         f"{word.id}\t{word.form}\t{_tags(word.lemma, word.upos, word.xpos, word.feats)}\t{word.head}\t{word.deprel}\t_\t"
         f"{_heads(word.char_heads)}{_confidence(word)}Start={word.start}|End={word.end}{space}"
-        for word, space in zip(sentence.words, _spaces(sentence, after), strict=True)
+        for word, space in zip(sentence.words, _spaces(sentence), strict=True)
     ]
     return _block(lines, len(sentence.words))
 
 
-def to_chars_conllu(sentence: Sentence, *, sent_id: str, after: str = "", **comments: object) -> str:
+def to_chars_conllu(sentence: Sentence, *, sent_id: str, **comments: object) -> str:
     """Return the rows of the characters and the blank line that ends the sentence; see `to_conllu`."""
     lines = _comments(sentence, sent_id, comments)
     first = len(lines)
     tree = sentence.char_tree
     number = 0
-    for word, space in zip(sentence.words, _spaces(sentence, after), strict=True):
+    for word, space in zip(sentence.words, _spaces(sentence), strict=True):
         end = word.start
         while end < word.end:
             char, head, label = tree.chars[number], tree.heads[number], tree.labels[number]
@@ -127,7 +127,7 @@ def _confidence(word: Word) -> str:
     return _conf(word) + "".join([f"{name}={prob:.4f}|" for name, prob in named if prob is not None])
 
 
-def _spaces(sentence: Sentence, after: str) -> list[str]:
+def _spaces(sentence: Sentence) -> list[str]:
     """Return the MISC key for the white space behind each word."""
     text, offset, words = sentence.text, sentence.start, sentence.words
     spaces = [
@@ -136,7 +136,7 @@ def _spaces(sentence: Sentence, after: str) -> list[str]:
         else _space(text[left.end - offset : right.start - offset])
         for left, right in pairwise(words)
     ]
-    return [*spaces, _space(after)]
+    return [*spaces, _space(sentence.after)]
 
 
 def _space(space: str) -> str:
@@ -145,5 +145,5 @@ def _space(space: str) -> str:
     if space == " ":
         return ""
     if not space.isspace():
-        raise InputError(f"between two words of a sentence there is only white space, not {space!r}")
+        raise InputError(f"between two words there is only white space, not {space!r}")
     return "|SpacesAfter=" + "".join(_ESCAPES.get(char) or f"\\u{ord(char):04x}" for char in space)

@@ -77,6 +77,7 @@ SENTENCE: Final = _record(
         },
         "start": _int("Where it begins in the text, in code points."),
         "end": _int("Where it ends, exclusive."),
+        "after": {"type": "string", "description": "The white space between it and what follows."},
         "prob": _prob("The probability of the words and their tree, with the trees inside words summed out."),
         "cut": {
             "type": "boolean",

@@ -1,8 +1,8 @@
 """Hold what a trained parser is on disk, run it, and turn its scores into trees.
 
 In the order to read: `vocabulary` and `features` (characters to numbers; `stand_ins` for those that training never
-showed), `settings` (config.json), `windows` (sentences too long for an encoder); `outputs` (what goes into decoding and
-comes out), `scores`, `labels`, `words`, `confidence`, `k_best` and with all of them `decode` (scores to trees),
+showed), `settings` (config.json), `windows` (sentences too long for an encoder); `outputs` (what goes into
+decoding), `scores`, `labels`, `words`, `confidence`, `k_best` and with all of them `decode` (scores to trees),
 `segments` (scores of a segmenter to words); `networks` (characters to scores), `parsers` (all of it together), `runtime`
 (a directory to ONNX sessions), `directory` (writing one). Nothing here imports torch: a user who only parses never
 installs it. Training shares everything but the last four, so a parser is evaluated in training by the code that people
@@ -15,20 +15,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from zishu.model.confidence import Confidence
-    from zishu.model.outputs import Analysis
     from zishu.model.parsers import Model, Pipeline
     from zishu.model.runtime import load_model
 
 _HOMES = {
-    "Analysis": "outputs",
-    "Confidence": "confidence",
     "Model": "parsers",
     "Pipeline": "parsers",
     "load_model": "runtime",
 }
 
-__all__ = ["Analysis", "Confidence", "Model", "Pipeline", "load_model"]
+__all__ = ["Model", "Pipeline", "load_model"]
 
 
 def __getattr__(name: str) -> Any:

@@ -39,7 +39,9 @@ from zishu.errors import InputError
 from zishu.forest import build_forest
 from zishu.model.features import batches
 from zishu.model.labels import at_temperature, label_probabilities
-from zishu.model.scores import no_gaps, tree_distribution
+from zishu.model.outputs import no_gaps
+from zishu.model.parsers import gold_sentence
+from zishu.model.scores import tree_distribution
 from zishu.model.settings import CONFIG, Settings, read_json, write_json
 from zishu.model.tags import tag_probabilities, tag_scores
 from zishu.model.words import find_words
@@ -53,8 +55,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zishu.chart import TreeDistribution
+    from zishu.document import Sentence
     from zishu.forest import Forest
-    from zishu.model.outputs import Analysis
     from zishu.model.parsers import Model, Pipeline
 
 LOWEST, HIGHEST, PRECISION = 0.25, 8.0, 0.005
@@ -129,36 +131,30 @@ def reliability(model: Model | Pipeline, treebank: Iterable[WordTree]) -> dict[s
     trees = list(treebank)
     decisions: dict[str, list[tuple[float, bool]]] = {}
     if model.settings.task != "parse-words":
-        raw = model.parse([tree.chars for tree in trees], confidence=True)
+        raw = model.parse([gold_sentence(tree, words=False) for tree in trees], confidence=True)
         decisions["words"] = [word for pair in zip(trees, raw, strict=True) for word in _words(*pair)]
-    given = model.parse_words([tree.forms for tree in trees], confidence=True)
+    given = model.parse([gold_sentence(tree, words=True) for tree in trees], confidence=True)
     heads, relations = [], []
     upos: list[tuple[float, bool]] = []
-    for gold, analysis in zip(trees, given, strict=True):
-        sure = analysis.confidence
-        assert sure is not None
-        for k, (head, found) in enumerate(zip(gold.heads, analysis.tree.heads, strict=True)):
-            heads.append((sure.heads[k], head == found))
-            if head == found:
-                relations.append((sure.labels[k], gold.deprels[k] == analysis.tree.deprels[k]))
-        upos += _parts_of_speech(gold, analysis)
+    for gold, sentence in zip(trees, given, strict=True):
+        for word, head, deprel in zip(sentence, gold.heads, gold.deprels, strict=True):
+            assert word.head_prob is not None
+            assert word.label_prob is not None
+            heads.append((word.head_prob, head == word.head))
+            if head == word.head:
+                relations.append((word.label_prob, deprel == word.deprel))
+        for word, right in zip(sentence, tags_of(gold, "upos"), strict=True):
+            if right is not None and word.upos_prob is not None:
+                upos.append((word.upos_prob, right == word.upos))
     decisions |= {"heads": heads, "relations": relations, "parts of speech": upos}
     return {name: _reliability(pairs) for name, pairs in decisions.items() if pairs}
 
 
-def _words(gold: WordTree, analysis: Analysis) -> Iterator[tuple[float, bool]]:
-    assert analysis.confidence is not None
+def _words(gold: WordTree, sentence: Sentence) -> Iterator[tuple[float, bool]]:
     spans = set(gold.spans)
-    probabilities = analysis.confidence.boundaries or ()
-    yield from zip(probabilities, (span in spans for span in analysis.tree.spans), strict=True)
-
-
-def _parts_of_speech(gold: WordTree, analysis: Analysis) -> Iterator[tuple[float, bool]]:
-    assert analysis.confidence is not None
-    found = zip(analysis.confidence.upos or (), analysis.tree.upos or (), strict=True)
-    for right, (sure, tag) in zip(tags_of(gold, "upos"), found, strict=False):
-        if right is not None:
-            yield sure, tag == right
+    for word, span in zip(sentence, sentence.tree.spans, strict=True):
+        assert word.boundary_prob is not None
+        yield word.boundary_prob, span in spans
 
 
 def _reliability(decisions: Sequence[tuple[float, bool]]) -> Reliability:

@@ -3,17 +3,17 @@
 The chart defines a distribution over all typed trees of a sentence that agree with what is known of its words, here
 at the model's temperature (`zishu.model.calibration`). Of an analysis that was drawn from it,
 
-- `tree` is the probability of its words and their tree, with the trees inside words summed out: the paper's forest
+- `trees` is the probability of its words and their tree, with the trees inside words summed out: the paper's forest
   probability. Labels are not counted;
 - `boundaries` gives for each word the least probable of the decisions that make it this word: a boundary at
   its two edges, none at the gaps inside it. The edges of the sentence and known gaps are certain;
 - `heads` gives for each word the probability of its head *given the words*, by a second chart in which all gaps
   are known: inter-word arcs from any character of the head to any character of the word;
-- `labels` gives for each word the probability of its relation given the arc, among the relations that are legal;
-- `upos` gives for each word the probability of its part of speech, if the model knows any.
+- `labels` gives for each word the probability of its relation given the arc, among the relations that are legal.
 
-The product of the last four is how sure the parser is of a word as a whole. A tree of one role (vanilla
-decoding) has no distribution over words: `tree` is the probability of the character tree, and there are no
+The product of the last three, and of the probability of its part of speech (`zishu.model.tags`), is how sure the parser
+is of a word as a whole. A tree of one role (vanilla
+decoding) has no distribution over words: `trees` is the probability of the character tree, and there are no
 `boundaries`.
 
 Cost: marginals of all trees and given the words (the second are known after decoding by minimum Bayes risk, and they are
@@ -23,7 +23,6 @@ the same if all words are given), and the partition of a forest, about an eighth
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,30 +40,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """Probabilities of an analysis; the tuples have one entry per word."""
+    """The probabilities of a batch of trees, and of all their words, in the order of `Words`."""
 
-    tree: float
-    boundaries: tuple[float, ...] | None  # None in vanilla decoding
-    heads: tuple[float, ...]
-    labels: tuple[float, ...]
-    upos: tuple[float, ...] | None = None  # None if the model knows no parts of speech
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class OfWords:
-    """Probabilities of the words of all trees that no chart tells: of their relations and parts of speech."""
-
-    labels: NDArray[np.float64]
-    upos: NDArray[np.float64] | None
+    trees: list[float]
+    boundaries: list[float] | None  # None in vanilla decoding
+    heads: list[float]
+    labels: list[float]
 
 
 def measure(
     trees: TreeDistribution,
     sentences: NDArray[np.int64],
     words: Words,
-    of_words: OfWords,
-) -> list[Confidence]:
-    """Return the probabilities of word trees: tree t is one of `sentences[t]`."""
+    labels: NDArray[np.float64],
+) -> Confidence:
+    """Return the probabilities of word trees: tree t is one of `sentences[t]`.
+
+    `labels` are the probabilities of the words' relations.
+    """
     gaps = gaps_of(words, (len(sentences), trees.gaps.shape[1]))
     first, same = _first_of_each(sentences, gaps)
     chosen = trees.pick(sentences[first])
@@ -75,12 +68,11 @@ def measure(
     width = each.gaps.shape[1]
     forest = each.given(gaps[:, :width], inter=arcs_of(words, (len(sentences), width, width)))
     boundary = np.where(trees.gaps[sentences] == FREE, free.boundary[sentences], gaps == BREAK)
-    return _deal(
-        words,
+    return _confidence(
         _probability(forest.log_partition(), free.logz[sentences]),
         _of_boundaries(boundary, words),
         _of_heads(given.inter, same, words),
-        of_words,
+        labels,
     )
 
 
@@ -89,49 +81,35 @@ def measure_words(
     sentences: NDArray[np.int64],
     scores: NDArray[np.float64],
     words: Words,
-    of_words: OfWords,
-) -> list[Confidence]:
+    labels: NDArray[np.float64],
+) -> Confidence:
     """Return the probabilities of trees whose units are words: these are given, and hence certain."""
     found = trees.marginals()
-    return _deal(
-        words,
+    return _confidence(
         _probability(scores, found.logz[sentences]),
         np.ones(len(words.tree)),
         _of_heads(found.inter, sentences, words),
-        of_words,
+        labels,
     )
 
 
 def measure_vanilla(
-    trees: TreeDistribution, scores: NDArray[np.float64], words: Words, of_words: OfWords
-) -> list[Confidence]:
+    trees: TreeDistribution, scores: NDArray[np.float64], words: Words, labels: NDArray[np.float64]
+) -> Confidence:
     """Return the probabilities of one tree of each sentence whose words came from its labels."""
     given = trees.given(gaps_of(words, trees.gaps.shape)).marginals()
     heads = _of_heads(given.inter, np.arange(len(trees)), words)
-    return _deal(words, _probability(scores, trees.log_partition()), None, heads, of_words)
+    return _confidence(_probability(scores, trees.log_partition()), None, heads, labels)
 
 
-def _deal(
-    words: Words,
-    of_trees: NDArray[np.float64],
-    of_boundaries: NDArray[np.float64] | None,
-    of_heads: NDArray[np.float64],
-    of_words: OfWords,
-) -> list[Confidence]:
-    """Deal the probabilities of all words of a batch to its trees."""
-    boundaries = None if of_boundaries is None else of_boundaries.tolist()
-    heads, labels = of_heads.tolist(), of_words.labels.tolist()
-    upos = None if of_words.upos is None else of_words.upos.tolist()
-    return [
-        Confidence(
-            tree,
-            None if boundaries is None else tuple(boundaries[start:end]),
-            tuple(heads[start:end]),
-            tuple(labels[start:end]),
-            None if upos is None else tuple(upos[start:end]),
-        )
-        for tree, (start, end) in zip(of_trees.tolist(), pairwise(words.bounds.tolist()), strict=True)
-    ]
+def _confidence(
+    trees: NDArray[np.float64],
+    boundaries: NDArray[np.float64] | None,
+    heads: NDArray[np.float64],
+    labels: NDArray[np.float64],
+) -> Confidence:
+    of_boundaries = None if boundaries is None else boundaries.tolist()
+    return Confidence(trees.tolist(), of_boundaries, heads.tolist(), labels.tolist())
 
 
 def _first_of_each(

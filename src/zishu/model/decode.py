@@ -7,7 +7,7 @@ There are three ways of decoding:
     viterbi   the best character tree. That is the paper's decoding (section 3.3) of models with two roles (the
               coarse-to-fine algorithm), and of all models where the words are given (the constrained one)
     vanilla   the paper's decoding of models with one role: vanilla Eisner, then labels, which say what arcs lie inside
-              words, with the repairs of `zishu.tree.recover` counted
+              words, with the repairs of `zishu.tree.recover`
 
 The first two make two roles of the arcs and labels of a model with one role (`zishu.model.scores`), so that the tree is
 always legal and all that is known of the words is kept. Trees and probabilities come from one `TreeDistribution`, at the
@@ -18,53 +18,39 @@ Cost: the chart's O(n^3) per sentence, one call of the label network per batch, 
 
 from __future__ import annotations
 
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise, repeat
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import numpy as np
 
 from zishu.chart import TreeDistribution
+from zishu.document import Sentence, Word
 from zishu.errors import InputError
 from zishu.gaps import FREE
-from zishu.model.confidence import Confidence, OfWords, measure, measure_vanilla, measure_words
+from zishu.model.confidence import measure, measure_vanilla, measure_words
 from zishu.model.k_best import distinct_trees
-from zishu.model.labels import LabelScorer, at_temperature, label_probabilities, legal_labels
+from zishu.model.labels import at_temperature, label_probabilities
 from zishu.model.mbr import probable_heads
-from zishu.model.outputs import Analysis, Floats, Gaps, Outputs, check_gaps, join, lengths_of, word_gaps
-from zishu.model.scores import all_known, inner_gaps, no_gaps, tree_distribution
-from zishu.model.segments import Segments, decode_segments, decode_words
+from zishu.model.outputs import known_gaps, lengths_of, no_gaps, word_lengths_of
+from zishu.model.scores import all_known, inner_gaps, tree_distribution
 from zishu.model.tags import best_tags
-from zishu.model.words import Words, find_words
+from zishu.model.words import find_words
 from zishu.tags import values_of
-from zishu.tree import CharTree, WordTree, recover
+from zishu.tree import CharTree, recover
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from zishu.chart import Trees
+    from zishu.model.confidence import Confidence
+    from zishu.model.labels import LabelScorer
+    from zishu.model.outputs import Outputs
     from zishu.model.settings import Settings
-
-__all__ = [
-    "DECODINGS",
-    "Analysis",
-    "Confidence",
-    "Decoding",
-    "Floats",
-    "Gaps",
-    "LabelScorer",
-    "Outputs",
-    "Segments",
-    "decode",
-    "decode_k_best",
-    "decode_segments",
-    "decode_words",
-    "join",
-    "legal_labels",
-    "paper_decoding",
-    "word_gaps",
-]
+    from zishu.model.words import Words
+    from zishu.text import RawSentence
 
 Decoding = Literal["mbr", "viterbi", "vanilla"]
 DECODINGS: Final = get_args(Decoding)
@@ -72,32 +58,60 @@ DECODINGS: Final = get_args(Decoding)
 
 def decode(
     outputs: Outputs,
-    units: Sequence[Sequence[str]],
+    sentences: Sequence[RawSentence],
     settings: Settings,
     label_scorer: LabelScorer,
     *,
-    gaps: Sequence[Gaps | None] | None = None,
     confidence: bool = False,
     decoding: Decoding = "mbr",
-) -> list[Analysis]:
+) -> list[Sentence]:
     """Return the tree of every sentence of a batch.
 
-    `units` are the characters of each sentence or, for the task "parse-words", its words. `gaps` says what
-    is known of the segmentation; `word_gaps` makes it from words. Vanilla decoding is for networks with one
-    role, and takes all the words of a sentence or none.
+    For the task "parse-words" the words of every sentence must be known. Vanilla decoding, which is for networks with
+    one role, cannot honour constraints: sentences of whose gaps anything is known are then decoded by "viterbi".
     """
-    lengths = lengths_of(units)
-    _check_decoding(decoding)
+    if decoding not in DECODINGS:
+        raise InputError(f"unknown decoding {decoding!r}: choose from {', '.join(DECODINGS)}")
     if decoding == "vanilla" and (settings.task != "parse" or settings.roles != 1):
         raise InputError("vanilla decoding is for models of characters with one role")
-    if not units:
+    if not sentences:
         return []
-    known = _known_gaps(outputs, lengths, settings, gaps)
-    if decoding == "vanilla":
-        return _decode_vanilla(outputs, units, settings, label_scorer, known, confidence=confidence)
-    return _decode_typed(
-        outputs, units, settings, label_scorer, known, mbr=decoding == "mbr", confidence=confidence
-    )
+    batch = _batch(outputs, sentences, settings, label_scorer)
+    if decoding != "vanilla":
+        return _decode_typed(batch, mbr=decoding == "mbr", confidence=confidence)
+    inner = inner_gaps(batch.gaps.shape, batch.lengths)
+    constrained = all_known(batch.gaps, batch.lengths) | ((batch.gaps != FREE) & inner).any(axis=1)
+    found: dict[int, Sentence] = {}
+    for way, chosen in ((_decode_typed, constrained), (_decode_vanilla, ~constrained)):
+        if chosen.any():
+            numbers = np.flatnonzero(chosen)
+            found.update(zip(numbers.tolist(), way(batch.pick(numbers), confidence=confidence), strict=True))
+    return [found[b] for b in range(len(sentences))]
+
+
+def decode_k_best(
+    outputs: Outputs,
+    sentences: Sequence[RawSentence],
+    settings: Settings,
+    label_scorer: LabelScorer,
+    k: int,
+) -> list[list[Sentence]]:
+    """Return the k best analyses of every sentence of a batch, different in their words or in the words' heads.
+
+    The most probable comes first, with the trees inside words summed out. There are fewer if the sentence has fewer, or
+    not as many among its best character trees, where they are found (see `zishu.model.k_best`).
+    """
+    if k < 1:
+        raise InputError(f"the number of analyses must be at least 1, not {k}")
+    if not sentences:
+        return []
+    batch = _batch(outputs, sentences, settings, label_scorer)
+    trees = _trees(batch)
+    numbers, found = distinct_trees(trees, k)
+    ranked: list[list[Sentence]] = [[] for _ in sentences]
+    for b, sentence in zip(numbers.tolist(), _label(batch, trees, numbers, found, True), strict=True):
+        ranked[b].append(sentence)
+    return [sorted(several, key=lambda sentence: -(sentence.prob or 0.0)) for several in ranked]
 
 
 def paper_decoding(settings: Settings, *, given_words: bool = False) -> Decoding:
@@ -106,195 +120,109 @@ def paper_decoding(settings: Settings, *, given_words: bool = False) -> Decoding
     return "vanilla" if one_role and not given_words else "viterbi"
 
 
-def _check_decoding(name: str) -> None:
-    """Refuse a way of decoding that does not exist."""
-    if name not in DECODINGS:
-        raise InputError(f"unknown decoding {name!r}: choose from {', '.join(DECODINGS)}")
+@dataclass(frozen=True, slots=True, eq=False)
+class _Batch:
+    """Some sentences, and what a network says of them."""
+
+    outputs: Outputs
+    sentences: Sequence[RawSentence]
+    settings: Settings
+    label_scorer: LabelScorer
+    lengths: NDArray[np.int64]  # in units: characters, or words
+    gaps: NDArray[np.int8]  # batch N+1
+    word_lengths: Sequence[Sequence[int]] | None  # of parsers of words
+
+    def pick(self, numbers: NDArray[np.int64]) -> _Batch:
+        """Return a batch of some of the sentences of a parser of characters."""
+        return replace(
+            self,
+            outputs=self.outputs.pick(numbers),
+            sentences=[self.sentences[b] for b in numbers.tolist()],
+            lengths=self.lengths[numbers],
+            gaps=self.gaps[numbers],
+        )
 
 
-def decode_k_best(
-    outputs: Outputs,
-    units: Sequence[Sequence[str]],
-    settings: Settings,
-    label_scorer: LabelScorer,
-    k: int,
-    *,
-    gaps: Sequence[Gaps | None] | None = None,
-) -> list[list[Analysis]]:
-    """Return the k best analyses of every sentence of a batch, different in their words or in the words' heads.
-
-    The most probable comes first, with the trees inside words summed out. There are fewer if the sentence has fewer, or
-    not as many among its best character trees, where they are found (see `zishu.model.k_best`).
-    """
-    if k < 1:
-        raise InputError(f"the number of analyses must be at least 1, not {k}")
-    lengths = lengths_of(units)
-    if not units:
-        return []
-    known = _known_gaps(outputs, lengths, settings, gaps)
-    trees = _trees(outputs, lengths, settings, label_scorer, known)
-    sentences, found = distinct_trees(trees, k)
-    analyses = _analyses(outputs, units, settings, label_scorer, trees, sentences, found, confidence=True)
-    ranked: list[list[Analysis]] = [[] for _ in units]
-    for sentence, analysis in zip(sentences.tolist(), analyses, strict=True):
-        ranked[sentence].append(analysis)
-    return [sorted(several, key=_improbability) for several in ranked]
-
-
-def _improbability(analysis: Analysis) -> float:
-    assert analysis.confidence is not None
-    return -analysis.confidence.tree
-
-
-def _known_gaps(
-    outputs: Outputs, lengths: NDArray[np.int64], settings: Settings, gaps: Sequence[Gaps | None] | None
-) -> NDArray[np.int8]:
-    """Put the gaps of sentences of different lengths into one array."""
+def _batch(
+    outputs: Outputs, sentences: Sequence[RawSentence], settings: Settings, label_scorer: LabelScorer
+) -> _Batch:
     if outputs.inter is None:
         raise InputError(f"a model for the task {settings.task!r} has no arcs to decode")
-    if gaps is not None and settings.task == "parse-words":
-        raise InputError("a model that parses words takes no gaps")
-    padded = no_gaps(*outputs.inter.shape[:2])
-    check_gaps(lengths.tolist(), gaps)
-    for row, known, n in zip(padded, gaps or (), lengths.tolist(), strict=False):
-        if known is not None:
-            row[1:n] = known[1:n]
-    return padded
+    lengths, word_lengths = lengths_of(sentences), None
+    if settings.task == "parse-words":
+        word_lengths = word_lengths_of(sentences)
+        lengths = np.array(list(map(len, word_lengths)))
+        gaps = no_gaps(*outputs.inter.shape[:2])
+    else:
+        gaps = known_gaps(sentences, outputs.inter.shape[1])
+    return _Batch(outputs, sentences, settings, label_scorer, lengths, gaps, word_lengths)
 
 
-def _trees(
-    outputs: Outputs,
-    lengths: NDArray[np.int64],
-    settings: Settings,
-    label_scorer: LabelScorer,
-    gaps: NDArray[np.int8],
-) -> TreeDistribution:
+def _trees(batch: _Batch) -> TreeDistribution:
     """Return the distribution that all answers come from: that at the model's temperature.
 
     A temperature leaves the order of trees as it is, so only sums over trees depend on it.
     """
-    return tree_distribution(outputs, lengths, settings, label_scorer, gaps).at(settings.temperature)
+    trees = tree_distribution(batch.outputs, batch.lengths, batch.settings, batch.label_scorer, batch.gaps)
+    return trees.at(batch.settings.temperature)
 
 
-def _decode_typed(
-    outputs: Outputs,
-    units: Sequence[Sequence[str]],
-    settings: Settings,
-    label_scorer: LabelScorer,
-    gaps: NDArray[np.int8],
-    *,
-    mbr: bool,
-    confidence: bool,
-) -> list[Analysis]:
+def _decode_typed(batch: _Batch, *, mbr: bool = False, confidence: bool) -> list[Sentence]:
     """Find one tree of each sentence, of two roles or of words."""
-    trees = _trees(outputs, lengths_of(units), settings, label_scorer, gaps)
+    trees = _trees(batch)
     found = probable_heads(trees) if mbr else trees.best()
-    sentences = np.arange(len(trees))
-    return _analyses(outputs, units, settings, label_scorer, trees, sentences, found, confidence=confidence)
+    return _label(batch, trees, np.arange(len(trees)), found, confidence)
 
 
-def _analyses(
-    outputs: Outputs,
-    units: Sequence[Sequence[str]],
-    settings: Settings,
-    label_scorer: LabelScorer,
-    trees: TreeDistribution,
-    sentences: NDArray[np.int64],
-    found: Trees,
-    *,
-    confidence: bool,
-) -> list[Analysis]:
+def _label(
+    batch: _Batch, trees: TreeDistribution, numbers: NDArray[np.int64], found: Trees, confidence: bool
+) -> list[Sentence]:
     """Find the words and labels of trees that are legal in their two roles, or trees of words.
 
-    Tree t is one of the sentence `sentences[t]`.
+    Tree t is one of the sentence `numbers[t]`.
     """
-    words = find_words(found.heads, found.intra, trees.lengths[sentences])
+    settings = batch.settings
+    words = find_words(found.heads, found.intra, trees.lengths[numbers])
     labels = label_probabilities(
-        outputs, settings.labels, label_scorer, sentences[words.tree], words.root, words.root_head
+        batch.outputs, settings.labels, batch.label_scorer, numbers[words.tree], words.root, words.root_head
     )
     best = labels.argmax(axis=1)
     names = [settings.labels[label] for label in best.tolist()]
-    tags, of_upos = best_tags(outputs, settings, sentences, words)
-    confidences = None
+    sure = None
     if confidence:
         calibrated = at_temperature(labels, settings.label_temperature)
-        of_words = OfWords(np.exp(calibrated[np.arange(len(best)), best]), of_upos)
+        of_labels = np.exp(calibrated[np.arange(len(best)), best])
         if settings.task == "parse-words":
-            confidences = measure_words(trees, sentences, found.score, words, of_words)
+            sure = measure_words(trees, numbers, found.score, words, of_labels)
         else:
-            confidences = measure(trees, sentences, words, of_words)
-    return _assemble(units, settings, sentences, words, names, tags, confidences)
+            sure = measure(trees, numbers, words, of_labels)
+    return _sentences(batch, numbers, words, names, sure)
 
 
-def _decode_vanilla(
-    outputs: Outputs,
-    units: Sequence[Sequence[str]],
-    settings: Settings,
-    label_scorer: LabelScorer,
-    gaps: NDArray[np.int8],
-    *,
-    confidence: bool,
-) -> list[Analysis]:
-    """Decode a network with one role as the paper does.
-
-    Where words are given that is the constrained algorithm, elsewhere the best tree of arcs, with labels that say which
-    of them lie inside words.
-    """
-    assert outputs.inter is not None
-    lengths = lengths_of(units)
-    complete = all_known(gaps, lengths)
-    inner = inner_gaps(gaps.shape, lengths)
-    if (~complete & ((gaps != FREE) & inner).any(axis=1)).any():
-        raise InputError("vanilla decoding takes all words of a sentence or none, not some")
-
-    def some(chosen: NDArray[np.int64]) -> tuple[Outputs, list[Sequence[str]], Settings, LabelScorer]:
-        return outputs.pick(chosen), [units[b] for b in chosen.tolist()], settings, label_scorer
-
-    analyses: dict[int, Analysis] = {}
-    given, free = np.flatnonzero(complete), np.flatnonzero(~complete)
-    if len(given):
-        found = _decode_typed(*some(given), gaps[given], mbr=False, confidence=confidence)
-        analyses.update(zip(given.tolist(), found, strict=True))
-    if len(free):
-        found = _decode_untyped(*some(free), confidence=confidence)
-        analyses.update(zip(free.tolist(), found, strict=True))
-    return [analyses[b] for b in range(len(units))]
-
-
-def _decode_untyped(
-    outputs: Outputs,
-    units: Sequence[Sequence[str]],
-    settings: Settings,
-    label_scorer: LabelScorer,
-    *,
-    confidence: bool,
-) -> list[Analysis]:
+def _decode_vanilla(batch: _Batch, *, confidence: bool) -> list[Sentence]:
     """Find the best untyped trees, and the words that the labels of their arcs make."""
+    outputs, settings = batch.outputs, batch.settings
     assert outputs.inter is not None
-    trees = TreeDistribution(outputs.inter, lengths_of(units)).at(settings.temperature)
+    trees = TreeDistribution(outputs.inter, batch.lengths).at(settings.temperature)
     best = trees.best()
-    sentences = np.arange(len(trees))
     # As long as no label is known every character is a word.
     each = find_words(best.heads, best.intra, trees.lengths)
     labels = label_probabilities(
-        outputs, settings.labels, label_scorer, each.tree, each.root, each.root_head, may_be_intra=True
+        outputs, settings.labels, batch.label_scorer, each.tree, each.root, each.root_head, may_be_intra=True
     )
     names = [settings.labels[label] for label in labels.argmax(axis=1).tolist()]
     intra = np.zeros_like(best.intra)
     deprels: list[str] = []
-    repairs = []
-    for b, chars in enumerate(units):
-        n = len(chars)
+    for b, sentence in enumerate(batch.sentences):
+        n = len(sentence)
         mine = names[each.bounds[b] : each.bounds[b + 1]]
-        tree = CharTree(tuple(chars), tuple(best.heads[b, 1 : n + 1].tolist()), tuple(mine))
+        tree = CharTree(sentence.chars, tuple(best.heads[b, 1 : n + 1].tolist()), tuple(mine))
         found = recover(tree, settings.labels)
         intra[b, 1 : n + 1] = True
         intra[b, list(found.roots)] = False
         deprels += found.tree.deprels
-        repairs.append(found.repairs)
     words = find_words(best.heads, intra, trees.lengths)
-    tags, of_upos = best_tags(outputs, settings, sentences, words)
-    confidences = None
+    sure = None
     if confidence:
         # A repair may have made up a label, one that the network does not even know: nothing speaks for it.
         number = {name: k for k, name in enumerate(settings.labels)}
@@ -302,43 +230,61 @@ def _decode_untyped(
         places = each.bounds[words.tree] + words.root - 1
         calibrated = at_temperature(labels, settings.label_temperature)
         of_labels = np.where(columns < 0, 0.0, np.exp(calibrated[places, columns]))
-        confidences = measure_vanilla(trees, best.score, words, OfWords(of_labels, of_upos))
-    return _assemble(units, settings, sentences, words, deprels, tags, confidences, repairs)
+        sure = measure_vanilla(trees, best.score, words, of_labels)
+    return _sentences(batch, np.arange(len(trees)), words, deprels, sure)
 
 
-def _assemble(
-    units: Sequence[Sequence[str]],
-    settings: Settings,
-    sentences: NDArray[np.int64],
-    words: Words,
-    labels: Sequence[str],
-    tags: Mapping[str, Sequence[str]],
-    confidences: Sequence[Confidence] | None,
-    repairs: Sequence[int] | None = None,
-) -> list[Analysis]:
-    """Build the objects: the analysis of tree t, which is one of the sentence `sentences[t]`."""
-    # Plain lists: this loop is all that Python does for each word.
-    heads, inner, bounds = words.head.tolist(), words.inner_head.tolist(), words.bounds.tolist()
-    starts, ends, places = (words.start - 1).tolist(), (words.end - 1).tolist(), words.first_char.tolist()
-    places.append(len(inner))
-    analyses = []
-    for t, b in enumerate(sentences.tolist()):
-        mine = slice(bounds[t], bounds[t + 1])
-        chars = units[b]
-        # A slice of a string is cheaper than joining, if characters are code points.
-        text = "".join(chars)
-        spans = zip(starts[mine], ends[mine], strict=True)
-        if len(text) == len(chars):
-            forms = tuple([text[i:j] for i, j in spans])
-        else:
-            forms = tuple(["".join(chars[i:j]) for i, j in spans])
-        columns = {name: values_of(name, column[mine], forms) for name, column in tags.items()}
-        tree = WordTree(forms, tuple(heads[mine]), tuple(labels[mine]), **columns)
-        char_heads = None
-        if settings.task == "parse":
-            borders = places[bounds[t] : bounds[t + 1] + 1]
-            char_heads = tuple([tuple(inner[i:j]) for i, j in pairwise(borders)])
-        analyses.append(
-            Analysis(tree, char_heads, repairs[t] if repairs else 0, confidences[t] if confidences else None)
+def _sentences(
+    batch: _Batch, numbers: NDArray[np.int64], words: Words, deprels: Sequence[str], sure: Confidence | None
+) -> list[Sentence]:
+    """Build the objects, all words of the batch at once; tree t is one of the sentence `numbers[t]`."""
+    bounds, firsts, lasts = words.bounds.tolist(), (words.start - 1).tolist(), (words.end - 2).tolist()
+    starts, ends, forms = [], [], []
+    for b, first, last in zip(numbers.tolist(), bounds[:-1], bounds[1:], strict=True):
+        sentence = batch.sentences[b]
+        unit_starts, unit_ends = sentence.starts, sentence.ends
+        if batch.word_lengths is not None:
+            edges = list(accumulate(batch.word_lengths[b], initial=0))
+            unit_starts = tuple([unit_starts[edge] for edge in edges[:-1]])
+            unit_ends = tuple([unit_ends[edge - 1] for edge in edges[1:]])
+        begin = [unit_starts[unit] for unit in firsts[first:last]]
+        end = [unit_ends[unit] for unit in lasts[first:last]]
+        text, offset = sentence.text, sentence.start
+        forms += [text[i - offset : j - offset] for i, j in zip(begin, end, strict=True)]
+        starts += begin
+        ends += end
+    tags, of_upos = best_tags(batch.outputs, batch.settings, numbers, words)
+    columns = {name: values_of(name, column, forms) for name, column in tags.items()}
+    unknown = repeat(None)
+    char_heads = None
+    if batch.word_lengths is None:
+        inner, places = words.inner_head.tolist(), words.first_char.tolist()
+        char_heads = [tuple(inner[i:j]) for i, j in pairwise([*places, len(inner)])]
+    built = list(
+        map(
+            Word,
+            (np.arange(1, len(forms) + 1) - words.bounds[words.tree]).tolist(),
+            forms,
+            starts,
+            ends,
+            columns.get("upos", unknown),
+            words.head.tolist(),
+            deprels,
+            char_heads or unknown,
+            unknown if sure is None else sure.boundaries or unknown,
+            unknown if sure is None else sure.heads,
+            unknown if sure is None else sure.labels,
+            unknown if sure is None or of_upos is None else of_upos.tolist(),
+            *(columns.get(name, unknown) for name in ("xpos", "feats", "lemma")),
         )
-    return analyses
+    )
+    return [
+        Sentence(raw.text, raw.start, tuple(built[first:last]), raw.cut, prob, raw.after)
+        for raw, first, last, prob in zip(
+            [batch.sentences[b] for b in numbers.tolist()],
+            bounds[:-1],
+            bounds[1:],
+            [None] * len(numbers) if sure is None else sure.trees,
+            strict=True,
+        )
+    ]

@@ -1,4 +1,4 @@
-"""Hold what goes into decoding and what comes out: a network's scores, gaps, analyses.
+"""Hold what goes into decoding: a network's scores, and what is known of the gaps of a batch.
 
 The contract between torch, ONNX Runtime and decoding. A *unit* is what the chart parses: a character (task
 "parse" and "segment") or a word (task "parse-words", where a word is the mean of its characters'
@@ -27,12 +27,9 @@ from zishu.gaps import BREAK, FREE, JOIN
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zishu.model.confidence import Confidence
-    from zishu.tree import WordTree
+    from zishu.text import RawSentence
 
 Floats = NDArray[np.float32] | NDArray[np.float64]
-# n + 1 values of zishu.gaps for n characters; [k] lies between k and k+1; the first and last are unread.
-Gaps = NDArray[np.int8]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,49 +58,42 @@ class Outputs:
         return Outputs(*(None if array is None else array[sentences] for array in arrays))
 
 
-@dataclass(frozen=True, slots=True)
-class Analysis:
-    """The tree of one sentence."""
-
-    tree: WordTree
-    # Each word's inner tree, numbered from 1 in the word, 0 = root; None if the parser sees words only.
-    char_heads: tuple[tuple[int, ...], ...] | None
-    repairs: int = 0  # arcs whose label had to change to make the tree legal
-    confidence: Confidence | None = None  # None if it was not asked for
-
-
-def word_gaps(lengths: Sequence[int]) -> Gaps:
-    """Return the gaps of a sentence whose words have these numbers of characters."""
-    gaps = np.full(sum(lengths) + 1, JOIN, dtype=np.int8)
-    gaps[0] = BREAK
-    gaps[np.cumsum(lengths)] = BREAK
-    return gaps
-
-
-def join(chars: Sequence[str], lengths: Sequence[int]) -> tuple[str, ...]:
-    """Join characters to words of the given numbers of characters."""
-    ends = np.cumsum(lengths).tolist()
-    return tuple("".join(chars[end - size : end]) for end, size in zip(ends, lengths, strict=True))
-
-
-def check_gaps(lengths: Sequence[int], gaps: Sequence[Gaps | None] | None) -> None:
-    """Refuse gaps that do not fit their sentences, or say what no gap can be."""
-    if gaps is None:
-        return
-    if len(gaps) != len(lengths):
-        raise InputError(f"gaps for {len(gaps)} sentences, but there are {len(lengths)}")
-    for b, (known, n) in enumerate(zip(gaps, lengths, strict=True)):
-        if known is None:
-            continue
-        if len(known) < n:
-            raise InputError(f"sentence {b}: {len(known)} gaps for {n} characters")
-        if not np.isin(known[1:n], (FREE, JOIN, BREAK)).all():
-            raise InputError(f"sentence {b}: a gap is none of FREE, JOIN and BREAK")
-
-
-def lengths_of(units: Sequence[Sequence[str]]) -> NDArray[np.int64]:
-    """Count the units of each sentence; an empty one is refused."""
-    lengths = np.array([len(sentence) for sentence in units], dtype=np.int64)
+def lengths_of(sentences: Sequence[RawSentence]) -> NDArray[np.int64]:
+    """Count the characters of each sentence; an empty one is refused."""
+    lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
     for b in np.flatnonzero(lengths == 0):
         raise InputError(f"sentence {b} is empty")
     return lengths
+
+
+def word_lengths_of(sentences: Sequence[RawSentence]) -> list[list[int]]:
+    """Count the characters of each word of each sentence; one whose words are not all known is refused."""
+    lengths = []
+    for sentence in sentences:
+        known = sentence.word_lengths
+        if known is None:
+            raise InputError("a model that parses words needs all words of a sentence")
+        lengths.append(known)
+    return lengths
+
+
+def known_gaps(sentences: Sequence[RawSentence], width: int) -> NDArray[np.int8]:
+    """Put what is known of the gaps of sentences into one array `[batch, width]`, as the chart reads it."""
+    gaps = no_gaps(len(sentences), width)
+    for b, sentence in enumerate(sentences):
+        if sentence.gaps is None:
+            continue
+        n = len(sentence)
+        if len(sentence.gaps) < n:
+            raise InputError(f"a sentence has {len(sentence.gaps)} gaps for {n} characters")
+        gaps[b, 1:n] = sentence.gaps[1:n]
+    if ((gaps != FREE) & (gaps != JOIN) & (gaps != BREAK)).any():
+        raise InputError("a gap is none of FREE, JOIN and BREAK")
+    return gaps
+
+
+def no_gaps(batch: int, width: int) -> NDArray[np.int8]:
+    """Return gaps of which nothing is known."""
+    gaps = np.full((batch, width), FREE, dtype=np.int8)
+    gaps[:, 0] = BREAK
+    return gaps

@@ -1,13 +1,13 @@
-"""Run a trained parser: characters in, trees out.
+"""Run a trained parser: sentences of characters in, sentences with their trees out.
 
     model = load_model("path/to/model")
-    analyses = model.parse([list("上海计划发展金融业"), ...])
-    analyses = model.parse_words([["上海", "计划", "发展", "金融业"], ...])
+    for sentence in model.parse(list(text_sentences("上海计划发展金融业。"))): ...
+
+What is known of the words of a sentence comes with it: nothing, something, or all of them (`zishu.sentences`).
 
 Sentences are run in batches of about equal length, and results come in the order of the input. What a
 sentence's neighbours in a batch are does not matter, up to the last bits of floating point. A loaded model
-never changes, so several threads may use it at once. Cutting text into sentences and characters is `zishu.text`,
-reading a model directory is `zishu.model.runtime`.
+never changes, so several threads may use it at once. Reading a model directory is `zishu.model.runtime`.
 
 Cost: that of `zishu.model.networks`, then that of `zishu.model.decode`.
 """
@@ -15,24 +15,27 @@ Cost: that of `zishu.model.networks`, then that of `zishu.model.decode`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from zishu.errors import InputError
 from zishu.model.decode import decode, decode_k_best
 from zishu.model.features import batches
-from zishu.model.outputs import Analysis, check_gaps, word_gaps
-from zishu.model.segments import decode_segments, decode_words
-from zishu.text import characters
+from zishu.model.outputs import lengths_of, word_lengths_of
+from zishu.model.segments import decode_segments
+from zishu.sentences import word_gaps, word_sentence
 from zishu.tree import flat_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from zishu.document import Sentence
     from zishu.model.decode import Decoding
-    from zishu.model.networks import Scorer, Sentences
-    from zishu.model.outputs import Gaps
+    from zishu.model.networks import Scorer
+    from zishu.model.outputs import Outputs
     from zishu.model.segments import Segments
     from zishu.model.settings import Settings
+    from zishu.text import RawSentence
     from zishu.tree import WordTree
 
 _Result = TypeVar("_Result")
@@ -59,136 +62,61 @@ class Model:
         return replace(self, networks=self.networks.in_style(style_number(self.settings, style)))
 
     def parse(
-        self,
-        sentences: Sentences,
-        gaps: Sequence[Gaps | None] | None = None,
-        *,
-        confidence: bool = False,
-        decoding: Decoding = "mbr",
-    ) -> list[Analysis]:
-        """Parse sentences of characters; `gaps` is what is known of their words.
+        self, sentences: Sequence[RawSentence], *, confidence: bool = False, decoding: Decoding = "mbr"
+    ) -> list[Sentence]:
+        """Parse sentences; what is known of their words is kept.
 
         `confidence` adds probabilities (see `zishu.model.confidence`); `zishu.model.decode` tells the ways of decoding.
         """
-        self._check_parses_characters()
+        self._check_parses()
 
-        def work(batch: list[int]) -> list[Analysis]:
-            units, known = _choose(sentences, gaps, batch)
+        def work(batch: list[RawSentence]) -> list[Sentence]:
+            scorer = self.networks.score_labels
             return decode(
-                self.networks.run(units),
-                units,
-                self.settings,
-                self.networks.score_labels,
-                gaps=known,
-                confidence=confidence,
-                decoding=decoding,
+                self.run(batch), batch, self.settings, scorer, confidence=confidence, decoding=decoding
             )
 
-        return self._in_batches(sentences, gaps, work)
+        return self._in_batches(sentences, work)
 
-    def parse_words(
-        self, sentences: Sentences, *, confidence: bool = False, decoding: Decoding = "mbr"
-    ) -> list[Analysis]:
-        """Parse sentences of words; the trees have exactly these words."""
-        if self.settings.task == "segment":
-            raise InputError("a segmenter cannot parse")
-        chars, lengths = _split(sentences)
-        if self.settings.task == "parse":
-            gaps = [word_gaps(sizes) for sizes in lengths]
-            return self.parse(chars, gaps, confidence=confidence, decoding=decoding)
-
-        def work(batch: list[int]) -> list[Analysis]:
-            outputs = self.networks.run([chars[k] for k in batch], [lengths[k] for k in batch])
-            words = [sentences[k] for k in batch]
-            return decode(
-                outputs,
-                words,
-                self.settings,
-                self.networks.score_labels,
-                confidence=confidence,
-                decoding=decoding,
-            )
-
-        return self._in_batches(chars, None, work)
-
-    def k_best(
-        self, sentences: Sentences, k: int, gaps: Sequence[Gaps | None] | None = None
-    ) -> list[list[Analysis]]:
-        """Return up to k analyses of each sentence of characters, the best first, with confidence.
+    def k_best(self, sentences: Sequence[RawSentence], k: int) -> list[list[Sentence]]:
+        """Return up to k analyses of each sentence, the best first, with confidence.
 
         They differ in their words or in the heads of these.
         """
-        self._check_parses_characters()
+        self._check_parses()
 
-        def work(batch: list[int]) -> list[list[Analysis]]:
-            units, known = _choose(sentences, gaps, batch)
-            return decode_k_best(
-                self.networks.run(units), units, self.settings, self.networks.score_labels, k, gaps=known
-            )
+        def work(batch: list[RawSentence]) -> list[list[Sentence]]:
+            return decode_k_best(self.run(batch), batch, self.settings, self.networks.score_labels, k)
 
-        return self._in_batches(sentences, gaps, work)
+        return self._in_batches(sentences, work)
 
-    def k_best_words(self, sentences: Sentences, k: int) -> list[list[Analysis]]:
-        """Return up to k analyses of each sentence of words, the best first, with confidence."""
-        if self.settings.task == "segment":
-            raise InputError("a segmenter cannot parse")
-        chars, lengths = _split(sentences)
-        if self.settings.task == "parse":
-            return self.k_best(chars, k, [word_gaps(sizes) for sizes in lengths])
-
-        def work(batch: list[int]) -> list[list[Analysis]]:
-            outputs = self.networks.run([chars[b] for b in batch], [lengths[b] for b in batch])
-            words = [sentences[b] for b in batch]
-            return decode_k_best(outputs, words, self.settings, self.networks.score_labels, k)
-
-        return self._in_batches(chars, None, work)
-
-    def segment(
-        self, sentences: Sentences, gaps: Sequence[Gaps | None] | None = None
-    ) -> list[tuple[str, ...]]:
-        """Cut sentences of characters into words, with a segmenter."""
-        self._check_segments()
-
-        def work(batch: list[int]) -> list[tuple[str, ...]]:
-            units, known = _choose(sentences, gaps, batch)
-            return decode_words(self.networks.run(units), units, self.settings, gaps=known)
-
-        return self._in_batches(sentences, gaps, work)
-
-    def segments(self, sentences: Sentences, gaps: Sequence[Gaps | None] | None = None) -> list[Segments]:
-        """Cut sentences of characters into words, with a segmenter, and tell how probable they are."""
-        self._check_segments()
-
-        def work(batch: list[int]) -> list[Segments]:
-            units, known = _choose(sentences, gaps, batch)
-            return decode_segments(self.networks.run(units), units, self.settings, gaps=known)
-
-        return self._in_batches(sentences, gaps, work)
-
-    def _check_parses_characters(self) -> None:
-        if self.settings.task != "parse":
-            raise InputError(f"a model for the task {self.settings.task!r} cannot parse characters")
-
-    def _check_segments(self) -> None:
+    def segment(self, sentences: Sequence[RawSentence], *, confidence: bool = False) -> list[Segments]:
+        """Cut sentences into words, with a segmenter; `confidence` tells how probable they are."""
         if self.settings.task != "segment":
             raise InputError(f"a model for the task {self.settings.task!r} is no segmenter")
 
+        def work(batch: list[RawSentence]) -> list[Segments]:
+            return decode_segments(self.run(batch), batch, self.settings, confidence=confidence)
+
+        return self._in_batches(sentences, work)
+
+    def run(self, batch: Sequence[RawSentence]) -> Outputs:
+        """Return the scores of one batch."""
+        lengths = word_lengths_of(batch) if self.settings.task == "parse-words" else None
+        return self.networks.run([sentence.chars for sentence in batch], lengths)
+
+    def _check_parses(self) -> None:
+        if self.settings.task == "segment":
+            raise InputError("a segmenter cannot parse")
+
     def _in_batches(
-        self,
-        sentences: Sentences,
-        gaps: Sequence[Gaps | None] | None,
-        work: Callable[[list[int]], list[_Result]],
+        self, sentences: Sequence[RawSentence], work: Callable[[list[RawSentence]], list[_Result]]
     ) -> list[_Result]:
-        """Do the work on batches of sentences, given by number, and put the results in order."""
-        for k, sentence in enumerate(sentences):
-            if not len(sentence):
-                raise InputError(f"sentence {k} is empty")
-        lengths = [len(sentence) for sentence in sentences]
-        check_gaps(lengths, gaps)
+        """Do the work on batches of sentences, and put the results in order."""
         results: dict[int, _Result] = {}
-        for numbers in batches(lengths, self.batch_chars):
+        for numbers in batches(lengths_of(sentences).tolist(), self.batch_chars):
             batch = numbers.tolist()
-            results.update(zip(batch, work(batch), strict=True))
+            results.update(zip(batch, work([sentences[k] for k in batch]), strict=True))
         return [results[k] for k in range(len(sentences))]
 
 
@@ -205,47 +133,31 @@ class Pipeline:
         return replace(self, segmenter=self.segmenter.in_style(style), parser=self.parser.in_style(style))
 
     def parse(
-        self,
-        sentences: Sentences,
-        gaps: Sequence[Gaps | None] | None = None,
-        *,
-        confidence: bool = False,
-        decoding: Decoding = "mbr",
-    ) -> list[Analysis]:
-        """Cut sentences of characters into words and parse these."""
-        if not confidence:
-            return self.parser.parse_words(self.segmenter.segment(sentences, gaps), decoding=decoding)
-        segments = self.segmenter.segments(sentences, gaps)
-        words = [found.words for found in segments]
-        parsed = self.parser.parse_words(words, confidence=True, decoding=decoding)
-        return [_with_segments(analysis, found) for analysis, found in zip(parsed, segments, strict=True)]
+        self, sentences: Sequence[RawSentence], *, confidence: bool = False, decoding: Decoding = "mbr"
+    ) -> list[Sentence]:
+        """Cut sentences into words, unless these are known, and parse them."""
+        cut, segments = self._segment(sentences, confidence)
+        parsed = self.parser.parse(cut, confidence=confidence, decoding=decoding)
+        return [_with_segments(found, segments.get(k)) for k, found in enumerate(parsed)]
 
-    def parse_words(
-        self, sentences: Sentences, *, confidence: bool = False, decoding: Decoding = "mbr"
-    ) -> list[Analysis]:
-        """Parse sentences of words."""
-        return self.parser.parse_words(sentences, confidence=confidence, decoding=decoding)
-
-    def k_best(
-        self, sentences: Sentences, k: int, gaps: Sequence[Gaps | None] | None = None
-    ) -> list[list[Analysis]]:
-        """Return up to k analyses of the best words of each sentence of characters, with confidence."""
-        segments = self.segmenter.segments(sentences, gaps)
-        parsed = self.parser.k_best_words([found.words for found in segments], k)
+    def k_best(self, sentences: Sequence[RawSentence], k: int) -> list[list[Sentence]]:
+        """Return up to k analyses of the best words of each sentence, with confidence."""
+        cut, segments = self._segment(sentences, confidence=True)
+        ranked = self.parser.k_best(cut, k)
         return [
-            [_with_segments(analysis, found) for analysis in analyses]
-            for analyses, found in zip(parsed, segments, strict=True)
+            [_with_segments(found, segments.get(b)) for found in several] for b, several in enumerate(ranked)
         ]
 
-    def k_best_words(self, sentences: Sentences, k: int) -> list[list[Analysis]]:
-        """Return up to k analyses of each sentence of words."""
-        return self.parser.k_best_words(sentences, k)
-
-    def segment(
-        self, sentences: Sentences, gaps: Sequence[Gaps | None] | None = None
-    ) -> list[tuple[str, ...]]:
-        """Cut sentences of characters into words."""
-        return self.segmenter.segment(sentences, gaps)
+    def _segment(
+        self, sentences: Sequence[RawSentence], confidence: bool
+    ) -> tuple[list[RawSentence], dict[int, Segments]]:
+        """Return the sentences with all their words, and by number what the segmenter said of those that lacked some."""
+        lacking = [k for k, sentence in enumerate(sentences) if sentence.word_lengths is None]
+        found = self.segmenter.segment([sentences[k] for k in lacking], confidence=confidence)
+        cut = list(sentences)
+        for k, segments in zip(lacking, found, strict=True):
+            cut[k] = replace(sentences[k], gaps=word_gaps(segments.lengths))
+        return cut, dict(zip(lacking, found, strict=True))
 
 
 def parse_trees(
@@ -259,13 +171,25 @@ def parse_trees(
 
     A segmenter gives trees without arcs.
     """
-    if given_words or model.settings.task == "parse-words":
-        words = [tree.forms for tree in gold]
-        return [analysis.tree for analysis in model.parse_words(words, decoding=decoding)]
-    chars = [tree.chars for tree in gold]
-    if model.settings.task == "segment":
-        return [flat_tree(words) for words in model.segment(chars)]
-    return [analysis.tree for analysis in model.parse(chars, decoding=decoding)]
+    words = given_words or model.settings.task == "parse-words"
+    sentences = [gold_sentence(tree, words=words) for tree in gold]
+    if isinstance(model, Model) and model.settings.task == "segment" and not given_words:
+        return [
+            flat_tree(_words(sentence, found.lengths))
+            for sentence, found in zip(sentences, model.segment(sentences), strict=True)
+        ]
+    return [sentence.tree for sentence in model.parse(sentences, decoding=decoding)]
+
+
+def gold_sentence(tree: WordTree, *, words: bool) -> RawSentence:
+    """Return the sentence of a gold tree, with its words or without."""
+    sentence = word_sentence(tree.forms)
+    return sentence if words else replace(sentence, gaps=None)
+
+
+def _words(sentence: RawSentence, lengths: Sequence[int]) -> list[str]:
+    edges = accumulate(lengths, initial=0)
+    return ["".join(sentence.chars[start:end]) for start, end in pairwise(edges)]
 
 
 def style_number(settings: Settings, style: str) -> int:
@@ -279,29 +203,10 @@ def style_number(settings: Settings, style: str) -> int:
     return settings.styles.index(style)
 
 
-def _with_segments(analysis: Analysis, segments: Segments) -> Analysis:
+def _with_segments(sentence: Sentence, segments: Segments | None) -> Sentence:
     """Count in the probability of the words, which the parser took for given."""
-    given = analysis.confidence
-    assert given is not None
-    whole = replace(given, tree=segments.prob * given.tree, boundaries=segments.boundaries)
-    return replace(analysis, confidence=whole)
-
-
-def _choose(
-    sentences: Sentences, gaps: Sequence[Gaps | None] | None, batch: Sequence[int]
-) -> tuple[list[Sequence[str]], list[Gaps | None] | None]:
-    """Return the sentences of a batch and their gaps."""
-    return [sentences[k] for k in batch], None if gaps is None else [gaps[k] for k in batch]
-
-
-def _split(sentences: Sentences) -> tuple[list[list[str]], list[list[int]]]:
-    """Split sentences of words into their characters, and count those of each word."""
-    chars, lengths = [], []
-    for k, words in enumerate(sentences):
-        parts = [characters(word) for word in words]
-        for word, part in zip(words, parts, strict=True):
-            if not part or word.isspace():
-                raise InputError(f"sentence {k} holds an empty word")
-        chars.append([char for part in parts for char in part])
-        lengths.append([len(part) for part in parts])
-    return chars, lengths
+    if segments is None or segments.prob is None or segments.boundaries is None or sentence.prob is None:
+        return sentence
+    for word, prob in zip(sentence.words, segments.boundaries, strict=True):
+        word.boundary_prob = prob
+    return replace(sentence, prob=segments.prob * sentence.prob)

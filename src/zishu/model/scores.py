@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from zishu.chart import TreeDistribution
-from zishu.gaps import BREAK, FREE, JOIN
+from zishu.gaps import FREE, JOIN
 from zishu.model.labels import label_probabilities, log_sum_exp
 from zishu.tree import INTRA
 
@@ -119,10 +119,3 @@ def all_known(gaps: NDArray[np.int8], lengths: NDArray[np.int64]) -> NDArray[np.
     """Tell for each sentence whether none of its gaps is free."""
     some_free: NDArray[np.bool_] = ((gaps == FREE) & inner_gaps(gaps.shape, lengths)).any(axis=1)
     return ~some_free
-
-
-def no_gaps(batch: int, width: int) -> NDArray[np.int8]:
-    """Return gaps of which nothing is known."""
-    gaps = np.full((batch, width), FREE, dtype=np.int8)
-    gaps[:, 0] = BREAK
-    return gaps

@@ -15,85 +15,64 @@ import numpy as np
 
 from zishu.chart import chain
 from zishu.errors import InputError
-from zishu.model.outputs import check_gaps, join, lengths_of
+from zishu.model.outputs import known_gaps, lengths_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from zishu.model.outputs import Gaps, Outputs
+    from zishu.model.outputs import Outputs
     from zishu.model.settings import Settings
+    from zishu.text import RawSentence
 
 
 @dataclass(frozen=True, slots=True)
 class Segments:
     """The words of one sentence, as a segmenter sees them."""
 
-    words: tuple[str, ...]
-    prob: float  # of all of them
-    boundaries: tuple[
-        float, ...
-    ]  # of each word's least probable boundary or join, see `zishu.model.confidence`
+    lengths: list[int]  # the number of characters of each word
+    # None unless asked for: the probability of all words together, and of each word's least probable boundary or join
+    # (see `zishu.model.confidence`).
+    prob: float | None = None
+    boundaries: list[float] | None = None
 
 
 def decode_segments(
-    outputs: Outputs,
-    units: Sequence[Sequence[str]],
-    settings: Settings,
-    *,
-    gaps: Sequence[Gaps | None] | None = None,
+    outputs: Outputs, sentences: Sequence[RawSentence], settings: Settings, *, confidence: bool = False
 ) -> list[Segments]:
-    """Return the words of every sentence of a batch with their probabilities, from the scores of a segmenter."""
-    lengths = lengths_of(units)
-    if not units:
-        return []
-    emissions, tags = _best_tags(outputs, lengths, settings, gaps)
-    weights = settings.transitions, settings.starts, settings.ends
-    probabilities = chain.marginals(emissions, lengths, *weights)
-    tag_scores = chain.score(emissions, lengths, tags, *weights)
-    found = []
-    for b, (chars, n) in enumerate(zip(units, lengths.tolist(), strict=True)):
-        sizes = chain.word_lengths(tags[b, :n])
-        edges = np.cumsum([0, *sizes])
-        inside = np.ones(n + 1, dtype=np.bool_)
-        inside[edges] = False
-        boundary = probabilities.boundary[b, : n + 1]
-        decision = np.where(inside, 1.0 - boundary, boundary)
-        least = [float(decision[i : j + 1].min()) for i, j in pairwise(edges)]
-        prob = float(np.exp(min(0.0, tag_scores[b] - probabilities.logz[b])))
-        found.append(Segments(join(chars, sizes), prob, tuple(least)))
-    return found
-
-
-def decode_words(
-    outputs: Outputs,
-    units: Sequence[Sequence[str]],
-    settings: Settings,
-    *,
-    gaps: Sequence[Gaps | None] | None = None,
-) -> list[tuple[str, ...]]:
     """Return the words of every sentence of a batch, from the scores of a segmenter."""
-    lengths = lengths_of(units)
-    if not units:
+    lengths = lengths_of(sentences)
+    if not sentences:
         return []
-    _, tags = _best_tags(outputs, lengths, settings, gaps)
-    return [
-        join(chars, chain.word_lengths(row[:n])) for chars, row, n in zip(units, tags, lengths, strict=True)
-    ]
-
-
-def _best_tags(
-    outputs: Outputs, lengths: NDArray[np.int64], settings: Settings, gaps: Sequence[Gaps | None] | None
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the scores of tags with what is known of gaps in them, and the best tags."""
     if outputs.tags is None:
         raise InputError(f"a model for the task {settings.task!r} does not segment")
     if not settings.transitions:
         raise InputError("the settings of the segmenter hold no scores of tag pairs")
-    check_gaps(lengths.tolist(), gaps)
     emissions = np.array(outputs.tags, dtype=np.float64)[:, 1:]  # without ROOT
-    for row, known, n in zip(emissions, gaps or (), lengths.tolist(), strict=False):
-        if known is not None:
-            row[:n] = chain.constrain(row[:n], known)
-    return emissions, chain.viterbi(emissions, lengths, settings.transitions, settings.starts, settings.ends)
+    gaps = known_gaps(sentences, emissions.shape[1] + 1)
+    for row, sentence, known, n in zip(emissions, sentences, gaps, lengths.tolist(), strict=True):
+        if sentence.gaps is not None:
+            row[:n] = chain.constrain(row[:n], known[: n + 1])
+    weights = settings.transitions, settings.starts, settings.ends
+    tags = chain.viterbi(emissions, lengths, *weights)
+    words = [chain.word_lengths(row[:n]) for row, n in zip(tags, lengths, strict=True)]
+    if not confidence:
+        return list(map(Segments, words))
+    probabilities = chain.marginals(emissions, lengths, *weights)
+    scores = chain.score(emissions, lengths, tags, *weights)
+    of_all = np.exp(np.minimum(0.0, scores - probabilities.logz)).tolist()
+    return [
+        Segments(sizes, prob, _least_probable(boundary, sizes))
+        for sizes, prob, boundary in zip(words, of_all, probabilities.boundary, strict=True)
+    ]
+
+
+def _least_probable(boundary: NDArray[np.float64], lengths: Sequence[int]) -> list[float]:
+    """Return the probability of each word's least probable boundary or join."""
+    edges = np.cumsum([0, *lengths])
+    inside = np.ones(edges[-1] + 1, dtype=np.bool_)
+    inside[edges] = False
+    boundary = boundary[: len(inside)]
+    decision = np.where(inside, 1.0 - boundary, boundary)
+    return [float(decision[start : end + 1].min()) for start, end in pairwise(edges)]

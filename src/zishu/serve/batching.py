@@ -272,7 +272,7 @@ class Batcher:
             lane.queue = [*unfinished, *lane.queue] if lane is self._quick else [*lane.queue, *unfinished]
         units = [unit for _, part in slices for unit in part]
         lane.last_seconds = seconds = time.perf_counter() - began
-        self._metrics.batch(len(slices), sum(len(unit.item.text) for unit in units), seconds)
+        self._metrics.batch(len(slices), sum(len(unit.sentence.text) for unit in units), seconds)
         if units and seconds > 0:
             fresh = sum(unit.cost for unit in units) / seconds
             lane.speeds[mode] = max(1.0, 0.7 * self._speed(lane, mode) + 0.3 * fresh)

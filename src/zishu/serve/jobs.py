@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from zishu.errors import InputError
 from zishu.formats.jsonl import from_record, to_json
 from zishu.formats.parsed_conllu import to_conllu
-from zishu.items import Item, iter_text_items, words_document
 from zishu.lexicon import Lexicon
 from zishu.render.svg import to_svg
+from zishu.sentences import text_sentences, words_document
 from zishu.serve.schema import ConvertRequest, Request, TextRequest, TextsRequest, WordsRequest, size_of
-from zishu.text import characters
+from zishu.text import RawSentence, characters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -38,7 +38,6 @@ _CUBIC = 100  # characters at which a sentence costs twice what its length says:
 class Mode(NamedTuple):
     """What sentences must share to be parsed together."""
 
-    words: bool
     confidence: bool
     kbest: int
     style: str | None = None
@@ -48,15 +47,14 @@ class Mode(NamedTuple):
 class Unit(NamedTuple):
     """A sentence to be parsed, or one that is given, with its place in the answer."""
 
-    item: Item | Sentence
+    sentence: RawSentence | Sentence
     number: int  # in its document
-    after: str  # the white space behind it
     parts: list[str]  # where its answer goes
 
     @property
     def cost(self) -> int:
         """Return about how much work the sentence is, in characters of short sentences."""
-        size = len(self.item.text)
+        size = len(self.sentence.text)
         return size + size * size // _CUBIC
 
 
@@ -78,11 +76,11 @@ class Job:
         self.sentences = 0
         self.size = size_of(request)
         self.left = self.size  # about how much of it is still to be done
-        words, given = isinstance(request, WordsRequest), isinstance(request, ConvertRequest)
+        given = isinstance(request, ConvertRequest)
         kbest = request.kbest if isinstance(request, TextRequest | TextsRequest) else 1
         confidence = kbest > 1 or (not isinstance(request, ConvertRequest) and request.confidence)
         style = None if isinstance(request, ConvertRequest) else request.style
-        self.mode = Mode(words, confidence, kbest, style, given)
+        self.mode = Mode(confidence, kbest, style, given)
         # About how much work all of it is.
         self.cost = self.size * kbest
         if isinstance(request, TextRequest | TextsRequest):
@@ -104,7 +102,7 @@ class Job:
         while self._next is not None and cost < size:
             self._taken.append(self._next)
             cost += self._next.cost
-            chars += len(self._next.item.text)
+            chars += len(self._next.sentence.text)
             self._next = next(self._units, None)
         self.left = max(0, self.left - chars)
         self.sentences += len(self._taken)
@@ -131,15 +129,13 @@ class Job:
 
     def _prepare(self) -> Iterator[Unit]:
         first = self._request.first if isinstance(self._request, ConvertRequest) else 1
-        for text, items in self._texts():
+        for text, sentences in self._texts():
             parts: list[str] = []
             self._documents.append((text, parts))
-            for number, item in enumerate(items, start=first):
-                space = _SPACES.match(text, item.start + len(item.text))
-                assert space is not None
-                yield Unit(item, number, space[0], parts)
+            for number, sentence in enumerate(sentences, start=first):
+                yield Unit(sentence, number, parts)
 
-    def _texts(self) -> Iterator[tuple[str, Iterable[Item | Sentence]]]:
+    def _texts(self) -> Iterator[tuple[str, Iterable[RawSentence | Sentence]]]:
         """Yield every text with its sentences."""
         request = self._request
         match request:
@@ -152,10 +148,10 @@ class Job:
         lexicon = Lexicon(request.lexicon) if request.lexicon else None
         if isinstance(request, TextRequest):
             pins, breaks = request.pins, request.breaks
-            yield request.text, iter_text_items(request.text, pins=pins, breaks=breaks, lexicon=lexicon)
+            yield request.text, text_sentences(request.text, pins=pins, breaks=breaks, lexicon=lexicon)
         else:
             for text in request.texts:
-                yield text, iter_text_items(text, lexicon=lexicon)
+                yield text, text_sentences(text, lexicon=lexicon)
 
     def _show(self, ranked: Sequence[Sentence], unit: Unit) -> str:
         """Return the analyses of a sentence in the format that was asked for."""
@@ -180,19 +176,19 @@ class Job:
 def analyse(parser: Parser, mode: Mode, units: Sequence[Unit]) -> list[list[Sentence]]:
     """Parse sentences of one mode together; each comes back as its analyses, the best first."""
     if mode.given:
-        return [[unit.item] for unit in units if not isinstance(unit.item, Item)]
-    items = [unit.item for unit in units if isinstance(unit.item, Item)]
+        return [[unit.sentence] for unit in units if not isinstance(unit.sentence, RawSentence)]
+    sentences = [unit.sentence for unit in units if isinstance(unit.sentence, RawSentence)]
     k_best = mode.kbest if mode.kbest > 1 else 0
     styled = parser.in_style(mode.style)
-    return list(styled.analyse(items, words=mode.words, k_best=k_best, confidence=mode.confidence))
+    return list(styled.analyse(sentences, k_best=k_best, confidence=mode.confidence))
 
 
 def _conllu(ranked: Sequence[Sentence], unit: Unit, several: bool) -> Iterator[str]:
     if not several:
-        yield to_conllu(ranked[0], sent_id=str(unit.number), after=unit.after)
+        yield to_conllu(ranked[0], sent_id=str(unit.number))
         return
     for rank, sentence in enumerate(ranked, start=1):
-        yield to_conllu(sentence, sent_id=f"{unit.number}-{rank}", after=unit.after, rank=rank)
+        yield to_conllu(sentence, sent_id=f"{unit.number}-{rank}", rank=rank)
 
 
 def _given_sentences(request: ConvertRequest) -> Iterator[Sentence]:
@@ -209,6 +205,8 @@ def _given_sentences(request: ConvertRequest) -> Iterator[Sentence]:
 def _check_fit(sentence: Sentence, text: str) -> None:
     if text[sentence.start : sentence.end] != sentence.text:
         raise InputError(f"its text does not stand at {sentence.start}:{sentence.end}")
+    if not text.startswith(sentence.after, sentence.end):
+        raise InputError(f"the white space after it does not stand at {sentence.end}")
     end = sentence.start
     for word in sentence.words:
         if not end <= word.start < word.end <= sentence.end or text[word.start : word.end] != word.form:

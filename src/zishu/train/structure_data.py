@@ -18,10 +18,10 @@ import numpy as np
 from zishu.formats.conllu import read_conllu
 from zishu.model.features import batches, features
 from zishu.model.networks import Networks
-from zishu.model.outputs import word_gaps
+from zishu.model.parsers import gold_sentence
 from zishu.reading import read_lines
+from zishu.sentences import text_sentences
 from zishu.structures import Structure, by_form
-from zishu.text import split_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,10 +29,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from zishu.model.outputs import Gaps
     from zishu.model.parsers import Model
-
-    _Text = tuple[Sequence[str], Gaps | None]  # the characters of a sentence, and what is known of its words
+    from zishu.text import RawSentence
 
 _BATCH_CHARS = 2000
 _LOT = 4000  # sentences that are held at once
@@ -89,34 +87,31 @@ def collect(
     return found
 
 
-def _treebank(path: Path) -> Iterator[_Text]:
+def _treebank(path: Path) -> Iterator[RawSentence]:
     """Yield the sentences of a CoNLL-U file, whose words are known."""
     for sentence in read_conllu(path):
-        tree = sentence.tree()
-        yield tree.chars, word_gaps(tree.lengths)
+        yield gold_sentence(sentence.tree(), words=True)
 
 
-def _plain(path: Path) -> Iterator[_Text]:
-    """Yield the sentences of a plain text, whose words are unknown."""
+def _plain(path: Path) -> Iterator[RawSentence]:
+    """Yield the sentences of a plain text, of whose words only white space is known."""
     for line in read_lines(path):
-        for raw in split_sentences(line):
-            yield raw.chars, None
+        yield from text_sentences(line)
 
 
 def _collect(
     model: Model,
     lexicon: Mapping[str, Sequence[Structure]],
-    text: Sequence[_Text],
+    text: Sequence[RawSentence],
     found: Samples,
     cap: int,
     random: np.random.Generator,
 ) -> None:
     """Add the words of some sentences."""
-    text = [sentence for sentence in text if len(sentence[0]) <= _LONGEST]
-    chars = [sentence[0] for sentence in text]
-    parsed = model.parse(chars, [gaps for _, gaps in text], decoding="viterbi")
-    for analysis, encoded in zip(parsed, _encode(model, chars), strict=True):
-        tree = analysis.tree
+    text = [sentence for sentence in text if len(sentence) <= _LONGEST]
+    parsed = model.parse(text, decoding="viterbi")
+    for sentence, encoded in zip(parsed, _encode(model, [raw.chars for raw in text]), strict=True):
+        tree = sentence.tree
         tags: Sequence[str | None] = tree.upos or (None,) * len(tree.forms)
         for form, (start, end), upos in zip(tree.forms, tree.spans, tags, strict=True):
             rows = encoded[start - 1 : end - 1]

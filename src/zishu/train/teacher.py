@@ -23,9 +23,10 @@ import torch
 
 from zishu.errors import ConfigError
 from zishu.model.features import features
+from zishu.model.outputs import no_gaps
 from zishu.model.parsers import Model
 from zishu.model.runtime import load_model
-from zishu.model.scores import no_gaps, tree_distribution
+from zishu.model.scores import tree_distribution
 from zishu.reading import read_lines
 from zishu.text import characters
 from zishu.train.chart_bridge import log_partition

@@ -1,0 +1,214 @@
+"""Make the sentences that a model parses: of a text, of a stream, of lines of words, of given words.
+
+`zishu.text` cuts text into sentences, `zishu.constraints` finds what is known of their words; this module brings the two
+together. Given words are characters whose gaps are all known. The white space behind a sentence comes with it, so
+sentences and white space together are the text.
+
+Cost: about one microsecond per character, most of it for cutting sentences.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zishu.constraints import Constraints, Pin, read_constraints
+from zishu.errors import InputError
+from zishu.gaps import BREAK, JOIN
+from zishu.text import (
+    LIMIT,
+    RawSentence,
+    characters,
+    is_punctuation,
+    iter_sentences,
+    space_between,
+    split_sentences,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from zishu.lexicon import Lexicon
+
+_WORD = re.compile(r"\S+")
+_LINE_PART = re.compile(r"[\r\n]+|[^\r\n]+")
+
+
+def text_sentences(
+    text: str,
+    *,
+    pins: Iterable[Pin] = (),
+    breaks: Iterable[int] = (),
+    lexicon: Lexicon | None = None,
+) -> Iterator[RawSentence]:
+    """Cut a text into sentences, one at a time; pins and breaks are checked before the first one."""
+    if not isinstance(text, str):
+        raise InputError(f"a text is a string, not {type(text).__name__}")
+    sentences = split_sentences(text)
+    yield from read_constraints(text, sentences, pins=pins, breaks=breaks, lexicon=lexicon).apply(sentences)
+
+
+def stream_sentences(
+    pieces: Iterable[str], lexicon: Lexicon | None = None, *, look_ahead: bool = True
+) -> Iterator[RawSentence]:
+    """Do the same for a text that comes in pieces; see `zishu.text.iter_sentences`."""
+    sentences = iter_sentences(_strings(pieces), look_ahead=look_ahead)
+    return Constraints(lexicon=lexicon).apply(sentences)
+
+
+def line_sentences(pieces: Iterable[str], *, look_ahead: bool = True) -> Iterator[RawSentence]:
+    """Make a sentence of every line of a stream, with the words between its white space.
+
+    Without `look_ahead` it does not wait for the next one, so the white space behind it ends with its line.
+    """
+    last: RawSentence | None = None
+    spaces: list[str] = []  # behind the last sentence
+    for line, offset in _lines(pieces):
+        words = list(_WORD.finditer(line))
+        if words:
+            start, end = words[0].start(), words[-1].end()
+            if last is not None:
+                last.after = "".join((*spaces, line[:start]))
+                yield last
+            places = [offset + word.start() for word in words]
+            *done, last = limited_sentences([word[0] for word in words], places, line[start:end])
+            yield from done
+            spaces = [line[end:]]
+        else:
+            spaces.append(line)
+        if last is not None and not look_ahead:
+            last.after = "".join(spaces)
+            yield last
+            last = None
+    if last is not None:
+        last.after = "".join(spaces)
+        yield last
+
+
+def words_document(sentences: Iterable[Sequence[str]]) -> tuple[str, list[RawSentence]]:
+    """Make a text of sentences of given words, joined as Chinese is written, each a line, and its sentences."""
+    lines: list[str] = []
+    found: list[RawSentence] = []
+    offset = 0
+    for number, words in enumerate(sentences, start=1):
+        _check_words(words, number)
+        if found:
+            found[-1].after = "\n"
+        line, starts = _joined(words, offset)
+        found += limited_sentences(words, starts, line)
+        lines.append(line)
+        offset += len(line) + 1
+    return "\n".join(lines), found
+
+
+def word_sentence(words: Sequence[str]) -> RawSentence:
+    """Make one sentence of given words, however long, written without white space."""
+    starts = list(accumulate(map(len, words), initial=0))
+    return _sentence(words, list(map(characters, words)), starts[:-1], "".join(words))
+
+
+def limited_sentences(words: Sequence[str], starts: Sequence[int], text: str) -> list[RawSentence]:
+    """Make a sentence of given words that begin at these offsets, several if it is too long; `text` is theirs."""
+    parts = list(map(characters, words))
+    totals = list(accumulate(map(len, parts), initial=0))
+    whole = _sentence(words, parts, starts, text)
+    if totals[-1] <= LIMIT:
+        return [whole]
+    for start, part in zip(starts, parts, strict=True):
+        if len(part) > LIMIT:
+            raise InputError(
+                f"the word at {start} has {len(part)} characters, more than the {LIMIT} of a sentence"
+            )
+    sentences = []
+    first = 0
+    while first < len(words):
+        last = bisect_right(totals, totals[first] + LIMIT) - 1
+        if last < len(words):
+            last = next((k for k in range(last, first, -1) if is_punctuation(words[k - 1])), last)
+        sentence = whole.part(totals[first], totals[last])
+        sentence.gaps = word_gaps([len(part) for part in parts[first:last]])
+        sentences.append(sentence)
+        first = last
+    return sentences
+
+
+def word_gaps(lengths: Sequence[int]) -> NDArray[np.int8]:
+    """Return the gaps of a sentence whose words have these numbers of characters."""
+    gaps = np.full(sum(lengths) + 1, JOIN, dtype=np.int8)
+    gaps[0] = BREAK
+    gaps[np.cumsum(lengths)] = BREAK
+    return gaps
+
+
+def _sentence(
+    words: Sequence[str], parts: Sequence[Sequence[str]], starts: Sequence[int], text: str
+) -> RawSentence:
+    """Put the characters of words, `parts`, at their places."""
+    char_starts: list[int] = []
+    char_ends: list[int] = []
+    for word, part, start in zip(words, parts, starts, strict=True):
+        if len(part) == len(word):
+            char_starts += range(start, start + len(part))
+            char_ends += range(start + 1, start + len(part) + 1)
+        else:
+            borders = list(accumulate(map(len, part), initial=start))
+            char_starts += borders[:-1]
+            char_ends += borders[1:]
+    chars = tuple([char for part in parts for char in part])
+    gaps = word_gaps([len(part) for part in parts])
+    return RawSentence(chars, tuple(char_starts), tuple(char_ends), text, gaps=gaps)
+
+
+def _joined(words: Sequence[str], offset: int) -> tuple[str, list[int]]:
+    """Return the words as one text that begins at an offset, and where each of them begins."""
+    pieces = [words[0]]
+    starts = [offset]
+    end = offset + len(words[0])
+    for left, right in pairwise(words):
+        space = space_between(left, right)
+        starts.append(end + len(space))
+        end = starts[-1] + len(right)
+        pieces += space, right
+    return "".join(pieces), starts
+
+
+def _check_words(words: Sequence[str], number: int) -> None:
+    """Refuse what is no sentence of words."""
+    if isinstance(words, str):
+        raise InputError(f"sentence {number} is a string, not a list of words: {words[:40]!r}")
+    if not words:
+        raise InputError(f"sentence {number} has no words")
+    for k, word in enumerate(words, start=1):
+        if not isinstance(word, str) or not word:
+            raise InputError(f"word {k} of sentence {number} is {word!r}, not a string with a character")
+        if any(map(str.isspace, word)):
+            raise InputError(f"word {k} of sentence {number} holds white space: {word!r}")
+
+
+def _lines(pieces: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """Yield the lines of a stream with their ends, and their offsets; several ends may follow one another."""
+    line: list[str] = []
+    start = 0
+    for piece in _strings(pieces):
+        for match in _LINE_PART.finditer(piece):
+            line.append(match[0])
+            if match[0][0] in "\r\n":
+                whole = "".join(line)
+                yield whole, start
+                start += len(whole)
+                line = []
+    if line:
+        yield "".join(line), start
+
+
+def _strings(pieces: Iterable[str]) -> Iterator[str]:
+    for piece in pieces:
+        if not isinstance(piece, str):
+            raise InputError(f"a piece of text is a string, not {type(piece).__name__}")
+        yield piece

@@ -1,0 +1,98 @@
+"""Sentences for models, made of characters or words without a text; what models say of them, one value per word."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+from zishu.model import decode as decoding
+from zishu.model.segments import decode_segments
+from zishu.sentences import word_gaps, word_sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from zishu.document import Sentence
+    from zishu.model.outputs import Outputs
+    from zishu.model.settings import Settings
+    from zishu.text import RawSentence
+
+
+def chars(units: Sequence[str], gaps: Any = None) -> RawSentence:
+    """A sentence of these characters, of whose words nothing else is known."""
+    return replace(word_sentence(units), gaps=gaps)
+
+
+def all_chars(sentences: Iterable[Sequence[str]], gaps: Iterable[Any] | None = None) -> list[RawSentence]:
+    return [chars(units, known) for units, known in zip(sentences, gaps or repeat(None), strict=False)]
+
+
+def all_words(sentences: Iterable[Sequence[str]]) -> list[RawSentence]:
+    return list(map(word_sentence, sentences))
+
+
+def decode(
+    outputs: Outputs,
+    units: Sequence[Sequence[str]],
+    settings: Settings,
+    scorer: Any,
+    *,
+    gaps: Any = None,
+    **more: Any,
+) -> list[Sentence]:
+    """Decode sentences of characters or, for the task "parse-words", of words."""
+    return decoding.decode(outputs, _sentences(units, settings, gaps), settings, scorer, **more)
+
+
+def decode_k_best(
+    outputs: Outputs,
+    units: Sequence[Sequence[str]],
+    settings: Settings,
+    scorer: Any,
+    k: int,
+    *,
+    gaps: Any = None,
+) -> list[list[Sentence]]:
+    return decoding.decode_k_best(outputs, _sentences(units, settings, gaps), settings, scorer, k)
+
+
+def decode_words(
+    outputs: Outputs, units: Sequence[Sequence[str]], settings: Settings, *, gaps: Any = None
+) -> list[tuple[str, ...]]:
+    """Decode the scores of a segmenter."""
+    sentences = all_chars(units, gaps)
+    return [
+        words_of(*pair) for pair in zip(sentences, decode_segments(outputs, sentences, settings), strict=True)
+    ]
+
+
+def words_of(sentence: RawSentence, segments: Any) -> tuple[str, ...]:
+    """The words that a segmenter found."""
+    parts = replace(sentence, gaps=word_gaps(segments.lengths)).word_lengths
+    assert parts == segments.lengths
+    found, start = [], 0
+    for size in parts:
+        found.append("".join(sentence.chars[start : start + size]))
+        start += size
+    return tuple(found)
+
+
+def _sentences(units: Sequence[Sequence[str]], settings: Settings, gaps: Any) -> list[RawSentence]:
+    return all_words(units) if settings.task == "parse-words" else all_chars(units, gaps)
+
+
+def inner_trees(sentence: Sentence) -> tuple[tuple[int, ...] | None, ...]:
+    return tuple(word.char_heads for word in sentence)
+
+
+def boundary_probs(sentence: Sentence) -> tuple[float | None, ...]:
+    return tuple(word.boundary_prob for word in sentence)
+
+
+def head_probs(sentence: Sentence) -> tuple[float | None, ...]:
+    return tuple(word.head_prob for word in sentence)
+
+
+def label_probs(sentence: Sentence) -> tuple[float | None, ...]:
+    return tuple(word.label_prob for word in sentence)
