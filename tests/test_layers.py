@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(zishu.__file__).parent
 
-_GROUND = {"errors", "compression", "reading", "writing", "gaps", "deal", "text", "tree", "tags", "forest"}
+_GROUND = {"arcs", "errors", "compression", "reading", "writing", "gaps", "deal", "text", "tree", "tags", "forest"}
 _RUNTIME = _GROUND | {"document", "chart", "model", "formats", "render"}
 
 # A layer is a module or package directly under `zishu`; each may import those named here, and itself.
@@ -34,6 +34,7 @@ LAYERS: dict[str, set[str]] = {
     "text": {"errors", "gaps"},
     "tree": {"errors", "text"},
     "tags": {"text", "tree"},
+    "arcs": {"errors", "text"},
     "forest": {"errors", "gaps", "text", "tree"},
     "chart": {"errors", "gaps", "deal"},
     "document": {"errors", "tags", "text", "tree"},

@@ -1,0 +1,152 @@
+"""Read arcs between words that the user has fixed, and refuse those that no tree can have.
+
+An arc is `(dependent, head)` or `(dependent, head, relation)`. Both ends are offsets where pinned words begin; the head
+None is the root. Every contradiction is found here, before a model runs, and named with its offsets: an end that is no
+pinned word, two heads, two roots, words of two sentences, a cycle, arcs that cross.
+
+These checks are complete. Arcs that pass them have a projective tree: a word that is not fixed can always hang from its
+neighbour, so only fixed arcs can exclude one another. They do so if they cross (the arc to the root begins before the
+first word), or if an arc passes over a word from which its head descends.
+
+Cost: the square of the number of arcs in one sentence.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import combinations
+from operator import index
+from typing import TYPE_CHECKING, Any, Final
+
+from zishu.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from zishu.text import RawSentence
+
+    Pin = tuple[int, int]
+    ArcLike = tuple[int, int | None] | tuple[int, int | None, str | None]
+
+ROOT_SPAN: Final = (0, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Arc:
+    """An arc that every tree of a sentence must have, by half-open spans of its characters, numbered from 1."""
+
+    dependent: tuple[int, int]
+    head: tuple[int, int]  # `ROOT_SPAN` for the root
+    relation: str | None = None  # None leaves it to the model
+
+
+@dataclass(frozen=True, slots=True)
+class _Offsets:
+    """An arc as the user wrote it."""
+
+    dependent: int
+    head: int | None
+    relation: str | None
+
+    def __str__(self) -> str:
+        return f"{self.dependent}:{'root' if self.head is None else self.head}"
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The stretch that it passes over, ends included; the root is before the text."""
+        head = -1 if self.head is None else self.head
+        return min(self.dependent, head), max(self.dependent, head)
+
+
+def place_arcs(
+    arcs: Iterable[ArcLike], pins: Iterable[Pin], sentences: Sequence[RawSentence]
+) -> list[tuple[Arc, ...]]:
+    """Return the fixed arcs of each sentence of a text; contradictions are an `InputError`.
+
+    No sentence may end inside a pin.
+    """
+    ends = dict(pins)
+    heads: dict[int, _Offsets] = {}
+    for arc in dict.fromkeys(map(_read, arcs)):
+        for offset in (arc.dependent, arc.head):
+            if offset is not None and offset not in ends:
+                raise InputError(f"the arc {arc} needs a pinned word that begins at {offset}")
+        if arc.head == arc.dependent:
+            raise InputError(f"the arc {arc} makes a word its own head")
+        if other := heads.get(arc.dependent):
+            what = "heads" if other.head != arc.head else "relations"
+            raise InputError(f"the arcs {other} and {arc} give one word two {what}")
+        heads[arc.dependent] = arc
+
+    starts = [sentence.start for sentence in sentences]
+    found: dict[int, list[_Offsets]] = defaultdict(list)
+    for arc in heads.values():
+        number = bisect_right(starts, arc.dependent) - 1
+        if arc.head is not None and bisect_right(starts, arc.head) - 1 != number:
+            raise InputError(f"the arc {arc} connects words of two sentences")
+        found[number].append(arc)
+    for several in found.values():
+        _check_tree(several)
+
+    def span(sentence: RawSentence, offset: int | None) -> tuple[int, int]:
+        if offset is None:
+            return ROOT_SPAN
+        first, last = (bisect_right(sentence.starts, place) for place in (offset, ends[offset] - 1))
+        return first, last + 1
+
+    return [
+        tuple(
+            Arc(span(sentence, arc.dependent), span(sentence, arc.head), arc.relation)
+            for arc in found.get(number, ())
+        )
+        for number, sentence in enumerate(sentences)
+    ]
+
+
+def _read(arc: Sequence[Any]) -> _Offsets:
+    try:
+        dependent, head, relation = (*arc, None) if len(arc) == 2 else arc
+        offsets = index(dependent), None if head is None else index(head)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"an arc is (dependent, head) or (dependent, head, relation) with offsets of words, not {arc!r}"
+        ) from None
+    if relation is not None and (not isinstance(relation, str) or not relation):
+        raise InputError(f"the relation of an arc is a string, not {relation!r}")
+    return _Offsets(*offsets, relation)
+
+
+def _check_tree(arcs: Sequence[_Offsets]) -> None:
+    """Refuse arcs of one sentence that no projective tree with one root has."""
+    heads = {arc.dependent: arc for arc in arcs}
+    for arc in arcs:
+        above = []
+        for upper in _chain(arc, heads):
+            above.append(upper)
+            if upper.head == arc.dependent:
+                raise InputError(f"the arcs {', '.join(map(str, above))} form a cycle")
+    for one, other in combinations(arcs, 2):
+        if one.head is None and other.head is None:
+            raise InputError(f"the arcs {one} and {other} give one sentence two roots")
+        (a, b), (c, d) = one.span, other.span
+        if a < c < b < d or c < a < d < b:
+            raise InputError(f"the arcs {one} and {other} cross")
+    for arc in arcs:
+        left, right = arc.span
+        for upper in _chain(arc, heads):
+            if upper.head is not None and left < upper.head < right:
+                raise InputError(
+                    f"the arc {arc} passes over the word at {upper.head}, from which its head descends"
+                )
+
+
+def _chain(arc: _Offsets, heads: dict[int, _Offsets]) -> Iterator[_Offsets]:
+    """Yield an arc and those above it, until one is not fixed or the walk has gone round."""
+    current: _Offsets | None = arc
+    for _ in range(len(heads)):
+        if current is None:
+            return
+        yield current
+        current = None if current.head is None else heads.get(current.head)

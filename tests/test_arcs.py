@@ -1,0 +1,145 @@
+"""Fixed arcs: what is refused, and the distribution that is left, against the enumeration of all trees."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import oracle
+from strategies import gap_vectors
+from zishu.arcs import ROOT_SPAN, Arc, place_arcs
+from zishu.chart import TreeDistribution
+from zishu.errors import InputError
+from zishu.gaps import BREAK, JOIN
+from zishu.model.fixed_arcs import allowed_arcs, over_words
+from zishu.text import split_sentences
+
+
+def place(text: str, pins: Any, arcs: Any) -> list[tuple[Arc, ...]]:
+    return place_arcs(arcs, pins, split_sentences(text))
+
+
+def test_arcs_are_placed_by_the_characters_of_their_sentence() -> None:
+    text = "他来了。我 喜欢e\u0301京。"
+    pins = [(4, 5), (6, 8), (8, 11), (0, 1)]
+    found = place(text, pins, [(8, 6, "obj"), (6, None), (4, 6)])
+    assert found == [(), (Arc((4, 6), (2, 4), "obj"), Arc((2, 4), ROOT_SPAN), Arc((1, 2), (2, 4)))]
+    assert place(text, pins, []) == [(), ()]
+
+
+@pytest.mark.parametrize(
+    ("arcs", "message"),
+    [
+        ([(0, 3)], "the arc 0:3 needs a pinned word that begins at 3"),
+        ([(5, 0)], "the arc 5:0 needs a pinned word that begins at 5"),
+        ([(0, 0)], "the arc 0:0 makes a word its own head"),
+        ([(0, 2), (0, 4)], "the arcs 0:2 and 0:4 give one word two heads"),
+        ([(0, 2), (0, None)], "the arcs 0:2 and 0:root give one word two heads"),
+        ([(0, 2, "obj"), (0, 2, "nsubj")], "the arcs 0:2 and 0:2 give one word two relations"),
+        ([(0, 2), (2, 0)], "the arcs 0:2, 2:0 form a cycle"),
+        ([(6, 0), (0, 2), (2, 4), (4, 0)], "the arcs 0:2, 2:4, 4:0 form a cycle"),
+        ([(0, 4), (2, 6)], "the arcs 0:4 and 2:6 cross"),
+        ([(2, None), (0, 4)], "the arcs 2:root and 0:4 cross"),
+        ([(2, None), (0, None)], "the arcs 2:root and 0:root give one sentence two roots"),
+        ([(0, 4), (6, 0)], "the arc 6:0 passes over the word at 4, from which its head descends"),
+        ([(0, 8)], "the arc 0:8 connects words of two sentences"),
+        ([3], r"an arc is \(dependent, head\) or \(dependent, head, relation\) .* not 3"),
+        ([(3,)], r"not \(3,\)"),
+        ([(0, 2, "obj", 1)], "not"),
+        ([(0, "2")], "not"),
+        ([(None, 2)], "not"),
+        ([(0, 2, 5)], "the relation of an arc is a string, not 5"),
+        ([(0, 2, "")], "the relation of an arc is a string"),
+    ],
+)
+def test_contradictions_name_their_offsets(arcs: Any, message: str) -> None:
+    text = "甲乙丙丁戊己庚。子丑"
+    pins = [(0, 2), (2, 4), (4, 6), (6, 7), (8, 10)]
+    with pytest.raises(InputError, match=message):
+        place(text, pins, arcs)
+
+
+def test_an_arc_may_be_given_twice() -> None:
+    assert place("甲乙", [(0, 1), (1, 2)], [(0, 1), (0, 1)]) == [(Arc((1, 2), (2, 3)),)]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_arcs_are_refused_exactly_if_no_tree_has_them(n: int) -> None:
+    """All sets of arcs with one head at most for each word, against all projective trees."""
+    text, pins = "字" * n, [(k, k + 1) for k in range(n)]
+    trees = oracle.trees(n)
+    for heads in product(*([None, *(h for h in range(n + 1) if h != d)] for d in range(1, n + 1))):
+        arcs = [(d, None if h == 0 else h - 1) for d, h in enumerate(heads) if h is not None]
+        possible = any(all(h in (None, g) for h, g in zip(heads, tree, strict=True)) for tree in trees)
+        if possible:
+            place(text, pins, arcs)
+        else:
+            with pytest.raises(InputError):
+                place(text, pins, arcs)
+
+
+@st.composite
+def fixed(draw: st.DrawFn) -> tuple[int, list[int], list[Arc]]:
+    """Draw gaps of up to six characters and arcs of a tree that respects them, between words that they know."""
+    n = draw(st.integers(1, 6))
+    gaps = draw(gap_vectors(n))
+    tree = draw(st.sampled_from(oracle.typed_trees(n, gaps)))
+    edges = [k for k in range(n + 1) if k in (0, n) or gaps[k] == BREAK]
+    known = {
+        d: (i + 1, j + 1)
+        for i, j in pairwise(edges)
+        if all(gaps[k] == JOIN for k in range(i + 1, j))
+        for d in range(i + 1, j + 1)
+    }
+    known[0] = ROOT_SPAN
+    arcs = [
+        Arc(known[d], known[h])
+        for d, (h, inside) in enumerate(zip(*tree, strict=True), start=1)
+        if not inside and d in known and h in known
+    ]
+    return n, gaps, draw(st.lists(st.sampled_from(arcs), unique=True)) if arcs else []
+
+
+def agrees(tree: oracle.TypedTree, arc: Arc) -> bool:
+    """Tell whether a tree has the arc, from any character of the head to any of the dependent."""
+    return all(tree.intra[d - 1] or tree.heads[d - 1] in range(*arc.head) for d in range(*arc.dependent))
+
+
+@given(fixed(), st.integers(0, 2**32 - 1), st.booleans())
+def test_probabilities_are_those_of_the_trees_with_the_arcs(
+    drawn: tuple[int, list[int], list[Arc]], seed: int, root_as_head: bool
+) -> None:
+    n, gaps, arcs = drawn
+    inter, intra = np.random.default_rng(seed).normal(0, 2, (2, 1, n + 1, n + 1))
+    whole = TreeDistribution(inter, [n], intra, [[*gaps[:n], 0]], root_as_head=root_as_head)
+    allowed = allowed_arcs([arcs], n + 1)
+    assert (allowed is None) == (not arcs)
+    trees = whole.given(inter=allowed)
+    weights = {
+        tree: math.exp(oracle.score(tree, inter[0], intra[0]))
+        for tree in oracle.typed_trees(n, gaps, root_as_head=root_as_head)
+        if all(agrees(tree, arc) for arc in arcs)
+    }
+    total = sum(weights.values())
+    assert trees.log_partition()[0] == pytest.approx(math.log(total))
+    found = trees.marginals()
+    expected = np.zeros((2, n + 1, n + 1))
+    for tree, weight in weights.items():
+        for d, (h, inside) in enumerate(zip(*tree, strict=True), start=1):
+            expected[int(inside), d, h] += weight / total
+    np.testing.assert_allclose(found.inter[0], expected[0], atol=1e-9)
+    np.testing.assert_allclose(found.intra[0], expected[1], atol=1e-9)
+    best = trees.best()
+    tree = oracle.TypedTree(tuple(best.heads[0, 1:].tolist()), tuple(best.intra[0, 1:].tolist()))
+    assert weights[tree] == pytest.approx(max(weights.values()))
+
+
+def test_arcs_over_words() -> None:
+    arcs = [Arc((1, 3), (3, 4)), Arc((3, 4), ROOT_SPAN, "root")]
+    assert over_words(arcs, [2, 1, 5]) == (Arc((1, 2), (2, 3)), Arc((2, 3), ROOT_SPAN, "root"))
