@@ -137,7 +137,7 @@ class Page:
 
     def parse(self, text: str) -> None:
         self.browser.execute_script("document.getElementById('text').value = arguments[0]", text)
-        self.one("#ask button").click()
+        self.one("#ask .main").click()
         self.settle()
 
     def click(self, css: str) -> None:
@@ -154,6 +154,28 @@ class Page:
     def texts(self, css: str, what: str = "node.textContent") -> list[str]:
         script = f"return Array.from(document.querySelectorAll(arguments[0]), (node) => {what})"
         return self.browser.execute_script(script, css)
+
+    def pin(self, form: str) -> None:
+        """Open the editor of a word, press its first button and close it."""
+        self.click(f'.word[data-form="{form}"] .char')
+        self.click('.editor [data-edit="pin"]')
+        self.click(".editor .close")
+
+    def choose(self, kind: str, value: str) -> None:
+        """Choose from a menu of the editor that is open."""
+        self.click(f'.editor [data-edit="{kind}"] option[value="{value}"]')
+
+    def arcs(self) -> list[list[object]]:
+        """Return the dependent, the relation and whether it is fixed, of each arc."""
+        found = "[node.dataset.dependent, node.textContent, node.classList.contains('fixed')]"
+        return self.texts(".arc", found)
+
+    def drag(self, source: str, target: str, *, y: int = 0) -> None:
+        """Drag one element onto another."""
+        actions = ActionChains(self.browser).move_to_element(self.one(source)).click_and_hold()
+        actions.move_by_offset(0, -20).move_to_element_with_offset(self.one(target), 0, y)
+        actions.release().perform()
+        self.settle()
 
     def hash(self) -> str:
         return self.browser.execute_script("return location.hash")
@@ -284,18 +306,228 @@ def test_join_two_words_undo_and_reset(page: Page) -> None:
     assert not page.one("#undo").is_enabled()
 
 
-def test_click_a_word_to_pin_it(page: Page) -> None:
+def test_pin_a_word(page: Page) -> None:
     page.parse(EASY)
-    page.click('.word[data-form="北京"] .char')
+    page.pin("北京")
     word = page.one('.word[data-form="北京"]')
     assert word.get_attribute("aria-pressed") == "true"
     assert "pins=3-5" in page.hash()
     # From its edge the pinned word can grow.
     page.click('.gap[data-offset="3"]')
     assert page.words() == ["我", "喜欢北京", "。"]
-    page.click('.word[data-form="喜欢北京"] .char')
+    page.pin("喜欢北京")
     assert page.words() == EASY_WORDS
     assert not page.all(".figure .pinned")
+
+
+def test_fix_a_relation_a_tag_and_a_head_in_the_editor(page: Page, parser: zishu.Parser) -> None:
+    page.parse(EASY)
+    assert not page.all(".editor")
+    page.click('.word[data-form="北京"] .char')
+    assert page.one(".editor strong").text == "北京"
+    page.choose("relation", "nmod")
+    assert ["北京", "nmod", True] in page.arcs()
+    assert "arcs=3-1-nmod" in page.hash()
+    assert sorted(page.texts(".word.pinned", "node.dataset.form")) == ["北京", "喜欢"]
+    # The editor stays, and so does the focus.
+    assert page.browser.execute_script("return document.activeElement.dataset.edit") == "relation"
+    page.choose("tag", "VERB")
+    assert page.texts('.word[data-form="北京"] .tag') == ["VERB"]
+    assert "tags=3-VERB" in page.hash()
+    page.choose("head", "0")
+    expected = parser(EASY, pins=[(0, 1), (1, 3), (3, 5)], arcs=[(3, 0)])[0]
+    assert page.texts(".arc .relation") == [word.deprel for word in expected.words]
+    assert "arcs=3-0&" in page.hash()  # another head has another relation
+    page.choose("head", "root")
+    assert ["北京", "root", True] in page.arcs()
+    # A link shows the same.
+    before = page.arcs()
+    page.open(page.hash())
+    page.settle()
+    assert page.arcs() == before
+    assert page.texts('.word[data-form="北京"] .tag') == ["VERB"]
+    # What is automatic again is as at first; unpinning frees all of a word.
+    page.click('.word[data-form="北京"] .char')
+    page.choose("head", "")
+    assert not page.all(".arc.fixed")
+    assert "arcs" not in page.hash()
+    page.click('.editor [data-edit="pin"]')
+    assert page.texts('.word[data-form="北京"] .tag') == ["PROPN"]
+    assert "tags" not in page.hash()
+
+
+def test_drag_a_word_onto_its_head_or_to_the_root(page: Page) -> None:
+    page.parse(EASY)
+    page.drag('.word[data-form="北京"] .char', '.word[data-form="我"] .char')
+    assert "arcs=3-0" in page.hash()
+    assert "北京" in [dependent for dependent, _, fixed in page.arcs() if fixed]
+    assert not page.all(".editor")  # a drag is no click
+    # The newest wins: this would make a cycle.
+    page.drag('.word[data-form="我"] .char', '.word[data-form="北京"] .char')
+    assert "arcs=0-3" in page.hash()
+    page.drag('.word[data-form="我"] .char', '.word[data-form="我"] .char', y=-95)
+    page.click("#undo")
+    page.click("#undo")
+    assert "arcs=3-0" in page.hash()
+    page.click("#undo")
+    assert not page.all(".arc.fixed")
+
+
+def test_click_an_arc_to_edit_its_relation_and_a_tag_to_edit_that(page: Page) -> None:
+    page.parse(EASY)
+    page.click('.arc[data-dependent="北京"] .relation')
+    assert page.one(".editor strong").text == "北京"
+    assert page.browser.execute_script("return document.activeElement.dataset.edit") == "relation"
+    page.click('.word[data-form="我"] .tag')
+    assert page.one(".editor strong").text == "我"
+    assert page.browser.execute_script("return document.activeElement.dataset.edit") == "tag"
+    assert "automatic: PRON" in page.one('.editor [data-edit="tag"]').text
+    page.keys(Keys.ESCAPE)
+    assert not page.all(".editor")
+    assert page.browser.execute_script("return document.activeElement.dataset.form") == "我"
+
+
+def test_what_is_fixed_survives_edits_of_the_text_elsewhere(page: Page) -> None:
+    page.parse(EASY)
+    page.pin("北京")
+    page.click('.word[data-form="我"] .char')
+    page.choose("tag", "NOUN")
+    page.click(".editor .close")
+    text = page.one("#text")
+    text.send_keys(Keys.CONTROL, Keys.HOME)
+    text.send_keys(Keys.NULL, "昨天")
+    text.send_keys(Keys.CONTROL, Keys.END)
+    text.send_keys(Keys.NULL, "他来了。")
+    page.click("#ask .main")
+    assert "pins=2-3,5-7" in page.hash().replace("%2C", ",")
+    assert "tags=2-NOUN" in page.hash()
+    assert page.texts(".word.pinned", "node.dataset.form") == ["我", "北京"]
+    # A word that is touched is let go.
+    page.parse("昨天我喜欢南京。他来了。")
+    assert page.texts(".word.pinned", "node.dataset.form") == ["我"]
+
+
+def test_latin_words_and_numbers_have_no_tree_inside(page: Page) -> None:
+    page.parse("他在1984年买了iPhone。")
+    inside = page.texts(".word:has(.inner-line)", "node.dataset.form")
+    assert not [form for form in inside if form.isascii()]
+
+
+# --- the text and how it is read ---
+
+
+def test_a_lexicon_keeps_words_whole(page: Page) -> None:
+    page.parse(EASY)
+    page.click("#show-lexicon")
+    page.one("#lexicon").send_keys("喜欢北京，我")
+    page.click("#ask .main")
+    assert page.words() == ["我", "喜欢北京", "。"]
+    page.click('.gap[data-offset="2"]')
+    assert "喜" in page.words()
+    page.open(page.hash())
+    page.settle()
+    assert page.one("#lexicon").get_attribute("value") == "喜欢北京\n我"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "gb18030", "utf-16"])
+def test_open_a_file(page: Page, tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "text.txt"
+    path.write_bytes((EASY + "他来了。").encode(encoding))
+    page.one("#file").send_keys(str(path))
+    page.until(lambda: len(page.all(".card")) == 2)
+    assert page.words() == EASY_WORDS
+    assert page.one("#text").get_attribute("value") == EASY + "他来了。"
+
+
+def test_a_file_that_is_no_text_is_told(page: Page, tmp_path: Path) -> None:
+    path = tmp_path / "picture.txt"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00\xff\xff")
+    page.one("#file").send_keys(str(path))
+    page.until(lambda: page.one("#status").text == "This is not a text file.")
+
+
+# --- wide figures ---
+
+WIDE = "上海计划在明年大力发展金融业，北京也计划在明年大力发展金融业，广州也是这样。"
+
+
+def test_wide_figures_shrink_to_fit_and_keep_their_labels_in_view(page: Page) -> None:
+    page.parse(WIDE)
+    width = "return document.querySelector('.figure').getBoundingClientRect().width"
+    first = page.browser.execute_script(width)
+    page.click("#fit")
+    room = page.browser.execute_script("return document.querySelector('.scroll').clientWidth")
+    assert page.browser.execute_script(width) <= room < first
+    page.click("#fit")
+    page.click("#larger")
+    assert page.browser.execute_script(width) > first
+    page.click("#smaller")
+    page.click("#larger")
+    # Every arc of which enough is seen shows its label there, wherever the figure is scrolled to.
+    hidden = """
+        const box = document.querySelector('.scroll').getBoundingClientRect();
+        return Array.from(document.querySelectorAll('.arc')).filter((arc) => {
+            const line = arc.querySelector('.line').getBoundingClientRect();
+            const label = arc.querySelector('.ground').getBoundingClientRect();
+            const seen = Math.min(line.right, box.right) - Math.max(line.left, box.left);
+            return seen > label.width + 2 && (label.left < box.left - 1 || label.right > box.right + 1);
+        }).length;
+    """
+    for left in (0, 150, 300, 600):
+        page.browser.execute_async_script(
+            "const [left, done] = arguments; document.querySelector('.scroll').scrollLeft = left;"
+            "requestAnimationFrame(() => requestAnimationFrame(done));",
+            left,
+        )
+        assert page.browser.execute_script(hidden) == 0
+
+
+def test_hints_do_not_cover_what_they_explain(page: Page) -> None:
+    page.parse(EASY)
+    covers = """
+        const box = (node) => node.getBoundingClientRect();
+        const tip = box(document.getElementById('tip'));
+        return Array.from(document.querySelectorAll('.figure .word, .figure .arc')).filter((node) => {
+            const {left, right, top, bottom} = box(node);
+            return left < tip.right && tip.left < right && top < tip.bottom && tip.top < bottom;
+        }).length;
+    """
+    for part in (".word .char", ".word .tag", '.arc[data-dependent="。"] .relation', ".gap .hit"):
+        ActionChains(page.browser).move_to_element(page.one(part)).perform()
+        assert page.one("#tip").is_displayed()
+        assert page.browser.execute_script(covers) == 0
+
+
+# --- corrected sentences ---
+
+
+def test_corrected_sentences_are_listed_kept_and_saved(page: Page, tmp_path: Path) -> None:
+    page.parse("他来了。" + EASY)
+    assert not page.one("#corrected").is_displayed()
+    page.click('.gap[data-offset="8"]')
+    page.click(".card:nth-child(2) .keep")
+    assert page.texts(".keep") == ["Mark as corrected", "✓ Corrected"]
+    page.click(".card:nth-child(1) .keep")
+    page.click('.gap[data-offset="8"]')
+    assert page.texts(".keep") == ["✓ Corrected", "Update corrected"]
+    page.parse("下雨了。")
+    page.browser.refresh()
+    page.settle()
+    assert page.texts("#corrected-list span") == ["我 喜欢 北 京 。", "他 来 了 。"]
+    behaviour = {"behavior": "allow", "downloadPath": str(tmp_path)}
+    page.browser.execute_cdp_cmd("Browser.setDownloadBehavior", behaviour)
+    page.click("#corrected-download")
+    page.until(lambda: [p for p in tmp_path.iterdir() if p.suffix == ".conllu"])
+    blocks = list(read_conllu(StringIO((tmp_path / "zishu-corrected.conllu").read_text("utf-8"))))
+    assert [block.tree().forms for block in blocks] == [
+        ("我", "喜欢", "北", "京", "。"),
+        ("他", "来", "了", "。"),
+    ]
+    assert [block.sent_id for block in blocks] == ["1", "2"]
+    page.click("#corrected-list li button")
+    assert page.texts("#corrected-list span") == ["他 来 了 。"]
+    page.click("#corrected-clear")
+    assert not page.one("#corrected").is_displayed()
 
 
 def test_offsets_count_code_points(page: Page) -> None:
@@ -342,7 +574,7 @@ def test_step_through_the_analyses(page: Page, parser: zishu.Parser) -> None:
 def test_a_link_shows_the_same(page: Page) -> None:
     page.parse(EASY + "乒乓球拍卖完了。")
     page.click('.gap[data-offset="4"]')
-    page.click('.word[data-form="喜欢"] .char')
+    page.pin("喜欢")
     page.one(".card:nth-child(2) label:nth-of-type(2)").click()
     page.settle()
 
@@ -551,7 +783,14 @@ def test_by_keyboard_alone(page: Page) -> None:
     page.settle()
     assert page.words() == ["我", "喜欢", "北", "京", "。"]
     page.keys(Keys.HOME, Keys.ENTER)
+    assert page.one(".editor strong").text == "我"
+    page.keys(Keys.ENTER)
     assert page.texts(".word.pinned", "node.dataset.form") == ["我"]
+    # From the button to the menus and back to the word.
+    page.keys(Keys.TAB)
+    assert page.browser.execute_script("return document.activeElement.dataset.edit") == "tag"
+    page.keys(Keys.ESCAPE)
+    assert page.browser.execute_script("return document.activeElement.dataset.form") == "我"
     # One Tab leaves the figure: its parts are reached with the arrows.
     page.keys(Keys.TAB)
     assert not page.browser.execute_script(in_figure)
@@ -559,9 +798,9 @@ def test_by_keyboard_alone(page: Page) -> None:
 
 def test_two_languages_and_two_themes(page: Page) -> None:
     page.parse(EASY)
-    assert page.one("#ask button").text == "Parse"
+    assert page.one("#ask .main").text == "Parse"
     page.click("#language")
-    assert page.one("#ask button").text == "分析"
+    assert page.one("#ask .main").text == "分析"
     assert page.browser.execute_script("return document.documentElement.lang") == "zh-Hans"
     assert "喜欢" in page.one('.word[data-form="我"]').get_attribute("aria-label")
     ground = "return getComputedStyle(document.body).backgroundColor"
@@ -571,7 +810,7 @@ def test_two_languages_and_two_themes(page: Page) -> None:
     assert page.browser.execute_script(ground) != light
     page.browser.refresh()
     page.settle()
-    assert page.one("#ask button").text == "分析"
+    assert page.one("#ask .main").text == "分析"
     assert page.browser.execute_script(ground) != light
 
 

@@ -62,6 +62,18 @@ def test_the_example_of_the_paper() -> None:
     }
 
 
+def test_no_trees_inside_latin_words_and_numbers() -> None:
+    sentence = parsed(
+        [
+            ("iPhone", "X", 2, "nmod", (2, 3, 4, 5, 6, 0)),
+            ("1984", "NUM", 3, "nummod", (4, 4, 4, 0)),
+            ("年代", "NOUN", 0, "root", (2, 0)),
+        ]
+    )
+    inner = [arc for arc in layout(sentence).arcs if arc.kind == "inner"]
+    assert len(inner) == 1
+
+
 def test_markup() -> None:
     root = ElementTree.fromstring(to_svg(SHANGHAI))
     assert root.tag == f"{SVG}svg"

@@ -3,7 +3,7 @@
 The characters of the sentence stand on a line, those of a word in one shaded box, with the word's part of speech
 below. Solid arcs above lead from word to word, with their relations; as in the paper's Figure 1b they leave the
 root character of the head and end in the root character of the dependent. Dashed arcs below, in another colour,
-are the trees inside the words. The arrow from above marks the root of the sentence.
+are the trees inside the words; Latin words and numbers have none. The arrow from above marks the root of the sentence.
 
 Sizes are computed from the widths of the texts: words move apart until every relation has room above its arc, and
 arcs are stacked so that no two run along one another. Widths are estimated (a Chinese character is as wide as it
@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+import regex  # type: ignore[import-untyped, unused-ignore]
+
 from zishu.render._cells import cells, visible
 from zishu.text import characters
 from zishu.tree import ROOT
@@ -37,6 +39,7 @@ FONTS: Final = (
 INNER_COLOUR: Final = "#d9480f"  # of the arcs inside words; readable on white and on black
 DOUBT_COLOUR: Final = "#f08c00"
 
+_HAN: Final = regex.compile(r"\p{Han}")
 _BROAD: Final = frozenset("mwMW%@—…")  # letters that are nearly as wide as they are high
 
 # All in pixels.
@@ -226,7 +229,8 @@ def _side(head: int, dependent: int) -> int:
 
 
 def _inner_arcs(word: Word, left: float, shape: _Shape, foot: float) -> list[Arc]:
-    if word.char_heads is None:
+    # The model has a tree for the letters of a Latin word or the digits of a number, too, but it means nothing.
+    if word.char_heads is None or not _HAN.search(word.form):
         return []
     pairs = [(h, d) for d, h in enumerate(word.char_heads, start=1) if h != ROOT]
     return [

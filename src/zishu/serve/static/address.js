@@ -1,10 +1,13 @@
-// The state of the page in its address, behind the #: the text, what is fixed, and which analysis of each sentence is
-// in view. Nothing of it goes to the server with the request for the page.
+// The state of the page in its address, behind the #: the text, the lexicon, what is fixed, and which analysis of each
+// sentence is in view. Nothing of it goes to the server with the request for the page.
 
 const LONGEST = 500_000; // of an address, in letters; browsers differ in what they bear
 
-const numbers = (text) => (text ?? "").split(",").filter(Boolean);
-const pairs = (text) => numbers(text).map((pair) => pair.split("-").map(Number));
+const ROOT = "root"; // as the head of an arc
+
+const entries = (text) => (text ?? "").split(",").filter(Boolean);
+const parts = (text) => entries(text).map((entry) => entry.split("-"));
+const pairs = (text) => parts(text).map((pair) => pair.map(Number));
 const whole = (value) => Number.isSafeInteger(value) && value >= 0;
 
 /** Read a state from an address; parts that make no sense are passed over. */
@@ -14,21 +17,32 @@ export function readAddress(hash) {
   return {
     text: fields.get("text") ?? "",
     style: fields.get("style") ?? "",
+    lexicon: entries(fields.get("lexicon")),
     constraints: {
       pins: pairs(fields.get("pins")).filter(good),
-      breaks: numbers(fields.get("breaks")).map(Number).filter(whole),
+      breaks: entries(fields.get("breaks")).map(Number).filter(whole),
+      arcs: parts(fields.get("arcs"))
+        .map(([d, h, relation]) => [Number(d), h === ROOT ? null : Number(h), relation || null])
+        .filter(([d, h]) => whole(d) && (h === null || whole(h))),
+      tags: parts(fields.get("tags"))
+        .map(([word, tag]) => [Number(word), tag])
+        .filter(([word, tag]) => whole(word) && tag),
     },
     ranks: new Map(pairs(fields.get("ranks")).filter(good)),
   };
 }
 
 /** Write a state as an address, "" if it is too long for one. */
-export function writeAddress({ text, style, constraints, ranks }) {
+export function writeAddress({ text, style, lexicon, constraints, ranks }) {
   const fields = new URLSearchParams({ text });
   if (style) fields.set("style", style);
+  if (lexicon.length) fields.set("lexicon", lexicon.join(","));
   const join = (list) => list.map((pair) => pair.join("-")).join(",");
   if (constraints.pins.length) fields.set("pins", join(constraints.pins));
   if (constraints.breaks.length) fields.set("breaks", constraints.breaks.join(","));
+  const arcs = constraints.arcs.map(([d, h, relation]) => [d, h ?? ROOT, ...(relation ? [relation] : [])]);
+  if (arcs.length) fields.set("arcs", join(arcs));
+  if (constraints.tags.length) fields.set("tags", join(constraints.tags));
   if (ranks.size) fields.set("ranks", join([...ranks]));
   const hash = `#${fields}`;
   return hash.length > LONGEST ? "" : hash;

@@ -16,16 +16,20 @@ export class ServiceError extends Error {
   }
 }
 
-/** Parse a text under constraints in a style ("" for the default one); return the model's name and the sentences, each as the list of its analyses. */
-export async function parse(text, { pins, breaks }, style, kbest, signal) {
-  const body = { text, kbest };
-  if (style) body.style = style;
-  if (pins.length) body.pins = pins;
-  if (breaks.length) body.breaks = breaks;
-  const { model, documents } = await post("v1/parse", body, signal);
+/**
+ * Parse a text under constraints. `options` may have a `style`, a `lexicon` and whatever else the service takes; what is
+ * empty is left out. Return the model's name and the sentences, each as the list of its analyses.
+ */
+export async function parse(text, { pins, breaks, arcs }, options, kbest, signal) {
+  const wanted = Object.entries({ ...options, pins, breaks, arcs }).filter(([, value]) => value && value.length !== 0);
+  const body = { text, kbest, ...Object.fromEntries(wanted) };
+  const { model, documents } = await send("v1/parse", body, signal);
   const sentences = documents[0].sentences.map(({ alternatives, ...sentence }) => alternatives ?? [sentence]);
   return { model, sentences };
 }
+
+/** Return what the service tells of its model: the relations and parts of speech that it knows. */
+export const describe = () => send("v1/model");
 
 const PART = 200_000; // letters of JSON that are sent back at once
 
@@ -39,7 +43,7 @@ export async function convert(text, sentences, first, format) {
   let size = 0;
   const flush = async () => {
     const body = { text, sentences: part, first, format };
-    documents.push(...(await post("v1/convert", body)).documents);
+    documents.push(...(await send("v1/convert", body)).documents);
     first += part.length;
     part = [];
     size = 0;
@@ -54,13 +58,19 @@ export async function convert(text, sentences, first, format) {
   return documents;
 }
 
-async function post(path, body, signal) {
-  const headers = { "Content-Type": "application/json" };
+/** Ask the service; without a body it is asked to tell, not to do. */
+async function send(path, body, signal) {
+  const headers = body ? { "Content-Type": "application/json" } : {};
   const token = sessionStorage.getItem(TOKEN);
   if (token) headers.Authorization = `Bearer ${token}`;
   let response;
   try {
-    response = await fetch(path, { method: "POST", body: JSON.stringify(body), headers, signal });
+    response = await fetch(path, {
+      method: body ? "POST" : "GET",
+      body: body && JSON.stringify(body),
+      headers,
+      signal,
+    });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ServiceError(0);

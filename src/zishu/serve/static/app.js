@@ -1,15 +1,17 @@
 // The page. In the order to read: text, constraints, compare (plain values); api, address, session (what the page
-// holds and how it changes); layout, figure (an analysis as SVG); export; i18n, gloss (words); telling, cards (what is
-// seen); and here the fixed parts of the page, with what happens when someone uses them.
+// holds and how it changes); layout, svg, drag, figure, zoom (an analysis as SVG); export, corrected (what is taken away);
+// i18n, gloss (words); telling, editor, cards (what is seen); and here the fixed parts of the page, with what happens when
+// someone uses them.
 
 import { readAddress } from "./address.js";
-import { drawAgain, drawAll, drawMore, drawNew } from "./cards.js";
-import { NOTHING } from "./constraints.js";
+import { clearCorrected, drawAgain, drawAll, drawMore, drawNew, saveCorrected } from "./cards.js";
+import { NOTHING, difference } from "./constraints.js";
 import { copy } from "./export.js";
 import { switchLanguage, t, translate } from "./i18n.js";
-import { address, changeStyle, close, connect, open, reset, state, undo, useToken } from "./session.js";
+import { address, close, connect, open, reset, state, submit, undo, useToken } from "./session.js";
 import { $, announce, el, showProblem, showTip } from "./telling.js";
-import { codePoints } from "./text.js";
+import { codePoints, decode } from "./text.js";
+import { change as changeZoom, show } from "./zoom.js";
 
 const EXAMPLES = [
   "上海计划发展金融业。",
@@ -18,6 +20,10 @@ const EXAMPLES = [
 ];
 const THEME = "zishu-theme"; // in the browser's storage
 const THEMES = ["auto", "light", "dark"];
+const LARGEST_FILE = 4_000_000; // bytes; more than any service takes at once
+
+let typed = []; // the code points of the text box
+let edits = []; // what was changed in it since the text in view was parsed
 
 connect({
   busy(yes) {
@@ -25,6 +31,7 @@ connect({
     if (yes) announce(t("working"));
   },
   opened() {
+    [typed, edits] = [codePoints(state.text), []];
     drawNew();
     showStyles();
     announce($("summary").textContent);
@@ -49,7 +56,7 @@ function showStyles() {
   $("style").replaceChildren(
     ...styles.map((style) => el("option", { value: style }, t(`styles.${style}`) ?? style)),
   );
-  $("style").value = state.style || styles[0];
+  $("style").value = state.options.style || styles[0];
 }
 
 function showTheme() {
@@ -71,28 +78,83 @@ function showAll() {
 
 /** Show what the address says. */
 function restore() {
-  const wanted = readAddress(location.hash);
-  $("text").value = wanted.text;
+  const { text, style, lexicon, constraints, ranks } = readAddress(location.hash);
+  $("text").value = text;
+  $("lexicon").value = lexicon.join("\n");
+  showLexicon(lexicon.length > 0);
   showCount();
-  if (wanted.text.trim()) open(wanted, { remember: false });
+  if (text.trim()) open({ text, options: { style, lexicon }, constraints, ranks }, { remember: false });
   else close();
 }
 
-function submit() {
+/** Note what was typed, so that what is fixed elsewhere in the text can follow. */
+function noteEdit() {
+  const now = codePoints($("text").value);
+  edits.push(difference(typed, now));
+  typed = now;
+}
+
+const options = () => ({
+  style: state.options.style,
+  lexicon: $("lexicon")
+    .value.split(/[\s,，、;；]+/u)
+    .filter(Boolean),
+});
+
+function parseTyped(style = state.options.style) {
+  noteEdit();
   const text = $("text").value;
-  if (text.trim()) open({ text, style: state.style, constraints: NOTHING, ranks: new Map() }, { remember: true });
+  if (text.trim()) submit(text, edits, { ...options(), style });
   else $("text").focus();
+}
+
+/** Replace the text by another one. */
+function parseNew(text) {
+  $("text").value = text;
+  showCount();
+  open({ text, options: options(), constraints: NOTHING, ranks: new Map() }, { remember: true });
+}
+
+async function parseFile(file) {
+  if (!file) return;
+  if (file.size > LARGEST_FILE) return announce(t("fileTooLarge"), true);
+  const text = decode(await file.arrayBuffer());
+  if (text === null) return announce(t("fileNotText"), true);
+  return text.trim() ? parseNew(text) : announce(t("fileEmpty"), true);
+}
+
+function showLexicon(shown) {
+  $("lexicon-box").hidden = !shown;
+  $("show-lexicon").setAttribute("aria-expanded", shown);
 }
 
 $("ask").addEventListener("submit", (event) => {
   event.preventDefault();
-  submit();
+  parseTyped();
 });
-$("text").addEventListener("input", showCount);
+$("text").addEventListener("input", () => {
+  noteEdit();
+  showCount();
+});
 $("text").addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
   event.preventDefault();
-  submit();
+  parseTyped();
+});
+$("open-file").addEventListener("click", () => $("file").click());
+$("file").addEventListener("change", async () => {
+  await parseFile($("file").files[0]);
+  $("file").value = ""; // so that the same file can be opened again
+});
+$("ask").addEventListener("dragover", (event) => event.dataTransfer.types.includes("Files") && event.preventDefault());
+$("ask").addEventListener("drop", (event) => {
+  if (!event.dataTransfer.files.length) return;
+  event.preventDefault();
+  parseFile(event.dataTransfer.files[0]);
+});
+$("show-lexicon").addEventListener("click", () => {
+  showLexicon($("lexicon-box").hidden);
+  if (!$("lexicon-box").hidden) $("lexicon").focus();
 });
 $("token").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -102,14 +164,15 @@ $("token").addEventListener("submit", (event) => {
 });
 for (const example of EXAMPLES) {
   const button = el("button", { type: "button" }, example);
-  button.addEventListener("click", () => {
-    $("text").value = example;
-    showCount();
-    submit();
-  });
+  button.addEventListener("click", () => parseNew(example));
   $("examples").append(el("li", {}, button));
 }
-$("style").addEventListener("change", () => changeStyle($("style").value));
+$("style").addEventListener("change", () => parseTyped($("style").value));
+for (const [id, direction] of Object.entries({ smaller: -1, larger: 1, fit: 0 })) {
+  $(id).addEventListener("click", () => $("fit").setAttribute("aria-pressed", changeZoom(direction) === "fit"));
+}
+$("corrected-download").addEventListener("click", saveCorrected);
+$("corrected-clear").addEventListener("click", clearCorrected);
 $("undo").addEventListener("click", undo);
 $("reset").addEventListener("click", reset);
 $("more").addEventListener("click", drawMore);
@@ -126,13 +189,14 @@ $("theme").addEventListener("click", () => {
   showTheme();
 });
 addEventListener("keydown", (event) => {
-  const typing = event.target.matches?.("textarea, input:not([type=radio])"); // there it undoes the typing
-  if (typing || event.key.toLowerCase() !== "z" || !(event.ctrlKey || event.metaKey) || event.shiftKey)
+  const inText = event.target.matches?.("textarea, input:not([type=radio])"); // there it undoes the typing
+  if (inText || event.key.toLowerCase() !== "z" || !(event.ctrlKey || event.metaKey) || event.shiftKey)
     return;
   event.preventDefault();
   undo();
 });
 addEventListener("scroll", () => showTip(null), { capture: true, passive: true });
+addEventListener("resize", () => show());
 addEventListener("hashchange", restore);
 
 showAll();

@@ -1,13 +1,17 @@
-// Draw the result: a card for each sentence with its analyses, its figure, what changed, and what can be taken away.
+// Draw the result: a card for each sentence with its analyses, its figure, the editor of a word, what changed, and what can
+// be taken away.
 
 import { compare } from "./compare.js";
 import { inside, isEmpty } from "./constraints.js";
+import { corrected, correctedConllu, drop, dropAll, keep, standing } from "./corrected.js";
+import { drawEditor } from "./editor.js";
 import { copy, download, toConllu, toJson, toPng, toSvg } from "./export.js";
 import { drawFigure, focusAt } from "./figure.js";
 import { percent, t } from "./i18n.js";
-import { choose, clickGap, clickWord, inView, state } from "./session.js";
+import { changeHead, choose, clickGap, inView, state } from "./session.js";
 import { $, announce, el, showProblem, showTip } from "./telling.js";
 import { visible } from "./text.js";
+import { show } from "./zoom.js";
 
 const PAGE = 40; // sentences drawn at once
 const TOLD = 4; // changes told in words
@@ -20,10 +24,12 @@ const FORMATS = {
 
 let drawn = PAGE;
 let format = "conllu"; // chosen last, for all sentences
+let selected = null; // {number, offset}: the word that is being edited, by its sentence and where it begins
 
 /** Draw a result of which nothing is drawn yet. */
 export function drawNew() {
   drawn = PAGE;
+  selected = null;
   drawAll();
 }
 
@@ -41,8 +47,10 @@ export function drawAll() {
   showTip(null);
   $("result").hidden = !shown;
   $("empty").hidden = shown;
+  drawCorrected();
   if (!shown) return;
   $("sentences").replaceChildren(...state.sentences.slice(0, drawn).map((_, number) => card(number)));
+  show($("sentences"));
   const left = state.sentences.length - drawn;
   $("more").hidden = left <= 0;
   $("more").textContent = t("more", Math.min(left, PAGE));
@@ -70,10 +78,40 @@ function swap(old, fresh) {
   showTip(null);
   const { scrollLeft } = old.querySelector(".scroll");
   const focus = old.contains(document.activeElement) ? document.activeElement : null;
+  const { offset, edit } = focus?.dataset ?? {};
   old.replaceWith(fresh);
   fresh.querySelector(".scroll").scrollLeft = scrollLeft;
-  if (focus?.dataset.offset) focusAt(fresh, focus.classList[0], focus.dataset.offset);
-  else if (focus) (fresh.querySelector("input:checked") ?? fresh.querySelector("[tabindex='0']")).focus();
+  show(fresh);
+  if (!focus) return;
+  const same = edit && fresh.querySelector(`[data-edit="${edit}"]`);
+  if (same) same.focus({ preventScroll: true });
+  else if (offset) focusAt(fresh, focus.classList[0], offset);
+  else (fresh.querySelector("input:checked") ?? fresh.querySelector("[tabindex='0']")).focus();
+}
+
+// --- the editor of a word ---
+
+function redraw(number) {
+  const old = $("sentences").children[number];
+  if (old) swap(old, card(number));
+  return $("sentences").children[number];
+}
+
+/** Open the editor of a word at one of its menus; if it is open and no menu was named, close it. */
+function edit(number, word, part) {
+  const before = selected;
+  if (!part && before?.number === number && before.offset === word.start) return closeEditor();
+  selected = { number, offset: word.start };
+  if (before && before.number !== number) redraw(before.number);
+  const control = redraw(number).querySelector(`[data-edit="${part || "pin"}"]`);
+  control.focus({ preventScroll: true });
+  return control.scrollIntoView({ block: "nearest" });
+}
+
+function closeEditor() {
+  const { number, offset } = selected;
+  selected = null;
+  focusAt(redraw(number), "word", offset);
 }
 
 function drawTools() {
@@ -83,14 +121,19 @@ function drawTools() {
   $("reset").disabled = isEmpty(state.constraints);
 }
 
+const ACTIONS = { word: edit, gap: clickGap, head: changeHead };
+
 function card(number) {
   const sentence = state.sentences[number];
   const analysis = inView(sentence);
+  const edited =
+    selected?.number === number ? analysis.words.find(({ start }) => start === selected.offset) : undefined;
   const figure = drawFigure(analysis, {
     constraints: state.constraints,
     differences: compare(analysis.words, state.freeWords),
     isApart: (offset) => state.boundaries.has(offset),
-    act: (kind, target) => (kind === "word" ? clickWord(number, target) : clickGap(number, target)),
+    selected: edited,
+    act: (kind, target, more) => ACTIONS[kind](number, target, more),
     tell: showTip,
   });
   const head = el("div", { className: "row head" });
@@ -100,8 +143,9 @@ function card(number) {
   head.append(ranks(number, sentence));
   if (analysis.cut) head.append(el("span", { className: "muted" }, t("cut")));
   const changes = el("p", { className: "changes" }, changesInWords(sentence));
-  const foot = el("div", { className: "row foot" }, changes, sentenceExport(number));
-  return el("li", { className: "card" }, head, el("div", { className: "scroll" }, figure), foot);
+  const foot = el("div", { className: "row foot" }, changes, keeper(number), sentenceExport(number));
+  const editor = edited ? [drawEditor(number, edited, analysis, closeEditor)] : [];
+  return el("li", { className: "card" }, head, el("div", { className: "scroll" }, figure), ...editor, foot);
 }
 
 /** The analyses of a sentence as a row of radio buttons with their probabilities. */
@@ -145,6 +189,60 @@ function changesInWords(sentence) {
   if (tags.size) told.push(t("tagsDiffer", tags.size));
   if (told.length) return t("changes", told.join(t("comma")));
   return untouched ? "" : t("noChange");
+}
+
+// --- corrected sentences ---
+
+/** The button that marks a sentence as corrected, or takes that back. */
+function keeper(number) {
+  const analysis = inView(state.sentences[number]);
+  const stands = standing(analysis);
+  const button = el("button", { type: "button", className: "keep" }, t(`keep.${stands}`));
+  button.setAttribute("aria-pressed", stands === "same");
+  button.addEventListener("click", () => {
+    try {
+      (stands === "same" ? drop : keep)(analysis);
+    } catch (error) {
+      return showProblem(error); // the browser's storage is full
+    }
+    drawCorrected();
+    return redraw(number).querySelector(".keep").focus();
+  });
+  return button;
+}
+
+/** List the corrected sentences, whatever texts they come from. */
+function drawCorrected() {
+  const list = corrected();
+  $("corrected").hidden = !list.length;
+  $("corrected-title").textContent = t("corrected", list.length);
+  $("corrected-list").replaceChildren(
+    ...list.map((sentence) => {
+      const remove = el("button", { type: "button", className: "quiet", title: t("remove") }, "×");
+      remove.setAttribute("aria-label", `${t("remove")}: ${visible(sentence.text)}`);
+      remove.addEventListener("click", () => {
+        drop(sentence);
+        drawAll();
+      });
+      const words = sentence.words.map(({ form }) => visible(form)).join(" ");
+      return el("li", {}, el("span", { lang: "zh-Hans" }, words), remove);
+    }),
+  );
+}
+
+/** Save the corrected sentences as CoNLL-U. */
+export async function saveCorrected() {
+  try {
+    download(await correctedConllu(), "zishu-corrected.conllu", FORMATS.conllu.type);
+  } catch (error) {
+    showProblem(error);
+  }
+}
+
+/** Empty the list of corrected sentences. */
+export function clearCorrected() {
+  dropAll();
+  drawAll();
 }
 
 // --- copying and downloading ---

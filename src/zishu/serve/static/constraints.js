@@ -1,14 +1,22 @@
-// What a person has fixed: pins (stretches that must be one word) and breaks (offsets that no word goes over), both
-// in code points of the text. Plain values; every function returns new ones.
+// What a person has fixed, in code points of the text: pins (stretches that must be one word), breaks (offsets that no
+// word goes over), arcs [dependent, head or null for the root, relation or null] between pinned words, named by where
+// they begin, and tags [word, part of speech] of pinned words. Plain values; every function returns new ones.
 //
 // The service knows pins and breaks only, so "these two characters belong together" becomes a pin of the word that
-// results: of the two words beside the gap, or of the word around it.
+// results: of the two words beside the gap, or of the word around it. It knows no tags: a tag changes nothing else, so
+// the page itself puts it into the analyses (see `retag`).
+//
+// The newest correction wins: what contradicts it is let go.
 
-export const NOTHING = Object.freeze({ pins: [], breaks: [] });
+export const NOTHING = Object.freeze({ pins: [], breaks: [], arcs: [], tags: [] });
 
-export const isEmpty = ({ pins, breaks }) => !pins.length && !breaks.length;
+export const isEmpty = (constraints) => Object.values(constraints).every((list) => !list.length);
 
 export const isPinned = ({ pins }, { start, end }) => pins.some(([a, b]) => a === start && b === end);
+
+export const arcOf = ({ arcs }, { start }) => arcs.find(([d]) => d === start) ?? null;
+
+export const tagOf = ({ tags }, { start }) => tags.find(([word]) => word === start)?.[1] ?? null;
 
 /** Tell what is fixed about a gap: "break", "join", "edge" (of a pinned word) or "free". */
 export function gapState({ pins, breaks }, offset) {
@@ -30,41 +38,149 @@ export const nextGapState = (constraints, offset, apart) =>
 
 /** Fix or free a gap; `words` are those of the analysis in view. */
 export function setGap(constraints, offset, state, words) {
-  if (state === "break")
-    return { ...without(constraints, offset, offset), breaks: added(constraints, offset) };
-  if (state === "free") {
-    const { pins, breaks } = without(constraints, offset, offset);
-    return { pins, breaks: breaks.filter((k) => k !== offset) };
-  }
+  const cut = without(constraints, offset, offset);
+  if (state === "break") return { ...cut, breaks: inOrder([...cut.breaks, offset]) };
+  if (state === "free") return { ...cut, breaks: cut.breaks.filter((k) => k !== offset) };
   const start = words.find(({ end }) => end >= offset).start;
   const end = words.findLast((word) => word.start <= offset).end;
   return pin(constraints, { start, end });
 }
 
-/** Pin a word, or let it go if it is pinned. */
-export function togglePin(constraints, word) {
-  if (!isPinned(constraints, word)) return pin(constraints, word);
-  const { pins, breaks } = constraints;
-  return { pins: pins.filter(([a, b]) => a !== word.start || b !== word.end), breaks };
+/** Pin a word. */
+export function pin(constraints, { start, end }) {
+  if (isPinned(constraints, { start, end })) return constraints;
+  const rest = without(constraints, start, end);
+  return { ...rest, pins: [...rest.pins, [start, end]].sort(([a], [b]) => a - b) };
 }
 
+/** Leave a word to the parser again, with its head and its tag. */
+export const unpin = (constraints, word) =>
+  tidy({ ...constraints, pins: constraints.pins.filter(([a, b]) => a !== word.start || b !== word.end) });
+
+/** Fix the head of a word of a sentence, null for the root, and its relation (null leaves it to the parser). */
+export function setHead(constraints, sentence, word, head, relation = null) {
+  const pinned = head ? pin(pin(constraints, word), head) : pin(constraints, word);
+  const arc = [word.start, head ? head.start : null, relation];
+  const rest = pinned.arcs.filter(([d]) => d !== word.start);
+  const elsewhere = rest.filter(([d]) => d < sentence.start || d >= sentence.end);
+  const here = compatible(rest.filter((one) => !elsewhere.includes(one)), arc);
+  return { ...pinned, arcs: inOrder([...elsewhere, ...here, arc]) };
+}
+
+/** Leave the head of a word to the parser. */
+export const freeHead = (constraints, word) => ({
+  ...constraints,
+  arcs: constraints.arcs.filter(([d]) => d !== word.start),
+});
+
+/** Fix the part of speech of a word; null leaves it to the parser. */
+export function setTag(constraints, word, tag) {
+  const pinned = tag ? pin(constraints, word) : constraints;
+  const rest = pinned.tags.filter(([start]) => start !== word.start);
+  return { ...pinned, tags: tag ? inOrder([...rest, [word.start, tag]]) : rest };
+}
+
+/** Return an analysis with the tags that a person has fixed. */
+export function retag(analysis, constraints) {
+  if (!constraints.tags.length) return analysis;
+  const words = analysis.words.map((word) => {
+    const tag = tagOf(constraints, word);
+    return tag && tag !== word.upos ? { ...word, ...unknownTags(word), upos: tag } : word;
+  });
+  return { ...analysis, words };
+}
+
+/** What the parser says of a tag that was replaced is void. */
+const unknownTags = (word) =>
+  Object.fromEntries(["xpos", "feats", "tag_prob", "upos_prob"].filter((key) => key in word).map((key) => [key, null]));
+
 /** Return the part that concerns the text from `start` to `end`, as offsets into that part. */
-export function inside({ pins, breaks }, { start, end }) {
-  return {
+export function inside({ pins, breaks, arcs, tags }, { start, end }) {
+  const within = (k) => k === null || (start <= k && k < end);
+  const shift = (k) => (k === null ? null : k - start);
+  return tidy({
     pins: pins.filter(([a, b]) => start <= a && b <= end).map(([a, b]) => [a - start, b - start]),
-    breaks: breaks.filter((k) => start < k && k < end).map((k) => k - start),
+    breaks: breaks.filter((k) => start < k && k < end).map(shift),
+    arcs: arcs.filter(([d, h]) => within(d) && within(h)).map(([d, h, relation]) => [shift(d), shift(h), relation]),
+    tags: tags.filter(([word]) => within(word)).map(([word, tag]) => [shift(word), tag]),
+  });
+}
+
+/** Return where two texts, as arrays of code points, differ: all between `first` and `last` was replaced. */
+export function difference(before, after) {
+  let first = 0;
+  while (first < before.length && first < after.length && before[first] === after[first]) first++;
+  const longest = Math.min(before.length, after.length) - first;
+  let same = 0; // how long their common end is
+  while (same < longest && before[before.length - 1 - same] === after[after.length - 1 - same]) same++;
+  return { first, last: before.length - same, grown: after.length - before.length };
+}
+
+/** Move what is fixed along with an edit of the text; what touches the stretch that was replaced is let go. */
+export function follow({ pins, breaks, arcs, tags }, { first, last, grown }) {
+  const move = (k) => (k === null || k < first ? k : k + grown);
+  return tidy({
+    pins: pins
+      .filter(([a, b]) => b <= first || a >= last)
+      .map(([a, b]) => (b <= first ? [a, b] : [a + grown, b + grown])),
+    breaks: breaks.filter((k) => k < first || k > last).map(move),
+    arcs: arcs.map(([d, h, relation]) => [move(d), move(h), relation]),
+    tags: tags.map(([word, tag]) => [move(word), tag]),
+  });
+}
+
+const inOrder = (list) => [...new Set(list)].sort((a, b) => (a[0] ?? a) - (b[0] ?? b));
+
+/** Drop the pins that share characters with a stretch or go over it, and the breaks inside it. */
+function without(constraints, start, end) {
+  const touches = ([a, b]) => (start === end ? a < start && start < b : a < end && start < b);
+  return tidy({
+    ...constraints,
+    pins: constraints.pins.filter((one) => !touches(one)),
+    breaks: constraints.breaks.filter((k) => k <= start || k >= end),
+  });
+}
+
+/** Drop the arcs and tags of words that are no longer pinned. */
+function tidy(constraints) {
+  const starts = new Set(constraints.pins.map(([a]) => a));
+  return {
+    ...constraints,
+    arcs: constraints.arcs.filter(([d, h]) => starts.has(d) && (h === null || starts.has(h))),
+    tags: constraints.tags.filter(([word]) => starts.has(word)),
   };
 }
 
-function pin(constraints, { start, end }) {
-  const { pins, breaks } = without(constraints, start, end);
-  return { pins: [...pins, [start, end]].sort(([a], [b]) => a - b), breaks };
+/** Drop the arcs that no tree can have together with a new one. */
+function compatible(arcs, fresh) {
+  let kept = arcs.filter((arc) => !exclude(arc, fresh));
+  const ancestors = (start) => {
+    const above = [];
+    for (let k = start; k !== null && k !== undefined && above.length <= kept.length; ) {
+      k = [...kept, fresh].find(([d]) => d === k)?.[1];
+      if (k !== null && k !== undefined) above.push(k);
+    }
+    return above;
+  };
+  // A cycle, or an arc that passes over a word from which its head descends.
+  const wrong = ([d, h]) => {
+    const above = h === null ? [] : ancestors(h);
+    const [left, right] = [Math.min(d, h ?? d), Math.max(d, h ?? d)];
+    return above.includes(d) || above.some((k) => left < k && k < right);
+  };
+  while (kept.some(wrong) || wrong(fresh)) {
+    // Let go what leads up from the head of a wrong arc; the fresh one stays.
+    const [, head] = [...kept, fresh].find(wrong);
+    const drop = kept.find(([d]) => d === head) ?? kept.find(wrong);
+    kept = kept.filter((arc) => arc !== drop);
+  }
+  return kept;
 }
 
-const added = ({ breaks }, offset) => [...new Set([...breaks, offset])].sort((a, b) => a - b);
-
-/** Drop the pins that share characters with a stretch or go over it, and the breaks inside it. */
-function without({ pins, breaks }, start, end) {
-  const touches = ([a, b]) => (start === end ? a < start && start < b : a < end && start < b);
-  return { pins: pins.filter((one) => !touches(one)), breaks: breaks.filter((k) => k <= start || k >= end) };
+/** Tell whether two arcs cross, or both come from the root. */
+function exclude([d, h], [e, g]) {
+  if (h === null && g === null) return true;
+  const [a, b] = [Math.min(d, h ?? -1), Math.max(d, h ?? -1)];
+  const [x, y] = [Math.min(e, g ?? -1), Math.max(e, g ?? -1)];
+  return (a < x && x < b && b < y) || (x < a && a < y && y < b);
 }

@@ -1,25 +1,21 @@
 // Draw an analysis as an interactive SVG. Words and gaps are buttons; as in a toolbar, one of them at a time can be
-// reached with the Tab key and the arrow keys lead to the others. How things look is said in style.css alone.
+// reached with the Tab key and the arrow keys lead to the others. A word can be dragged onto its head. How things look is
+// said in style.css alone.
 
-import { gapState, isPinned, nextGapState } from "./constraints.js";
-import { explainRelation, explainUpos } from "./gloss.js";
+import { arcOf, gapState, isPinned, nextGapState, tagOf } from "./constraints.js";
+import { dragging } from "./drag.js";
+import { explainRelation, explainUpos, glossed } from "./gloss.js";
 import { currentLanguage, percent, t } from "./i18n.js";
-import { layout } from "./layout.js";
+import { labelPlace, layout } from "./layout.js";
+import { make } from "./svg.js";
 import { visible } from "./text.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 const DARKEST = 0.62; // the opacity of the shade where nothing is sure
-
-function make(name, attributes = {}, text = null) {
-  const element = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  if (text !== null) element.textContent = text;
-  return element;
-}
 
 const rectangle = ({ x, y, width, height }, rx, name) =>
   make("rect", { x, y, width, height, rx, class: name });
 const letters = ({ text, x, y }, name) => make("text", { x, y, class: name }, text);
+const names = (...all) => all.filter(Boolean).join(" ");
 
 function shade(rect, sure) {
   rect.setAttribute("fill-opacity", sure === null ? 0 : (DARKEST * (1 - sure)).toFixed(2));
@@ -30,10 +26,11 @@ const known = (...probs) => (probs.some((prob) => prob === null) ? null : probs.
 
 /**
  * Return the figure of an analysis. `differences` come from compare.js; `isApart(offset)` tells whether the parser,
- * left alone, has a boundary there. `act(kind, target)` is called for a click or Enter on a "word" or a "gap",
- * `tell(lines, element)` to show a hint and `tell(null)` to hide it.
+ * left alone, has a boundary there; `selected` is the word that is being edited. `act(kind, ...targets)` is called for
+ * "word" (a click or Enter, with the part of it that was hit), "gap" and "head" (a word and the one it was dragged to).
+ * `tell(lines, element)` shows a hint and `tell(null)` hides it.
  */
-export function drawFigure(analysis, { constraints, differences, isApart, act, tell }) {
+export function drawFigure(analysis, { constraints, differences, isApart, selected, act, tell }) {
   const places = layout(analysis);
   const svg = make("svg", {
     class: "figure",
@@ -45,17 +42,24 @@ export function drawFigure(analysis, { constraints, differences, isApart, act, t
     "aria-label": t("figure", visible(analysis.text)),
   });
   const { words } = analysis;
-  const arcs = places.arcs.map((arc) => drawArc(arc, words[arc.id - 1], differences));
+  const arcs = places.arcs.map((arc) => {
+    const word = words[arc.id - 1];
+    const group = drawArc(arc, word, differences, arcOf(constraints, word) !== null);
+    group.addEventListener("click", () => act("word", word, "relation"));
+    return group;
+  });
   const boxes = places.words.map((place) => {
     const word = words[place.id - 1];
     const pinned = isPinned(constraints, word);
-    const button = drawWord(place, word, differences, pinned);
-    button.setAttribute("aria-label", wordLines(word, words, pinned).slice(0, -1).join(" "));
+    const button = drawWord(place, word, differences, pinned, tagOf(constraints, word) !== null);
+    button.setAttribute("aria-label", wordLines(word, words, pinned).join(" "));
+    button.setAttribute("aria-expanded", word.start === selected?.start);
     return {
       button,
       at: word.start,
-      hint: () => wordLines(word, words, pinned),
-      go: () => act("word", word),
+      // Whoever edits a word reads in the editor what is known of it.
+      hint: () => (word.start === selected?.start ? null : [...wordLines(word, words, pinned), t("wordNext")]),
+      go: (event) => act("word", word, event?.target.matches?.(".tag") ? "tag" : ""),
       id: word.id,
     };
   });
@@ -80,6 +84,8 @@ export function drawFigure(analysis, { constraints, differences, isApart, act, t
   });
   arcs.forEach((arc, i) => hints(arc, boxes[i].hint, tell, arc));
   svg.addEventListener("keydown", (event) => onKey(event, stops));
+  dragging(svg, places, (id, head) => act("head", words[id - 1], words[head - 1] ?? null));
+  svg.keepInView = (left, right) => places.arcs.forEach((arc, i) => moveLabel(arcs[i], labelPlace(arc, left, right)));
   return svg;
 }
 
@@ -90,30 +96,43 @@ export function focusAt(card, kind, offset) {
   wanted.focus({ preventScroll: true });
 }
 
-function drawArc({ id, line, tip, label }, word, differences) {
-  const group = make("g", { class: `arc${differences.arcs.has(id) ? " changed" : ""}`, "data-id": id });
-  group.append(
-    make("path", { class: "reach", d: line }), // wider than the line, for pointers
-    make("path", { class: "line", d: line }),
-    make("path", { class: "tip", d: tip }),
+function drawArc({ id, line, tip, label }, word, differences, fixed) {
+  const group = make("g", {
+    class: names("arc", fixed && "fixed", differences.arcs.has(id) && "changed"),
+    "data-id": id,
+    "data-dependent": word.form,
+  });
+  const shown = make("g", { class: "label" });
+  shown.append(
     rectangle(label.box, 4, "ground"),
     shade(rectangle(label.box, 4, "doubt"), known(word.head_prob, word.label_prob)),
     letters(label, "relation"),
   );
+  group.append(
+    make("path", { class: "reach", d: line }), // wider than the line, for pointers
+    make("path", { class: "line", d: line }),
+    make("path", { class: "tip", d: tip }),
+    shown,
+  );
   return group;
 }
 
-function drawWord({ id, box, chars, inner, tag }, word, differences, pinned) {
-  const names = [
-    "word",
-    pinned && "pinned",
-    differences.words.has(id) && "changed",
-    differences.tags.has(id) && "retagged",
-  ];
+function moveLabel(arc, distance) {
+  arc.querySelector(".label").setAttribute("transform", `translate(${distance} 0)`);
+}
+
+function drawWord({ id, box, chars, inner, tag }, word, differences, pinned, tagged) {
   const group = make("g", {
-    class: names.filter(Boolean).join(" "),
+    class: names(
+      "word",
+      pinned && "pinned",
+      tagged && "tagged",
+      differences.words.has(id) && "changed",
+      differences.tags.has(id) && "retagged",
+    ),
     role: "button",
     "aria-pressed": pinned,
+    "data-id": id,
     "data-form": word.form,
     "data-offset": word.start,
   });
@@ -143,22 +162,25 @@ function drawGap({ offset, x, hit, top, bottom }, state) {
   return group;
 }
 
-function wordLines(word, words, pinned) {
-  const language = currentLanguage();
-  const gloss = (name, explained) => (explained ? `${name} ${explained}` : (name ?? "–"));
-  const head = word.head ? ` · ${t("headIs", visible(words[word.head - 1].form))}` : "";
-  const named = [
+/** Say how sure the parser is of a word. */
+export const chances = (word) =>
+  [
     [t("boundaryProb"), word.boundary_prob],
     [t("headProb"), word.head_prob],
     [t("labelProb"), word.label_prob],
     [t("uposProb"), word.upos_prob],
-  ];
+  ]
+    .map(([name, prob]) => `${name} ${percent(prob)}`)
+    .join(" · ");
+
+function wordLines(word, words, pinned) {
+  const language = currentLanguage();
+  const head = word.head ? ` · ${t("headIs", visible(words[word.head - 1].form))}` : "";
   return [
-    `${visible(word.form)} · ${gloss(word.upos, explainUpos(word.upos, language))}`,
-    `${gloss(word.deprel, explainRelation(word.deprel, language))}${head}`,
-    named.map(([name, prob]) => `${name} ${percent(prob)}`).join(" · "),
+    `${visible(word.form)} · ${glossed(word.upos, explainUpos(word.upos, language))}`,
+    `${glossed(word.deprel, explainRelation(word.deprel, language))}${head}`,
+    chances(word),
     ...(pinned ? [t("pinned")] : []),
-    t(`wordNext.${pinned}`),
   ];
 }
 

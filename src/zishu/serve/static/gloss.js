@@ -80,3 +80,6 @@ export const explainUpos = explain(UPOS);
 
 /** Explain a relation, "" if it is not known. */
 export const explainRelation = explain(RELATIONS);
+
+/** Write a name with its explanation. */
+export const glossed = (name, explained) => (explained ? `${name} ${explained}` : (name ?? "–"));

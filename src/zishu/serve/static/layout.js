@@ -1,6 +1,7 @@
 // Where everything of a figure stands: a sentence in, numbers out. The manner is that of the SVG of `zishu parse`
 // (zishu.render.svg): arcs between words stand above the characters, those inside words hang below them, words move
-// apart until each relation has room above its arc, and no two arcs run along one another.
+// apart until each relation has room above its arc, and no two arcs run along one another. Here the label of a long arc can
+// also move along it, to where the reader looks.
 
 import { characters, visible } from "./text.js";
 
@@ -11,7 +12,7 @@ export const SIZES = { char: 24, relation: 12, tag: 11 };
 
 // All in pixels.
 const MARGIN = 10;
-const CHAR_ROOM = 6; // more width for each character than its letter needs, so that gaps can be hit
+const CHAR_ROOM = 6; // more width for each Chinese character than it needs, so that gaps can be hit
 const BOX_HEIGHT = 40;
 const BOX_PADDING = 4;
 const WORD_GAP = 16;
@@ -27,6 +28,9 @@ const INNER_PORT = 5;
 const TIP = 7; // the length of an arrow's tip
 const HIT_WIDTH = 14; // of a gap, as far as pointers are concerned
 const HIT_HEIGHT = 8; // how far a gap reaches over the boxes
+const ROOT_ZONE = 24; // the height of the strip that a word is dragged to, to be the root
+
+const HAN = /\p{Script=Han}/u;
 
 const pen = document.createElement("canvas").getContext("2d");
 
@@ -54,7 +58,8 @@ export function layout({ words }) {
     const level = word.head ? levels.get(`${word.head}-${word.id}`) : highest;
     const top = foot - FIRST_LEVEL - (level - 1) * LEVEL;
     const start = word.head ? anchors[word.head - 1] + side(word.head, word.id) * PORT : end;
-    return { id: word.id, ...path(start, end, foot, top), label: label(word.deprel, (start + end) / 2, top) };
+    const reach = [Math.min(start, end), Math.max(start, end)];
+    return { id: word.id, ...path(start, end, foot, top), reach, label: label(word.deprel, (start + end) / 2, top) };
   });
 
   let deepest = innerFoot;
@@ -85,7 +90,19 @@ export function layout({ words }) {
     top: boxTop - 3,
     bottom: boxTop + BOX_HEIGHT + 3,
   }));
-  return { arcs, words: boxes, gaps, ...frame(arcs, boxes, deepest + 20) };
+  const edges = frame(arcs, boxes, deepest + 20);
+  const rootZone = { x: edges.left, y: 0, width: edges.width, height: ROOT_ZONE };
+  return { arcs, words: boxes, gaps, rootZone, ...edges };
+}
+
+/** Return how far the label of an arc moves to stand over the part of the arc that is seen, from `left` to `right`. */
+export function labelPlace({ reach: [start, end], label: { x, box } }, left, right) {
+  const from = Math.max(start, left);
+  const to = Math.min(end, right);
+  const half = box.width / 2;
+  if (to - from >= end - start || to - from < box.width) return 0; // all of it is seen, or too little
+  const wanted = Math.max(from + half, Math.min(to - half, x));
+  return wanted - x;
 }
 
 function shape(word) {
@@ -96,7 +113,7 @@ function shape(word) {
   const centres = [];
   let edge = BOX_PADDING;
   for (const char of shown) {
-    const width = textWidth(char, SIZES.char) + CHAR_ROOM;
+    const width = textWidth(char, SIZES.char) + (HAN.test(char) ? CHAR_ROOM : 1);
     centres.push(edge + width / 2);
     edge += width;
   }
@@ -156,7 +173,8 @@ function arcLevels(pairs) {
 const side = (head, dependent) => (dependent > head ? 1 : -1);
 
 function innerArcs(word, left, { chars, centres }, foot) {
-  if (!word.char_heads || chars.length === 1) return [];
+  // The model has a tree for the letters of a Latin word or the digits of a number, too, but it means nothing.
+  if (!word.char_heads || chars.length === 1 || !HAN.test(word.form)) return [];
   const pairs = word.char_heads.map((head, i) => [head, i + 1]).filter(([head]) => head);
   const levels = arcLevels(pairs);
   return pairs.map(([h, d]) => {

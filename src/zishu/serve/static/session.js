@@ -2,20 +2,38 @@
 // `state`, write the address, tell the `view` (see `connect`). Nothing is drawn here.
 
 import { writeAddress } from "./address.js";
-import { hasToken, parse, setToken } from "./api.js";
+import { describe, hasToken, parse, setToken } from "./api.js";
 import { comparable } from "./compare.js";
-import { NOTHING, inside, isEmpty, nextGapState, setGap, togglePin } from "./constraints.js";
+import {
+  NOTHING,
+  follow,
+  freeHead,
+  inside,
+  isEmpty,
+  isPinned,
+  nextGapState,
+  pin,
+  retag,
+  setGap,
+  setHead,
+  setTag,
+  unpin,
+} from "./constraints.js";
 import { codePoints } from "./text.js";
 
 const KBEST = 5;
 const SHORT = 200; // code points; of longer texts the other analyses are fetched when they are wanted
 
+export const NO_OPTIONS = Object.freeze({ style: "", lexicon: [] }); // "" is the model's default style
+
 // A sentence is {analyses, rank, all}: its analyses, the number of the one in view, and whether the others were asked
 // for. None is ever changed in place, so that to undo is to take the old list.
 export const state = {
   text: "",
-  style: "", // the default one
+  options: NO_OPTIONS, // how the text is parsed
   model: null,
+  labels: [], // the relations that the model knows
+  upos: [], // its parts of speech
   free: [], // the sentences with nothing fixed
   freeWords: [],
   boundaries: new Set(), // where words begin or end with nothing fixed
@@ -79,28 +97,41 @@ const sentence = (analyses, kbest, rank = 0) => ({
 
 async function parseText(text, constraints, signal) {
   const kbest = kbestFor(text);
-  const { model, sentences } = await parse(text, constraints, state.style, kbest, signal);
-  return { model, sentences: sentences.map((analyses) => sentence(analyses, kbest)) };
+  const { model, sentences } = await parse(text, constraints, state.options, kbest, signal);
+  const tagged = (analyses) => analyses.map((analysis) => retag(analysis, constraints));
+  return { model, sentences: sentences.map((analyses) => sentence(tagged(analyses), kbest)) };
 }
 
 /** Parse a sentence again with all its analyses; return null if it is not one sentence when it stands alone. */
 async function parseSentence({ text, start, end }, constraints, rank, signal) {
-  const { sentences } = await parse(text, inside(constraints, { start, end }), state.style, KBEST, signal);
+  const { sentences } = await parse(text, inside(constraints, { start, end }), state.options, KBEST, signal);
   if (sentences.length !== 1 || sentences[0][0].text !== text) return null;
-  const moved = (item) => ({ ...item, start: item.start + start, end: item.end + start });
-  const analyses = sentences[0].map((analysis) => ({ ...moved(analysis), words: analysis.words.map(moved) }));
-  return sentence(analyses, KBEST, rank);
+  return sentence(
+    sentences[0].map((analysis) => retag(moved(analysis, start), constraints)),
+    KBEST,
+    rank,
+  );
+}
+
+/** Return an analysis whose offsets are so much larger. */
+export function moved(analysis, distance) {
+  const move = (item) => ({ ...item, start: item.start + distance, end: item.end + distance });
+  return { ...move(analysis), words: analysis.words.map(move) };
 }
 
 // --- what a person can do ---
 
 /** Parse a text from scratch and show of it what an address says; `remember` it in the browser's history. */
-export function open({ text, style, constraints, ranks }, { remember }) {
+export function open({ text, options, constraints, ranks }, { remember }) {
   job.abort();
   job = new AbortController();
   enqueue(async (signal) => {
-    state.style = style;
+    state.options = options;
     const { model, sentences: free } = await parseText(text, NOTHING, signal);
+    if (!state.labels.length) {
+      const { labels, upos } = await describe();
+      Object.assign(state, { labels, upos });
+    }
     const { fixed, sentences, trouble } = await fix(text, constraints, free, signal);
     for (const [number, rank] of ranks) {
       const one = sentences[number];
@@ -127,9 +158,9 @@ export function open({ text, style, constraints, ranks }, { remember }) {
   });
 }
 
-/** Parse the text again in another style; what is fixed stays fixed. */
-export const changeStyle = (style) =>
-  open({ text: state.text, style, constraints: state.constraints, ranks: new Map() }, { remember: true });
+/** Parse a text that was made from the one in view by edits; what is fixed and was not touched stays fixed. */
+export const submit = (text, edits, options) =>
+  open({ text, options, constraints: edits.reduce(follow, state.constraints), ranks: new Map() }, { remember: true });
 
 /** Parse a new text under the constraints of a link, which may have been changed by hand: wrong ones are let go. */
 async function fix(text, constraints, free, signal) {
@@ -147,11 +178,28 @@ const reread = async (one, constraints, rank, signal) =>
   (await parseSentence(inView(one), constraints, rank, signal)) ?? { ...one, all: true };
 
 /** Pin a word of a sentence, or let it go. */
-export const clickWord = (number, word) => correct(number, (constraints) => togglePin(constraints, word));
+export const togglePin = (number, word) =>
+  correct(number, (constraints) => (isPinned(constraints, word) ? unpin : pin)(constraints, word));
+
+/** Fix the head of a word, null for the root; its relation is left to the parser. */
+export const changeHead = (number, word, head) =>
+  correct(number, (constraints, sentence) => setHead(constraints, sentence, word, head));
+
+/** Fix the relation of a word, and with it its head; null leaves the relation to the parser. */
+export const changeRelation = (number, word, relation) =>
+  correct(number, (constraints, sentence) =>
+    setHead(constraints, sentence, word, sentence.words[word.head - 1] ?? null, relation),
+  );
+
+/** Leave the head of a word and its relation to the parser. */
+export const releaseHead = (number, word) => correct(number, (constraints) => freeHead(constraints, word));
+
+/** Fix the part of speech of a word; null leaves it to the parser. */
+export const changeTag = (number, word, tag) => correct(number, (constraints) => setTag(constraints, word, tag));
 
 /** Cut, join or free a gap of a sentence. */
 export const clickGap = (number, offset) =>
-  correct(number, (constraints, words) => {
+  correct(number, (constraints, { words }) => {
     const next = nextGapState(constraints, offset, state.boundaries.has(offset));
     return setGap(constraints, offset, next, words);
   });
@@ -159,7 +207,7 @@ export const clickGap = (number, offset) =>
 function correct(number, change) {
   enqueue(async (signal) => {
     const analysis = inView(state.sentences[number]);
-    const constraints = change(state.constraints, analysis.words);
+    const constraints = change(state.constraints, analysis);
     const fresh = await parseSentence(analysis, constraints, 0, signal);
     const sentences = fresh
       ? state.sentences.with(number, fresh)
@@ -218,7 +266,7 @@ function replace({ sentences, constraints }) {
 export function address() {
   const ranks = new Map();
   state.sentences.forEach(({ rank }, number) => rank && ranks.set(number, rank));
-  return writeAddress({ text: state.text, style: state.style, constraints: state.constraints, ranks });
+  return writeAddress({ text: state.text, ...state.options, constraints: state.constraints, ranks });
 }
 
 /** Keep the address in step; a new text gets an entry of its own in the browser's history. */

@@ -36,18 +36,22 @@ export function announce(words, seen = false) {
   if (seen) fading = setTimeout(() => $("status").classList.remove("seen"), 1800);
 }
 
-/** Show lines of text beside an element; null: hide them. */
+/** Show lines of text for a part of a figure, outside of the figure and the editor if there is room; null: hide them. */
 export function showTip(lines, element) {
   const tip = $("tip");
   tip.hidden = !lines;
   if (!lines) return;
   tip.replaceChildren(...lines.map((words) => el("p", {}, words)));
-  const at = element.getBoundingClientRect();
+  const part = element.getBoundingClientRect();
+  const figure = element.closest(".scroll").getBoundingClientRect();
+  const editor = element.closest(".card").querySelector(".editor");
+  const bottom = (editor ?? element.closest(".scroll")).getBoundingClientRect().bottom;
   const { width, height } = tip.getBoundingClientRect();
   const rightmost = document.documentElement.clientWidth - width - 8;
-  // Below, where it hides neither arcs nor neighbours, unless there is no room.
-  const below = at.bottom + 8;
-  const above = Math.max(8, at.top - height - 8);
-  tip.style.left = `${Math.max(8, Math.min(at.left + at.width / 2 - width / 2, rightmost))}px`;
-  tip.style.top = `${below + height < innerHeight ? below : above}px`;
+  // Where the reader sees the part: an arc may be much longer than that.
+  const middle = (Math.max(part.left, figure.left) + Math.min(part.right, figure.right)) / 2;
+  const room = [bottom + 4, figure.top - height - 4, part.bottom + 8, part.top - height - 8];
+  const top = room.find((y) => y >= 4 && y + height <= innerHeight - 4) ?? 4;
+  tip.style.left = `${Math.max(8, Math.min(middle - width / 2, rightmost))}px`;
+  tip.style.top = `${top}px`;
 }

@@ -1,0 +1,45 @@
+// How large figures are drawn, and what of a wide one is in view: the labels of its arcs move along with it.
+
+const STEPS = [0.3, 0.4, 0.5, 0.6, 0.75, 0.9, 1, 1.25, 1.5];
+const ROOM = 16; // beside a figure that fits
+// A wide figure shrinks to the width of the page: as long as it is easy to read, or, if that is asked for, further.
+const SMALLEST = { auto: 0.75, fit: 0.3 };
+
+let zoom = "auto"; // or "fit", or a number
+let shown = 1; // what it came to last
+
+const scrollers = (root) => (root.matches?.(".scroll") ? [root] : [...root.querySelectorAll(".scroll")]);
+
+/** Give the figures below an element their size, and put the labels of their arcs into view. */
+export function show(root = document) {
+  for (const scroller of scrollers(root)) {
+    const figure = scroller.firstElementChild;
+    const { width, height } = figure.viewBox.baseVal;
+    const fitting = Math.min(1, (scroller.clientWidth - ROOM) / width);
+    shown = zoom in SMALLEST ? Math.max(SMALLEST[zoom], fitting) : zoom;
+    figure.setAttribute("width", width * shown);
+    figure.setAttribute("height", height * shown);
+    moveLabels(scroller);
+    scroller.onscroll = () => moveLabels(scroller);
+  }
+}
+
+function moveLabels(scroller) {
+  const figure = scroller.firstElementChild;
+  const { x, width } = figure.viewBox.baseVal;
+  const scale = figure.width.baseVal.value / width;
+  const hidden = figure.getBoundingClientRect().left - scroller.getBoundingClientRect().left;
+  const left = x - hidden / scale;
+  figure.keepInView(left, left + scroller.clientWidth / scale);
+}
+
+/** Draw larger (1), smaller (-1) or as wide as the page (0; again: no longer). Return how large. */
+export function change(direction) {
+  if (direction === 0) zoom = zoom === "fit" ? "auto" : "fit";
+  else {
+    const next = STEPS.filter((step) => (direction > 0 ? step > shown + 0.01 : step < shown - 0.01));
+    zoom = (direction > 0 ? next[0] : next.at(-1)) ?? shown;
+  }
+  show();
+  return zoom;
+}
