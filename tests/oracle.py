@@ -115,6 +115,11 @@ def is_legal(tree: TypedTree, *, root_as_head: bool = True) -> bool:
     return not root_as_head or all(h in roots for h, intra in zip(*tree, strict=True) if not intra)
 
 
+def has_arc(tree: TypedTree, dependent: tuple[int, int], head: tuple[int, int]) -> bool:
+    """Tell whether the arc into a word, a span of characters, comes from a character of its head."""
+    return all(tree.intra[d - 1] or tree.heads[d - 1] in range(*head) for d in range(*dependent))
+
+
 @cache
 def boundaries(tree: TypedTree) -> tuple[bool, ...]:
     """Tell for the gaps 0..n-1 whether a word ends there."""

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
+import oracle
 from oracle import BREAK, FREE, JOIN
+from zishu.arcs import ROOT_SPAN, Arc
 from zishu.tree import INTRA, CharTree, WordTree
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hypothesis.strategies import DrawFn, SearchStrategy
 
 # One code point is one character here, so that the oracle can count without the package's help.
@@ -135,3 +140,23 @@ def score_matrices(
         value = st.one_of(value, value, value, st.just(-math.inf))
     row = st.lists(value, min_size=n + 1, max_size=n + 1)
     return draw(st.lists(row, min_size=n + 1, max_size=n + 1))
+
+
+@st.composite
+def fixed_arcs(draw: DrawFn, n: int, gaps: Sequence[int]) -> list[Arc]:
+    """Draw arcs of a legal tree between words that the gaps tell."""
+    tree = draw(st.sampled_from(oracle.typed_trees(n, gaps)))
+    edges = [k for k in range(n + 1) if k in (0, n) or gaps[k] == BREAK]
+    known = {
+        d: (i + 1, j + 1)
+        for i, j in pairwise(edges)
+        if all(gaps[k] == JOIN for k in range(i + 1, j))
+        for d in range(i + 1, j + 1)
+    }
+    known[0] = ROOT_SPAN
+    arcs = [
+        Arc(known[d], known[h])
+        for d, (h, inside) in enumerate(zip(*tree, strict=True), start=1)
+        if not inside and d in known and h in known
+    ]
+    return draw(st.lists(st.sampled_from(arcs), unique=True)) if arcs else []

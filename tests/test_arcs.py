@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise, product
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,17 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracle
-from strategies import gap_vectors
+import zishu
+from oracle import has_arc
+from strategies import fixed_arcs, gap_vectors
+from zishu import cli
 from zishu.arcs import ROOT_SPAN, Arc, place_arcs
 from zishu.chart import TreeDistribution
 from zishu.errors import InputError
-from zishu.gaps import BREAK, JOIN
 from zishu.model.fixed_arcs import allowed_arcs, over_words
 from zishu.text import split_sentences
 
 
 def place(text: str, pins: Any, arcs: Any) -> list[tuple[Arc, ...]]:
-    return place_arcs(arcs, pins, split_sentences(text))
+    return place_arcs(arcs, pins, [sentence.starts for sentence in split_sentences(text)])
 
 
 def test_arcs_are_placed_by_the_characters_of_their_sentence() -> None:
@@ -86,29 +88,10 @@ def test_arcs_are_refused_exactly_if_no_tree_has_them(n: int) -> None:
 
 @st.composite
 def fixed(draw: st.DrawFn) -> tuple[int, list[int], list[Arc]]:
-    """Draw gaps of up to six characters and arcs of a tree that respects them, between words that they know."""
+    """Draw gaps of up to six characters and fixed arcs between the words that they tell."""
     n = draw(st.integers(1, 6))
     gaps = draw(gap_vectors(n))
-    tree = draw(st.sampled_from(oracle.typed_trees(n, gaps)))
-    edges = [k for k in range(n + 1) if k in (0, n) or gaps[k] == BREAK]
-    known = {
-        d: (i + 1, j + 1)
-        for i, j in pairwise(edges)
-        if all(gaps[k] == JOIN for k in range(i + 1, j))
-        for d in range(i + 1, j + 1)
-    }
-    known[0] = ROOT_SPAN
-    arcs = [
-        Arc(known[d], known[h])
-        for d, (h, inside) in enumerate(zip(*tree, strict=True), start=1)
-        if not inside and d in known and h in known
-    ]
-    return n, gaps, draw(st.lists(st.sampled_from(arcs), unique=True)) if arcs else []
-
-
-def agrees(tree: oracle.TypedTree, arc: Arc) -> bool:
-    """Tell whether a tree has the arc, from any character of the head to any of the dependent."""
-    return all(tree.intra[d - 1] or tree.heads[d - 1] in range(*arc.head) for d in range(*arc.dependent))
+    return n, gaps, draw(fixed_arcs(n, gaps))
 
 
 @given(fixed(), st.integers(0, 2**32 - 1), st.booleans())
@@ -124,7 +107,7 @@ def test_probabilities_are_those_of_the_trees_with_the_arcs(
     weights = {
         tree: math.exp(oracle.score(tree, inter[0], intra[0]))
         for tree in oracle.typed_trees(n, gaps, root_as_head=root_as_head)
-        if all(agrees(tree, arc) for arc in arcs)
+        if all(has_arc(tree, arc.dependent, arc.head) for arc in arcs)
     }
     total = sum(weights.values())
     assert trees.log_partition()[0] == pytest.approx(math.log(total))
@@ -143,3 +126,55 @@ def test_probabilities_are_those_of_the_trees_with_the_arcs(
 def test_arcs_over_words() -> None:
     arcs = [Arc((1, 3), (3, 4)), Arc((3, 4), ROOT_SPAN, "root")]
     assert over_words(arcs, [2, 1, 5]) == (Arc((1, 2), (2, 3)), Arc((2, 3), ROOT_SPAN, "root"))
+
+
+# --- the model, the parser, the command line
+
+
+def test_a_parser_keeps_fixed_arcs_and_says_what_is_left() -> None:
+    nlp = zishu.load()
+    text = "我喜欢北京。他来了。"
+    pins = [(0, 1), (1, 3), (3, 5)]
+    [first, second] = nlp(text, pins=pins, arcs=[(1, 3, "advmod"), (3, None)])
+    assert [word.form for word in first] == ["我", "喜欢", "北京", "。"]
+    like, city = first[1], first[2]
+    assert (like.head, like.deprel, city.head, city.deprel) == (3, "advmod", 0, "root")
+    assert [like.head_prob, like.label_prob, city.head_prob] == pytest.approx([1.0] * 3)
+    assert second == nlp(text)[1]
+    ranked = nlp.k_best(text, 5, pins=pins, arcs=[(1, 3), (3, None)])[0]
+    assert len(ranked) > 1
+    assert all(sentence[1].head == 3 for sentence in ranked)
+    # What the model finds anyway only becomes more probable.
+    free = nlp(text)[0]
+    assert free[0].head == 2
+    again = nlp(text, pins=pins, arcs=[(0, 1)])[0]
+    assert again.tree == free.tree
+    assert again.prob >= free.prob
+
+
+def test_a_relation_must_be_known_and_in_its_place() -> None:
+    nlp = zishu.load()
+    pins = [(0, 1), (1, 3)]
+    with pytest.raises(InputError, match=r"unknown relation 'subject' to a word: this model has .*nsubj"):
+        nlp("我喜欢北京。", pins=pins, arcs=[(0, 1, "subject")])
+    with pytest.raises(InputError, match="unknown relation 'root' to a word"):
+        nlp("我喜欢北京。", pins=pins, arcs=[(0, 1, "root")])
+    with pytest.raises(InputError, match="unknown relation 'nsubj' to the root: this model has root"):
+        nlp("我喜欢北京。", pins=pins, arcs=[(0, None, "nsubj")])
+    with pytest.raises(InputError, match="arcs are a list, not 5"):
+        nlp("我喜欢北京。", pins=pins, arcs=5)
+
+
+def test_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["parse", "我喜欢北京。", "--pin", "0:1", "--pin", "1:3", "--format", "conllu"]
+    assert cli.run([*words, "--arc", "1:root", "--arc", "0:1:obl:tmod"]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines() if line[:1].isdigit()]
+    assert [row[6:8] for row in rows[:2]] == [["2", "obl:tmod"], ["0", "root"]]
+    for arguments, message in [
+        ([*words, "--arc", "1"], "--arc 1: expected two offsets D:H"),
+        ([*words, "--arc", "x:1"], "--arc x:1: expected"),
+        ([*words, "--arc", "0:3"], "the arc 0:3 needs a pinned word that begins at 3"),
+        (["parse", "--arc", "0:1", "-i", "x.txt"], "--arc needs TEXT"),
+    ]:
+        assert cli.run(arguments) == 2
+        assert message in capsys.readouterr().err

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 import oracle
 from raw import all_chars, boundary_probs, decode, decode_k_best, head_probs, inner_trees, label_probs
-from strategies import gap_vectors
+from strategies import fixed_arcs, gap_vectors
 from zishu.chart import _kernels
 from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE
+from zishu.model import decode as plain
 from zishu.model.outputs import Outputs, no_gaps
 from zishu.model.scores import two_roles
 from zishu.model.segments import decode_segments
@@ -166,6 +167,33 @@ def test_trees_and_confidence_are_what_enumeration_says(drawn, decoding, tempera
     assert all(
         a.prob is None and {*boundary_probs(a), *head_probs(a), *label_probs(a)} == {None} for a in plain
     )
+
+
+@given(cases(), st.sampled_from(["viterbi", "mbr", "k best"]), st.data())
+@settings(max_examples=100, deadline=None)
+def test_with_fixed_arcs_only_the_trees_that_have_them_count(drawn, decoding, data):
+    case, gaps, known, model = drawn
+    inter, intra = case.scores(model, known)
+    fixed = [data.draw(fixed_arcs(n, gap)) for n, gap in zip(case.lengths.tolist(), known, strict=True)]
+    sentences = [
+        replace(sentence, arcs=tuple(arcs))
+        for sentence, arcs in zip(all_chars(case.units, gaps), fixed, strict=True)
+    ]
+    todo = case.outputs, sentences, model, case.label_scorer
+    if decoding == "k best":
+        found = [several[0] for several in plain.decode_k_best(*todo, 2)]
+    else:
+        found = plain.decode(*todo, confidence=True, decoding=decoding)
+    for b, (analysis, n) in enumerate(zip(found, case.lengths, strict=True)):
+        every = oracle.ranked(inter[b], n, intra[b], known[b], root_as_head=model.root_as_head)
+        ranked = [
+            (score, tree)
+            for score, tree in every
+            if all(oracle.has_arc(tree, arc.dependent, arc.head) for arc in fixed[b])
+        ]
+        check(analysis, ranked, n)
+        if decoding == "mbr":
+            check_expected_heads(analysis, ranked)
 
 
 @given(cases(longest=4), st.integers(1, 6))

@@ -170,10 +170,16 @@ class Page:
         found = "[node.dataset.dependent, node.textContent, node.classList.contains('fixed')]"
         return self.texts(".arc", found)
 
-    def drag(self, source: str, target: str, *, y: int = 0) -> None:
-        """Drag one element onto another."""
-        actions = ActionChains(self.browser).move_to_element(self.one(source)).click_and_hold()
-        actions.move_by_offset(0, -20).move_to_element_with_offset(self.one(target), 0, y)
+    def drag(self, form: str, head: str | None) -> None:
+        """Drag a word onto another one, or to the top of its figure."""
+        actions = ActionChains(self.browser).move_to_element(self.one(f'.word[data-form="{form}"] .char'))
+        actions.click_and_hold().move_by_offset(0, -20)
+        if head is None:
+            top = "return document.querySelector('.figure').getBoundingClientRect().top"
+            y = int(self.browser.execute_script(top)) + 8
+            actions.w3c_actions.pointer_action.move_to_location(200, y)
+        else:
+            actions.move_to_element(self.one(f'.word[data-form="{head}"] .char'))
         actions.release().perform()
         self.settle()
 
@@ -358,14 +364,16 @@ def test_fix_a_relation_a_tag_and_a_head_in_the_editor(page: Page, parser: zishu
 
 def test_drag_a_word_onto_its_head_or_to_the_root(page: Page) -> None:
     page.parse(EASY)
-    page.drag('.word[data-form="北京"] .char', '.word[data-form="我"] .char')
+    page.drag("北京", "我")
     assert "arcs=3-0" in page.hash()
     assert "北京" in [dependent for dependent, _, fixed in page.arcs() if fixed]
     assert not page.all(".editor")  # a drag is no click
     # The newest wins: this would make a cycle.
-    page.drag('.word[data-form="我"] .char', '.word[data-form="北京"] .char')
+    page.drag("我", "北京")
     assert "arcs=0-3" in page.hash()
-    page.drag('.word[data-form="我"] .char', '.word[data-form="我"] .char', y=-95)
+    page.drag("我", None)
+    assert "arcs=0-root" in page.hash()
+    assert ["我", "root", True] in page.arcs()
     page.click("#undo")
     page.click("#undo")
     assert "arcs=3-0" in page.hash()

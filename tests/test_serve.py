@@ -98,6 +98,23 @@ def test_pins_breaks_and_a_lexicon_are_kept(client: Client) -> None:
     assert "欢北" not in [word["form"] for word in found[1]["sentences"][0]["words"]]
 
 
+def test_arcs_are_kept(client: Client) -> None:
+    request = {"text": "我喜欢北京。", "pins": [[0, 1], [1, 3], [3, 5]]}
+    for kbest in (1, 3):
+        (document,) = documents(
+            client, **request, arcs=[[3, None, None], [1, 3, None], [0, 3, "iobj"]], kbest=kbest
+        )
+        words = document["sentences"][0]["words"]
+        assert [(word["head"], word["deprel"]) for word in (words[0], words[2])] == [(3, "iobj"), (0, "root")]
+        assert words[1]["head"] == 3
+    answer = client.parse(**request, arcs=[[0, 3, None], [3, 0, None]])
+    assert (answer.status, answer.code) == (422, "invalid_input")
+    assert "the arcs 0:3, 3:0 form a cycle" in answer.body.decode()
+    answer = client.parse(**request, arcs=[[0, 3, "nowhere"]])
+    assert (answer.status, answer.code) == (422, "invalid_input")
+    assert "unknown relation 'nowhere'" in answer.body.decode()
+
+
 def test_the_best_few_analyses(client: Client, parser: zishu.Parser) -> None:
     (document,) = documents(client, text=TEXT, kbest=3)
     expected = parser.k_best(TEXT, 3)
@@ -147,6 +164,8 @@ def test_nothing_to_parse_is_answered_with_nothing(client: Client) -> None:
         ('{"texts": ["a"], "pins": [[0, 1]]}', 422, "invalid_request"),
         ('{"words": [["a"]], "kbest": 2}', 422, "invalid_request"),
         ('{"text": "我们", "pins": [[0, 9]]}', 422, "invalid_input"),
+        ('{"text": "我们", "arcs": [[0, 1]]}', 422, "invalid_request"),
+        ('{"text": "我们", "arcs": [[0, 1, null]]}', 422, "invalid_input"),
         ('{"text": "我们", "breaks": [1], "pins": [[0, 2]]}', 422, "invalid_input"),
         ('{"text": "我们", "breaks": [1000000000000000000000000000000]}', 422, "invalid_input"),
         ('{"text": "我们", "lexicon": ["a b"]}', 422, "invalid_input"),
@@ -169,6 +188,7 @@ def test_wrong_requests_are_told(client: Client, body: str | bytes, status: int,
         ('{"text": "a", "lexicon": [%s]}', "lexicon.0"),
         ('{"text": "a", "pins": [%s]}', "pins.0"),
         ('{"text": "a", "breaks": [%s]}', "breaks.0"),
+        ('{"text": "a", "arcs": [%s]}', "arcs.0"),
     ],
 )
 def test_only_the_first_of_many_errors_is_looked_for(body: str, place: str) -> None:
@@ -197,7 +217,7 @@ def test_keys_are_not_told_without_end(client: Client) -> None:
         answer = client.parse(**request)
         assert (answer.status, answer.code) == (422, "invalid_request")
         assert len(answer.body) < 300
-    assert "at most 8 keys, not 1001" in client.parse(text="a", **keys).body.decode()
+    assert "at most 9 keys, not 1001" in client.parse(text="a", **keys).body.decode()
 
 
 @pytest.mark.parametrize(
@@ -212,6 +232,7 @@ def test_keys_are_not_told_without_end(client: Client) -> None:
         ({"words": [["我"]] * 4}, "too_many"),
         ({"text": "我们", "breaks": [1, 1, 1]}, "too_many"),
         ({"text": "我们", "pins": [[0, 1]] * 3}, "too_many"),
+        ({"text": "我们", "arcs": [[0, 1, None]] * 3}, "too_many"),
         ({"text": "我们", "lexicon": ["a", "b", "c"]}, "too_many"),
         ({"text": "我们", "kbest": 4}, "too_many"),
     ],
@@ -637,7 +658,7 @@ def test_the_examples_of_the_description_are_right(client: Client) -> None:
         properties = schemas[name]["properties"]
         request = {key: properties[key]["examples"][0]}
         request |= {
-            name: properties[name]["examples"][0] for name in ("pins", "breaks") if name in properties
+            name: properties[name]["examples"][0] for name in ("pins", "breaks", "arcs") if name in properties
         }
         for document in documents(client, **request):
             for sentence in document["sentences"]:

@@ -174,6 +174,7 @@ def test_the_largest_requests_are_not_refused_for_their_values() -> None:
                 "text": ",[{" * 30_000,
                 "pins": pins,
                 "breaks": [0] * limits.constraints,
+                "arcs": [[k, 0, "obj"] for k in range(limits.constraints)],
                 "lexicon": ["a"] * 10_000,
             }
         ).encode(),

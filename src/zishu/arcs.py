@@ -25,10 +25,8 @@ from zishu.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from zishu.text import RawSentence
-
-    Pin = tuple[int, int]
-    ArcLike = tuple[int, int | None] | tuple[int, int | None, str | None]
+# What users write: the offsets of a word and of its head, None for the root, and perhaps a relation.
+ArcLike = tuple[int, int | None] | tuple[int, int | None, str | None]
 
 ROOT_SPAN: Final = (0, 1)
 
@@ -61,11 +59,11 @@ class _Offsets:
 
 
 def place_arcs(
-    arcs: Iterable[ArcLike], pins: Iterable[Pin], sentences: Sequence[RawSentence]
+    arcs: Iterable[ArcLike], pins: Iterable[tuple[int, int]], sentences: Sequence[Sequence[int]]
 ) -> list[tuple[Arc, ...]]:
     """Return the fixed arcs of each sentence of a text; contradictions are an `InputError`.
 
-    No sentence may end inside a pin.
+    A sentence is given by the offsets of its characters. None may end inside a pin.
     """
     ends = dict(pins)
     heads: dict[int, _Offsets] = {}
@@ -80,7 +78,7 @@ def place_arcs(
             raise InputError(f"the arcs {other} and {arc} give one word two {what}")
         heads[arc.dependent] = arc
 
-    starts = [sentence.start for sentence in sentences]
+    starts = [sentence[0] for sentence in sentences]
     found: dict[int, list[_Offsets]] = defaultdict(list)
     for arc in heads.values():
         number = bisect_right(starts, arc.dependent) - 1
@@ -90,10 +88,10 @@ def place_arcs(
     for several in found.values():
         _check_tree(several)
 
-    def span(sentence: RawSentence, offset: int | None) -> tuple[int, int]:
+    def span(sentence: Sequence[int], offset: int | None) -> tuple[int, int]:
         if offset is None:
             return ROOT_SPAN
-        first, last = (bisect_right(sentence.starts, place) for place in (offset, ends[offset] - 1))
+        first, last = (bisect_right(sentence, place) for place in (offset, ends[offset] - 1))
         return first, last + 1
 
     return [

@@ -3,6 +3,7 @@
     parser = load()                                            # or load("path/to/model")
     document = parser("上海计划发展金融业。")
     document = parser("...", pins=[(0, 2)], breaks=[5])         # words and boundaries that are known
+    document = parser("...", pins=[(0, 2), (4, 6)], arcs=[(0, 4)])   # the head of the word at 0 is the word at 4
     document = parser("...", style="hk")                        # the conventions of another treebank
     document = parser.parse_words([["上海", "计划", "发展", "金融业"]])
     for document in parser.pipe(texts): ...                    # many texts
@@ -39,6 +40,7 @@ from zishu.sentences import line_sentences, stream_sentences, text_sentences, wo
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from zishu.arcs import ArcLike
     from zishu.constraints import Pin
     from zishu.document import Sentence
     from zishu.model import Model, Pipeline
@@ -92,7 +94,9 @@ class Parser:
     Offsets are half-open and count code points. `pins` are words that must be kept as exactly one word,
     `breaks` offsets that no word goes over (at white space and at the ends of the text that is so anyway),
     `lexicon` words that are kept whole where they occur, as a `Lexicon` (build it once if it is large) or any
-    collection of strings. See `zishu.constraints`. `style` names the treebank whose conventions for words and relations
+    collection of strings. `arcs` are pairs (dependent, head) of pinned words that the tree must have, given by the offsets
+    where the words begin; the head None is the root, and a third entry fixes the relation. See `zishu.constraints` and
+    `zishu.arcs`. `style` names the treebank whose conventions for words and relations
     are followed; `parser.styles` lists those that the model knows.
     """
 
@@ -134,6 +138,7 @@ class Parser:
         *,
         pins: Iterable[Pin] = (),
         breaks: Iterable[int] = (),
+        arcs: Iterable[ArcLike] = (),
         lexicon: Words = None,
         style: str | None = None,
         confidence: bool = True,
@@ -146,7 +151,7 @@ class Parser:
         model with one role as the paper does, where trees may need repairs. Vanilla decoding cannot honour constraints,
         so sentences with any (even a space) use "viterbi".
         """
-        raw = text_sentences(text, pins=pins, breaks=breaks, lexicon=_lexicon(lexicon))
+        raw = text_sentences(text, pins=pins, breaks=breaks, arcs=arcs, lexicon=_lexicon(lexicon))
         parsed = self.in_style(style)._parse(raw, confidence=confidence, decoding=decoding)
         return Document(text, tuple(parsed))
 
@@ -223,6 +228,7 @@ class Parser:
         *,
         pins: Iterable[Pin] = (),
         breaks: Iterable[int] = (),
+        arcs: Iterable[ArcLike] = (),
         lexicon: Words = None,
         style: str | None = None,
     ) -> list[list[Sentence]]:
@@ -232,7 +238,7 @@ class Parser:
         """
         if k < 1:
             raise InputError(f"k must be at least 1, not {k}")
-        raw = text_sentences(text, pins=pins, breaks=breaks, lexicon=_lexicon(lexicon))
+        raw = text_sentences(text, pins=pins, breaks=breaks, arcs=arcs, lexicon=_lexicon(lexicon))
         return list(self.in_style(style).analyse(raw, k_best=k))
 
     def analyse(

@@ -12,10 +12,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from zishu.arcs import place_arcs
 from zishu.constraints import Constraints, Pin, read_constraints
 from zishu.errors import InputError
 from zishu.gaps import BREAK, JOIN
@@ -34,7 +35,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from zishu.arcs import ArcLike
     from zishu.lexicon import Lexicon
+
+_T = TypeVar("_T")
 
 _WORD = re.compile(r"\S+")
 _LINE_PART = re.compile(r"[\r\n]+|[^\r\n]+")
@@ -45,13 +49,29 @@ def text_sentences(
     *,
     pins: Iterable[Pin] = (),
     breaks: Iterable[int] = (),
+    arcs: Iterable[ArcLike] = (),
     lexicon: Lexicon | None = None,
 ) -> Iterator[RawSentence]:
-    """Cut a text into sentences, one at a time; pins and breaks are checked before the first one."""
+    """Cut a text into sentences, one at a time; pins, breaks and arcs are checked before the first one."""
     if not isinstance(text, str):
         raise InputError(f"a text is a string, not {type(text).__name__}")
     sentences = split_sentences(text)
-    yield from read_constraints(text, sentences, pins=pins, breaks=breaks, lexicon=lexicon).apply(sentences)
+    pins, arcs = _list(pins, "pins"), _list(arcs, "arcs")
+    known = read_constraints(text, sentences, pins=pins, breaks=breaks, lexicon=lexicon)
+    if not arcs:
+        yield from known.apply(sentences)
+        return
+    found = list(known.apply(sentences))
+    for sentence, fixed in zip(found, place_arcs(arcs, pins, [one.starts for one in found]), strict=True):
+        sentence.arcs = fixed
+    yield from found
+
+
+def _list(values: Iterable[_T], name: str) -> list[_T]:
+    try:
+        return list(values)
+    except TypeError:
+        raise InputError(f"{name} are a list, not {values!r}") from None
 
 
 def stream_sentences(

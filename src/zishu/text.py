@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from zishu.arcs import Arc
+
 LIMIT = 256  # characters of a sentence; the chart's cost grows with the cube of it
 
 _BLOCK = 1 << 16  # code points read before sentences are looked for
@@ -106,6 +108,7 @@ class RawSentence:
     # A value of `zishu.gaps` for each gap, n + 1 for n characters: [k] lies between k and k + 1, counted from 1. The
     # first and the last are not read. None: nothing is known.
     gaps: NDArray[np.int8] | None = field(default=None, compare=False)
+    arcs: tuple[Arc, ...] = ()  # that its tree must have, between words that the gaps tell
 
     def __len__(self) -> int:
         return len(self.chars)

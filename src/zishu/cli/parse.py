@@ -14,6 +14,7 @@ from zishu.cli._decoding import DecodingName, DecodingOption, StyleOption
 from zishu.errors import InputError
 
 if TYPE_CHECKING:
+    from zishu.arcs import ArcLike
     from zishu.corpus import Format
 
 STANDARD = "-"
@@ -116,6 +117,13 @@ def parse_command(
         list[int] | None,
         typer.Option("--break", metavar="K", help="Force a word boundary at offset K; repeatable."),
     ] = None,
+    arc: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="D:H[:REL]",
+            help="Make the pinned word at offset H, or `root`, the head of the pinned word at D; repeatable.",
+        ),
+    ] = None,
     kbest: Annotated[
         int | None, typer.Option(metavar="K", min=1, help="Print the K best analyses of each sentence.")
     ] = None,
@@ -169,6 +177,7 @@ def parse_command(
     target = STANDARD if output is None else output
     chosen: Format | None = format_name.value if format_name else None
     pins = [_span(text) for text in pin or ()]
+    arcs = [_arc(text) for text in arc or ()]
     _check_usage(
         {
             "TEXT": bool(texts),
@@ -178,6 +187,7 @@ def parse_command(
             "--id-field": id_field is not None,
             "--pin": bool(pins),
             "--break": bool(breaks),
+            "--arc": bool(arcs),
             "--jobs": (jobs or 1) > 1,
             "--resume": resume,
             "--engine ray": engine is EngineName.RAY,
@@ -197,7 +207,7 @@ def parse_command(
             if os.path.isfile(text):  # noqa: PTH113 (a path refuses names that are too long)
                 typer.echo(f"zishu: {text}: parsed as a text; -i parses the file of this name", err=True)
         parse_texts(
-            texts, target, options, pins=pins, breaks=breaks or (), format=chosen, model=model,
+            texts, target, options, pins=pins, breaks=breaks or (), arcs=arcs, format=chosen, model=model,
             threads=threads, force=force,
         )  # fmt: skip
         return
@@ -220,6 +230,7 @@ _NOT_WITH = [("TEXT", ("-i", "--jobs", "--resume", "--engine ray", "--text-field
 _ONLY_WITH = [
     ("--pin", "TEXT"),
     ("--break", "TEXT"),
+    ("--arc", "TEXT"),
     ("--engine ray", "-i"),
     ("--engine ray", "-o"),
     ("--ray-address", "--engine ray"),
@@ -242,3 +253,11 @@ def _span(text: str) -> tuple[int, int]:
     if not (colon and start.isdecimal() and end.isdecimal()):
         raise InputError(f"--pin {text}: expected two offsets A:B, such as 0:2")
     return int(start), int(end)
+
+
+def _arc(text: str) -> ArcLike:
+    dependent, _, rest = text.partition(":")
+    head, _, relation = rest.partition(":")
+    if not (dependent.isdecimal() and (head.isdecimal() or head == "root")):
+        raise InputError(f"--arc {text}: expected two offsets D:H, such as 0:2, or D:root")
+    return int(dependent), None if head == "root" else int(head), relation or None

@@ -34,6 +34,7 @@ from zishu.writing import check_not_input
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from zishu.arcs import ArcLike
     from zishu.constraints import Pin
     from zishu.corpus.chunks import Chunk
     from zishu.corpus.options import Format
@@ -164,28 +165,32 @@ def parse_texts(
     *,
     pins: Iterable[Pin] = (),
     breaks: Iterable[int] = (),
+    arcs: Iterable[ArcLike] = (),
     format: Format | None = None,  # noqa: A002 (what users call it)
     model: FilePath | None = None,
     threads: int = 0,
     force: bool = False,
 ) -> None:
-    """Parse texts as if each were a file; if there is only one, it may have pins and breaks.
+    """Parse texts as if each were a file; if there is only one, it may have pins, breaks and arcs.
 
     `force` overwrites an existing output, which is an error otherwise.
     """
     if format is None:
         format = "tree" if os.fspath(output) == STANDARD else format_of(output)  # noqa: A001
     recipe = _recipe(options, output, format, model, threads)
-    pins, breaks = list(pins), list(breaks)
-    if (pins or breaks) and (len(texts) != 1 or options.words):
-        raise InputError("pins and breaks are offsets into one text whose words are not given")
+    pins, breaks, arcs = list(pins), list(breaks), list(arcs)
+    fixed = bool(pins or breaks or arcs)
+    if fixed and (len(texts) != 1 or options.words):
+        raise InputError("pins, breaks and arcs are offsets into one text whose words are not given")
 
     def pinned(blocks: Iterable[str], *, look_ahead: bool = True) -> Iterable[RawSentence]:  # noqa: ARG001
-        return text_sentences("".join(blocks), pins=pins, breaks=breaks, lexicon=options.known_words)
+        return text_sentences(
+            "".join(blocks), pins=pins, breaks=breaks, arcs=arcs, lexicon=options.known_words
+        )
 
     named = len(texts) > 1 or recipe.format == "parquet"
     documents = [RawDocument(str(k) if named else "", (text,)) for k, text in enumerate(texts, start=1)]
-    sentences = pinned if pins or breaks else options.sentences
+    sentences = pinned if fixed else options.sentences
     _parse(chunks(documents, sentences, named=named), "the texts", output, recipe, force=force)
 
 

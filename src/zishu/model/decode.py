@@ -29,6 +29,7 @@ from zishu.document import Sentence, Word
 from zishu.errors import InputError
 from zishu.gaps import FREE
 from zishu.model.confidence import measure, measure_vanilla, measure_words
+from zishu.model.fixed_arcs import allowed_arcs, fix_relations, over_words
 from zishu.model.k_best import distinct_trees
 from zishu.model.labels import at_temperature, label_probabilities
 from zishu.model.mbr import probable_heads
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from zishu.arcs import Arc
     from zishu.chart import Trees
     from zishu.model.confidence import Confidence
     from zishu.model.labels import LabelScorer
@@ -131,6 +133,8 @@ class _Batch:
     lengths: NDArray[np.int64]  # in units: characters, or words
     gaps: NDArray[np.int8]  # batch N+1
     word_lengths: Sequence[Sequence[int]] | None  # of parsers of words
+    arcs: Sequence[Sequence[Arc]]  # that are fixed, by numbers of units
+    allowed: NDArray[np.bool_] | None  # batch N+1 N+1: the arcs between words that agree with them; None: all
 
     def pick(self, numbers: NDArray[np.int64]) -> _Batch:
         """Return a batch of some of the sentences of a parser of characters."""
@@ -140,6 +144,8 @@ class _Batch:
             sentences=[self.sentences[b] for b in numbers.tolist()],
             lengths=self.lengths[numbers],
             gaps=self.gaps[numbers],
+            arcs=[self.arcs[b] for b in numbers.tolist()],
+            allowed=None if self.allowed is None else self.allowed[numbers],
         )
 
 
@@ -155,22 +161,26 @@ def _batch(
         gaps = no_gaps(*outputs.inter.shape[:2])
     else:
         gaps = known_gaps(sentences, outputs.inter.shape[1])
-    return _Batch(outputs, sentences, settings, label_scorer, lengths, gaps, word_lengths)
+    arcs = [sentence.arcs for sentence in sentences]
+    if word_lengths is not None:
+        arcs = list(map(over_words, arcs, word_lengths))
+    allowed = allowed_arcs(arcs, gaps.shape[1])
+    return _Batch(outputs, sentences, settings, label_scorer, lengths, gaps, word_lengths, arcs, allowed)
 
 
 def _trees(batch: _Batch) -> TreeDistribution:
-    """Return the distribution that all answers come from: that at the model's temperature.
+    """Return the distribution that all answers come from: that at the model's temperature, given the fixed arcs.
 
     A temperature leaves the order of trees as it is, so only sums over trees depend on it.
     """
     trees = tree_distribution(batch.outputs, batch.lengths, batch.settings, batch.label_scorer, batch.gaps)
-    return trees.at(batch.settings.temperature)
+    return trees.at(batch.settings.temperature).given(inter=batch.allowed)
 
 
 def _decode_typed(batch: _Batch, *, mbr: bool = False, confidence: bool) -> list[Sentence]:
     """Find one tree of each sentence, of two roles or of words."""
     trees = _trees(batch)
-    found = probable_heads(trees) if mbr else trees.best()
+    found = probable_heads(trees, batch.allowed) if mbr else trees.best()
     return _label(batch, trees, np.arange(len(trees)), found, confidence)
 
 
@@ -186,6 +196,7 @@ def _label(
     labels = label_probabilities(
         batch.outputs, settings.labels, batch.label_scorer, numbers[words.tree], words.root, words.root_head
     )
+    fix_relations(labels, batch.arcs, settings.labels, numbers, words)
     best = labels.argmax(axis=1)
     names = [settings.labels[label] for label in best.tolist()]
     sure = None

@@ -30,12 +30,15 @@ if TYPE_CHECKING:
     from zishu.model.words import Words
 
 
-def probable_heads(trees: TreeDistribution) -> Trees:
-    """Return trees with the words of the best ones and their probable heads."""
+def probable_heads(trees: TreeDistribution, allowed: NDArray[np.bool_] | None = None) -> Trees:
+    """Return trees with the words of the best ones and their probable heads.
+
+    `allowed` marks the arcs between words that `trees` was given, None if all were.
+    """
     best = trees.best()
     words = find_words(best.heads, best.intra, trees.lengths)
     given = trees.given(gaps_of(words, trees.gaps.shape)) if trees.typed else trees
-    word_heads = _word_heads(given.marginals(), words)
+    word_heads = _word_heads(given.marginals(), words, allowed)
     changed = np.unique(words.tree[word_heads != words.head])
     if not len(changed):
         return best
@@ -47,7 +50,7 @@ def probable_heads(trees: TreeDistribution) -> Trees:
     return Trees(heads, intra, score)
 
 
-def _word_heads(marginals: Marginals, words: Words) -> NDArray[np.int64]:
+def _word_heads(marginals: Marginals, words: Words, allowed: NDArray[np.bool_] | None) -> NDArray[np.int64]:
     """Return the head of every word in the tree of words with the largest sum of probabilities."""
     counts = np.diff(words.bounds)
     between = np.zeros((len(counts), 1 + counts.max(initial=0), 1 + counts.max(initial=0)))
@@ -57,6 +60,10 @@ def _word_heads(marginals: Marginals, words: Words) -> NDArray[np.int64]:
         n = int(words.end[end - 1])
         arcs = np.asarray(marginals.inter[t, :n, :n], dtype=np.float64)
         by_word = np.add.reduceat(np.add.reduceat(arcs, edges, axis=0), edges, axis=1)
+        if allowed is not None:
+            # An arc that no tree has is not worth 0: a tree with it might be worth more than any without.
+            may_be = np.logical_or.reduceat(np.logical_or.reduceat(allowed[t, :n, :n], edges), edges, axis=1)
+            by_word[~may_be] = -np.inf
         between[t, : len(by_word), : len(by_word)] = by_word
     trees = TreeDistribution(between, counts).best()
     inside = np.arange(between.shape[1])

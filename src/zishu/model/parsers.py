@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from zishu.errors import InputError
 from zishu.model.decode import decode, decode_k_best
 from zishu.model.features import batches
+from zishu.model.fixed_arcs import check_relations
 from zishu.model.outputs import lengths_of, word_lengths_of
 from zishu.model.segments import decode_segments
 from zishu.sentences import word_gaps, word_sentence
@@ -68,7 +69,7 @@ class Model:
 
         `confidence` adds probabilities (see `zishu.model.confidence`); `zishu.model.decode` tells the ways of decoding.
         """
-        self._check_parses()
+        self._check_parses(sentences)
 
         def work(batch: list[RawSentence]) -> list[Sentence]:
             scorer = self.networks.score_labels
@@ -83,7 +84,7 @@ class Model:
 
         They differ in their words or in the heads of these.
         """
-        self._check_parses()
+        self._check_parses(sentences)
 
         def work(batch: list[RawSentence]) -> list[list[Sentence]]:
             return decode_k_best(self.run(batch), batch, self.settings, self.networks.score_labels, k)
@@ -105,9 +106,10 @@ class Model:
         lengths = word_lengths_of(batch) if self.settings.task == "parse-words" else None
         return self.networks.run([sentence.chars for sentence in batch], lengths)
 
-    def _check_parses(self) -> None:
+    def _check_parses(self, sentences: Sequence[RawSentence]) -> None:
         if self.settings.task == "segment":
             raise InputError("a segmenter cannot parse")
+        check_relations([sentence.arcs for sentence in sentences], self.settings.labels)
 
     def _in_batches(
         self, sentences: Sequence[RawSentence], work: Callable[[list[RawSentence]], list[_Result]]

@@ -128,7 +128,8 @@ def _add_limits(schemas: dict[str, Any], limits: Limits) -> None:
     convert = schemas[ConvertRequest.__name__]["properties"]
     text["text"]["maxLength"] = convert["text"]["maxLength"] = limits.chars
     convert["sentences"]["maxItems"] = limits.chars
-    text["pins"]["maxItems"] = text["breaks"]["maxItems"] = limits.constraints
+    for name in ("pins", "breaks", "arcs"):
+        text[name]["maxItems"] = limits.constraints
     texts["texts"]["maxItems"] = words["words"]["maxItems"] = limits.texts
     for raw in (text, texts):
         raw["lexicon"]["maxItems"] = limits.lexicon

@@ -86,7 +86,7 @@ class Job:
         if isinstance(request, TextRequest | TextsRequest):
             self.cost += sum(map(len, request.lexicon))
         if isinstance(request, TextRequest):
-            self.cost += len(request.pins) + len(request.breaks)
+            self.cost += len(request.pins) + len(request.breaks) + len(request.arcs)
 
     def prepare(self) -> None:
         """Cut the first text into sentences and find contradictions, which are an `InputError`."""
@@ -147,8 +147,16 @@ class Job:
                 return
         lexicon = Lexicon(request.lexicon) if request.lexicon else None
         if isinstance(request, TextRequest):
-            pins, breaks = request.pins, request.breaks
-            yield request.text, text_sentences(request.text, pins=pins, breaks=breaks, lexicon=lexicon)
+            yield (
+                request.text,
+                text_sentences(
+                    request.text,
+                    pins=request.pins,
+                    breaks=request.breaks,
+                    arcs=request.arcs,
+                    lexicon=lexicon,
+                ),
+            )
         else:
             for text in request.texts:
                 yield text, text_sentences(text, lexicon=lexicon)

@@ -77,6 +77,12 @@ class TextRequest(_RawText):
     breaks: List[Offset] = Field(
         [], description="Offsets into the text that no word goes over.", examples=[[4]]
     )
+    arcs: List[tuple[Offset, Offset | None, Form | None]] = Field(
+        [],
+        description="Arcs that the tree must have, each [dependent, head, relation]. The first two are offsets where "
+        "pinned words begin; the head null is the root. The relation null is left to the model.",
+        examples=[[[0, None, None]]],
+    )
 
 
 class TextsRequest(_RawText):
@@ -133,8 +139,8 @@ _CONVERT: TypeAdapter[ConvertRequest] = TypeAdapter(ConvertRequest)
 def read_request(data: bytes, limits: Limits) -> Request:
     """Read a request from JSON; whatever is wrong with it is a `Problem`."""
     # Commas and brackets separate values, or stand in strings, which have at most `chars` characters together.
-    _count(data, b",", 2 * limits.chars + 2 * limits.constraints + limits.lexicon)
-    _count(data, b"[", limits.chars + limits.constraints + limits.texts)
+    _count(data, b",", 2 * limits.chars + 6 * limits.constraints + limits.lexicon)
+    _count(data, b"[", limits.chars + 2 * limits.constraints + limits.texts)
     _count(data, b"{", limits.chars + 1)
     try:
         request = _ADAPTER.validate_json(data)
@@ -207,7 +213,9 @@ def _check(request: Request, limits: Limits) -> None:
     match request:
         case TextRequest():
             constraints = limits.constraints
-            counts += [("pins", len(request.pins), constraints), ("breaks", len(request.breaks), constraints)]
+            counts += [
+                (name, len(getattr(request, name)), constraints) for name in ("pins", "breaks", "arcs")
+            ]
         case TextsRequest():
             counts.append(("texts", len(request.texts), limits.texts))
         case WordsRequest():
