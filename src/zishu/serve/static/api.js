@@ -21,7 +21,8 @@ export class ServiceError extends Error {
  * empty is left out. Return the model's name and the sentences, each as the list of its analyses.
  */
 export async function parse(text, { pins, breaks, arcs }, options, kbest, signal) {
-  const wanted = Object.entries({ ...options, pins, breaks, arcs }).filter(([, value]) => value && value.length !== 0);
+  const all = Object.entries({ ...options, pins, breaks, arcs });
+  const wanted = all.filter(([, value]) => value && value.length !== 0);
   const body = { text, kbest, ...Object.fromEntries(wanted) };
   const { model, documents } = await send("v1/parse", body, signal);
   const sentences = documents[0].sentences.map(({ alternatives, ...sentence }) => alternatives ?? [sentence]);

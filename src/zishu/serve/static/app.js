@@ -146,7 +146,9 @@ $("file").addEventListener("change", async () => {
   await parseFile($("file").files[0]);
   $("file").value = ""; // so that the same file can be opened again
 });
-$("ask").addEventListener("dragover", (event) => event.dataTransfer.types.includes("Files") && event.preventDefault());
+$("ask").addEventListener("dragover", (event) => {
+  if (event.dataTransfer.types.includes("Files")) event.preventDefault();
+});
 $("ask").addEventListener("drop", (event) => {
   if (!event.dataTransfer.files.length) return;
   event.preventDefault();
@@ -169,7 +171,9 @@ for (const example of EXAMPLES) {
 }
 $("style").addEventListener("change", () => parseTyped($("style").value));
 for (const [id, direction] of Object.entries({ smaller: -1, larger: 1, fit: 0 })) {
-  $(id).addEventListener("click", () => $("fit").setAttribute("aria-pressed", changeZoom(direction) === "fit"));
+  $(id).addEventListener("click", () => {
+    $("fit").setAttribute("aria-pressed", changeZoom(direction) === "fit");
+  });
 }
 $("corrected-download").addEventListener("click", saveCorrected);
 $("corrected-clear").addEventListener("click", clearCorrected);

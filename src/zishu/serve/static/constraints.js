@@ -63,7 +63,10 @@ export function setHead(constraints, sentence, word, head, relation = null) {
   const arc = [word.start, head ? head.start : null, relation];
   const rest = pinned.arcs.filter(([d]) => d !== word.start);
   const elsewhere = rest.filter(([d]) => d < sentence.start || d >= sentence.end);
-  const here = compatible(rest.filter((one) => !elsewhere.includes(one)), arc);
+  const here = compatible(
+    rest.filter((one) => !elsewhere.includes(one)),
+    arc,
+  );
   return { ...pinned, arcs: inOrder([...elsewhere, ...here, arc]) };
 }
 
@@ -80,19 +83,25 @@ export function setTag(constraints, word, tag) {
   return { ...pinned, tags: tag ? inOrder([...rest, [word.start, tag]]) : rest };
 }
 
-/** Return an analysis with the tags that a person has fixed. */
+/** Return an analysis with the tags that a person has fixed: they are certain, and what hangs on others is void. */
 export function retag(analysis, constraints) {
   if (!constraints.tags.length) return analysis;
   const words = analysis.words.map((word) => {
     const tag = tagOf(constraints, word);
-    return tag && tag !== word.upos ? { ...word, ...unknownTags(word), upos: tag } : word;
+    if (!tag) return word;
+    const same = tag === word.upos;
+    const { boundary_prob: boundary, head_prob: head, label_prob: label } = word;
+    return {
+      ...word,
+      upos: tag,
+      xpos: same ? word.xpos : null,
+      feats: same ? word.feats : null,
+      prob: word.prob === null ? null : boundary * head * label,
+      upos_prob: word.upos_prob === null ? null : 1,
+    };
   });
   return { ...analysis, words };
 }
-
-/** What the parser says of a tag that was replaced is void. */
-const unknownTags = (word) =>
-  Object.fromEntries(["xpos", "feats", "tag_prob", "upos_prob"].filter((key) => key in word).map((key) => [key, null]));
 
 /** Return the part that concerns the text from `start` to `end`, as offsets into that part. */
 export function inside({ pins, breaks, arcs, tags }, { start, end }) {
@@ -101,7 +110,9 @@ export function inside({ pins, breaks, arcs, tags }, { start, end }) {
   return tidy({
     pins: pins.filter(([a, b]) => start <= a && b <= end).map(([a, b]) => [a - start, b - start]),
     breaks: breaks.filter((k) => start < k && k < end).map(shift),
-    arcs: arcs.filter(([d, h]) => within(d) && within(h)).map(([d, h, relation]) => [shift(d), shift(h), relation]),
+    arcs: arcs
+      .filter(([d, h]) => within(d) && within(h))
+      .map(([d, h, relation]) => [shift(d), shift(h), relation]),
     tags: tags.filter(([word]) => within(word)).map(([word, tag]) => [shift(word), tag]),
   });
 }

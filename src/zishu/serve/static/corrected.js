@@ -1,5 +1,5 @@
-// The sentences that a person has marked as corrected, kept in the browser until they are downloaded and removed. Each
-// stands for itself: its offsets count from its own beginning, and a sentence that is marked again replaces its old version.
+// The sentences that a person has marked as corrected, kept in the browser until they are removed. Each stands for itself:
+// its offsets count from its own beginning. A sentence that is marked again replaces its old version.
 
 import { toConllu } from "./export.js";
 import { moved } from "./session.js";
@@ -30,7 +30,9 @@ export function standing(analysis) {
 
 /** Everything but the probabilities, which change with what is fixed. */
 const essence = ({ words }) =>
-  JSON.stringify(words.map(({ form, upos, head, deprel, char_heads: inner }) => [form, upos, head, deprel, inner]));
+  JSON.stringify(
+    words.map(({ form, upos, head, deprel, char_heads: inner }) => [form, upos, head, deprel, inner]),
+  );
 
 /** Keep an analysis as the right one of its sentence. */
 export function keep(analysis) {

@@ -20,7 +20,8 @@ export function dragging(svg, places, drop) {
     new DOMPoint(clientX, clientY).matrixTransform(svg.getScreenCTM().inverse());
   const overRoot = (event) => {
     const { y } = inFigure(event);
-    return y < places.rootZone.height && svg.contains(document.elementFromPoint(event.clientX, event.clientY));
+    const element = document.elementFromPoint(event.clientX, event.clientY);
+    return y < places.rootZone.height && svg.contains(element);
   };
   const mark = (target) => {
     for (const one of svg.querySelectorAll(".target")) one.classList.remove("target");
@@ -34,7 +35,7 @@ export function dragging(svg, places, drop) {
     // The strip is as wide as the figure; its words stand where the reader looks.
     const seen = svg.parentElement;
     const scale = svg.clientWidth / places.width || 1;
-    const middle = x + ((seen?.scrollLeft ?? 0) + Math.min(seen?.clientWidth ?? width, svg.clientWidth) / 2) / scale;
+    const middle = x + (seen.scrollLeft + Math.min(seen.clientWidth, svg.clientWidth) / 2) / scale;
     zone.append(
       make("rect", { x, y, width, height, rx: 6 }),
       make("text", { x: middle, y: y + height - 6 }, t("dropRoot")),

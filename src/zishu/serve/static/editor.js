@@ -31,7 +31,8 @@ export function drawEditor(number, word, { words }, close) {
     changeTag(number, word, value),
   );
 
-  const heads = [null, ...words.filter(({ id }) => id !== word.id)].map((one) => [one?.start ?? "root", nameOf(one)]);
+  const others = words.filter(({ id }) => id !== word.id);
+  const heads = [null, ...others].map((one) => [one?.start ?? "root", nameOf(one)]);
   const fixedHead = arc && (arc[1] ?? "root");
   const heading = menu("head", heads, fixedHead, nameOf(head), (value) => {
     if (value === null) releaseHead(number, word);

@@ -85,7 +85,10 @@ export function drawFigure(analysis, { constraints, differences, isApart, select
   arcs.forEach((arc, i) => hints(arc, boxes[i].hint, tell, arc));
   svg.addEventListener("keydown", (event) => onKey(event, stops));
   dragging(svg, places, (id, head) => act("head", words[id - 1], words[head - 1] ?? null));
-  svg.keepInView = (left, right) => places.arcs.forEach((arc, i) => moveLabel(arcs[i], labelPlace(arc, left, right)));
+  // Called when another part of the figure is seen.
+  svg.keepInView = (left, right) => {
+    places.arcs.forEach((arc, i) => moveLabel(arcs[i], labelPlace(arc, left, right)));
+  };
   return svg;
 }
 

@@ -15,7 +15,9 @@ const zh = {
   characters: (n) => `${n} 字`,
   empty: "输入一句话，或者试试：",
   summary: (sentences, words) => `${sentences} 句 · ${words} 词`,
-  how: "点击词可修改词性、中心词和关系；把词拖到另一个词上，后者即为其中心词；点击两字之间可断开或合并。每次修改后，其余部分会重新分析，变化之处以紫色标出。",
+  how:
+    "点击词可修改词性、中心词和关系；把词拖到另一个词上，后者即为其中心词；点击两字之间可断开或合并。" +
+    "每次修改后，其余部分会重新分析，变化之处以紫色标出。",
   keys: "键盘：Tab 进入图，← → 移动，Enter 修改，Esc 返回，Ctrl + Z 撤销。",
   style: "规范",
   styleLabel: "按哪个树库的规范切词、标注",
@@ -179,7 +181,7 @@ const en = {
   edit: (form) => `Edit “${form}”`,
   fields: { tag: "Tag", head: "Head", relation: "Relation" },
   automatic: (found) => `automatic: ${found}`,
-  root: "root of the sentence",
+  root: "root",
   dropRoot: "Drop here to make it the root",
   close: "Close",
   keep: { new: "Mark as corrected", same: "✓ Corrected", other: "Update corrected" },

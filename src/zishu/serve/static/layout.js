@@ -59,7 +59,8 @@ export function layout({ words }) {
     const top = foot - FIRST_LEVEL - (level - 1) * LEVEL;
     const start = word.head ? anchors[word.head - 1] + side(word.head, word.id) * PORT : end;
     const reach = [Math.min(start, end), Math.max(start, end)];
-    return { id: word.id, ...path(start, end, foot, top), reach, label: label(word.deprel, (start + end) / 2, top) };
+    const shown = label(word.deprel, (start + end) / 2, top);
+    return { id: word.id, ...path(start, end, foot, top), reach, label: shown };
   });
 
   let deepest = innerFoot;

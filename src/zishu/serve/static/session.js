@@ -159,8 +159,10 @@ export function open({ text, options, constraints, ranks }, { remember }) {
 }
 
 /** Parse a text that was made from the one in view by edits; what is fixed and was not touched stays fixed. */
-export const submit = (text, edits, options) =>
-  open({ text, options, constraints: edits.reduce(follow, state.constraints), ranks: new Map() }, { remember: true });
+export function submit(text, edits, options) {
+  const constraints = edits.reduce(follow, state.constraints);
+  open({ text, options, constraints, ranks: new Map() }, { remember: true });
+}
 
 /** Parse a new text under the constraints of a link, which may have been changed by hand: wrong ones are let go. */
 async function fix(text, constraints, free, signal) {
@@ -195,7 +197,8 @@ export const changeRelation = (number, word, relation) =>
 export const releaseHead = (number, word) => correct(number, (constraints) => freeHead(constraints, word));
 
 /** Fix the part of speech of a word; null leaves it to the parser. */
-export const changeTag = (number, word, tag) => correct(number, (constraints) => setTag(constraints, word, tag));
+export const changeTag = (number, word, tag) =>
+  correct(number, (constraints) => setTag(constraints, word, tag));
 
 /** Cut, join or free a gap of a sentence. */
 export const clickGap = (number, offset) =>

@@ -25,9 +25,9 @@ export function visible(text) {
 
 /** Decode the bytes of a file: UTF-8, UTF-16 with its mark, or else GB 18030; null if it is no text. */
 export function decode(bytes) {
-  const start = new Uint8Array(bytes, 0, Math.min(2, bytes.byteLength));
-  const utf16 = start[0] === 0xff && start[1] === 0xfe ? ["utf-16le"] : start[0] === 0xfe && start[1] === 0xff ? ["utf-16be"] : [];
-  for (const encoding of [...utf16, "utf-8", "gb18030"]) {
+  const mark = new Uint8Array(bytes, 0, Math.min(2, bytes.byteLength)).toString();
+  const encodings = { "255,254": ["utf-16le"], "254,255": ["utf-16be"] }[mark] ?? ["utf-8", "gb18030"];
+  for (const encoding of encodings) {
     try {
       const text = new TextDecoder(encoding, { fatal: true }).decode(bytes);
       return text.includes("\0") ? null : text;
