@@ -20,7 +20,19 @@ if TYPE_CHECKING:
 
 ROOT = Path(zishu.__file__).parent
 
-_GROUND = {"arcs", "errors", "compression", "reading", "writing", "gaps", "deal", "text", "tree", "tags", "forest"}
+_GROUND = {
+    "arcs",
+    "errors",
+    "compression",
+    "reading",
+    "writing",
+    "gaps",
+    "deal",
+    "text",
+    "tree",
+    "tags",
+    "forest",
+}
 _RUNTIME = _GROUND | {"document", "chart", "model", "formats", "render"}
 
 # A layer is a module or package directly under `zishu`; each may import those named here, and itself.
