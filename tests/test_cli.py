@@ -120,7 +120,7 @@ def test_help_is_plain(capsys, monkeypatch):
         assert cli.run([*arguments, "--help"]) == 0
         return capsys.readouterr().out
 
-    assert "with a section [pretrain]." in shown("pretrain")
+    assert "with a section [pretrain]," in shown("pretrain")
     assert "..." not in shown().replace("[ARGS]...", "")  # every command has its whole sentence
     for name, _ in cli.COMMANDS:
         assert "<bool>" not in shown(name)
@@ -170,10 +170,53 @@ def test_every_command_that_is_documented_is_there(place):
     assert set(named) <= known
 
 
+@pytest.mark.parametrize("arguments", [[], ["-h"], ["--help"]])
+def test_without_a_command_there_is_help(arguments):
+    done = run(*arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Usage: zishu" in done.stdout
+    assert all(name in done.stdout for name, _ in cli.COMMANDS)
+
+
+def test_every_command_has_a_short_way_to_its_help():
+    done = run("parse", "-h")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == run("parse", "--help").stdout
+
+
+def test_configurations_are_known_by_name(tmp_path):
+    listed = run("config").stdout
+    assert {line.split()[0] for line in listed.splitlines()} == {
+        path.stem for path in (Path(__file__).parents[1] / "configs").glob("*.toml")
+    }
+    printed = run("config", "latent-c2f")
+    assert printed.stdout == (Path(__file__).parents[1] / "configs/latent-c2f.toml").read_text(
+        encoding="utf-8"
+    )
+    unknown = run("config", "latent-c3f")
+    assert unknown.returncode == 2
+    assert_one_line(unknown.stderr, "latent-c3f: neither a file nor one of", "latent-c2f")
+
+
+def test_a_configuration_is_trained_by_name(tmp_path):
+    done = run("train", "latent-c2f", "--set", "data.train=none.conllu", cwd=tmp_path)
+    assert done.returncode == 2
+    assert_one_line(done.stderr, "none.conllu")
+
+
+def test_a_gpu_that_is_not_there_is_one_line(good, tmp_path):
+    done = run(
+        *("train", "latent-c2f-transformer", "--set", f"data.train={good}", "--set", f"data.dev={good}"),
+        *("--set", "data.test=", "--set", "run.device=cuda", "--directory", tmp_path / "run"),
+        env={"CUDA_VISIBLE_DEVICES": ""},
+    )
+    assert done.returncode == 2
+    assert_one_line(done.stderr, "run.device = 'cuda': torch finds no CUDA GPU here")
+
+
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        ([], "Missing command"),
         (["nonsense"], "nonsense"),
         (["stats"], "Missing argument"),
         (["stats", "--no-such-option"], "--no-such-option"),

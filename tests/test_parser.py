@@ -17,7 +17,7 @@ from zishu import chart
 from zishu.document import Document, Sentence
 from zishu.errors import InputError
 from zishu.lexicon import Lexicon
-from zishu.parser import LOOK_AHEAD, Parser
+from zishu.parser import LOOK_AHEAD, Parser, find_model
 from zishu.sentences import line_sentences, stream_sentences
 from zishu.text import LIMIT, split_sentences
 
@@ -85,6 +85,13 @@ def test_a_story(parser: Parser) -> None:
     assert [(s.start, s.end) for s in document] == [(r.start, r.end) for r in split_sentences(STORY)]
     assert not any(sentence.cut for sentence in document)
     assert len(document) == 7
+
+
+def test_the_folder_of_a_run_stands_for_its_model(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    assert find_model(tmp_path / "run") == tmp_path / "run"
+    (tmp_path / "run" / "model").symlink_to(find_model(), target_is_directory=True)
+    assert find_model(tmp_path / "run") == tmp_path / "run" / "model"
 
 
 def test_confidence_can_be_left_out(parser: Parser) -> None:

@@ -35,6 +35,7 @@ from zishu.document import Document
 from zishu.errors import InputError
 from zishu.lexicon import Lexicon
 from zishu.model import load_model
+from zishu.model.settings import CONFIG
 from zishu.sentences import line_sentences, stream_sentences, text_sentences, words_document
 
 if TYPE_CHECKING:
@@ -59,10 +60,15 @@ LOOK_AHEAD: Final = 30_000
 def find_model(model: str | os.PathLike[str] | None = None) -> Path:
     """Return the directory of a bundled model, by its name, or of the model in a directory.
 
-    The names of bundled models come first: write `./fast` for a directory of that name.
+    The names of bundled models come first: write `./fast` for a directory of that name. The folder of a training run
+    stands for the model in it.
     """
     name = os.fspath(model) if model is not None else DEFAULT
-    return MODELS / name if name in bundled_models() else Path(name)
+    if name in bundled_models():
+        return MODELS / name
+    path = Path(name)
+    inner = path / "model"
+    return inner if not (path / CONFIG).exists() and (inner / CONFIG).is_file() else path
 
 
 def bundled_models() -> list[str]:

@@ -21,6 +21,7 @@ import zishu
 from zishu.cli.analyse import analyse_command
 from zishu.cli.calibrate import calibrate_command
 from zishu.cli.compare import compare_command
+from zishu.cli.config import config_command
 from zishu.cli.convert import convert_app
 from zishu.cli.ensemble import ensemble_command
 from zishu.cli.eval import eval_command
@@ -41,6 +42,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("analyse", analyse_command),
     ("calibrate", calibrate_command),
     ("compare", compare_command),
+    ("config", config_command),
     ("ensemble", ensemble_command),
     ("eval", eval_command),
     ("info", info_command),
@@ -58,7 +60,13 @@ SUCCESS, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 _BAD_PATH = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
 
 # Plain help: with Rich, flags would seem to take a value (`--json <bool>`), and `[pretrain]` would be markup.
-app = typer.Typer(name="zishu", rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(
+    name="zishu",
+    rich_markup_mode=None,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 for _name, _function in COMMANDS:
     app.command(_name)(_function)
 app.add_typer(convert_app, name="convert")
@@ -70,14 +78,17 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _common(
-    version: Annotated[
+    context: typer.Context,
+    version: Annotated[  # noqa: ARG001 (its callback has printed it)
         bool,
         typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True),
     ] = False,
 ) -> None:
     """Read Chinese character by character: words, their tree, and the tree inside every word."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 def main() -> None:

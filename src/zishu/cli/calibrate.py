@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def calibrate_command(
-    model: Annotated[Path, typer.Argument(help="Model directory; its config.json is going to be changed.")],
+    model: Annotated[Path, typer.Argument(help="Model directory; its config.json will be changed.")],
     treebank: Annotated[
         Path, typer.Argument(help="CoNLL-U file of sentences that the model was not trained on.")
     ],
@@ -35,7 +35,9 @@ def calibrate_command(
     from zishu.formats.conllu import read_conllu, trees_of
     from zishu.model import Model, load_model
     from zishu.model.calibration import calibrate, reliability, set_temperatures
+    from zishu.parser import find_model
 
+    model = find_model(model)
     parser = load_model(model).in_style(style)
     trees = trees_of(read_conllu(treebank))
     if check:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003 (Typer reads the annotations at run time)
 from typing import Annotated
 
 import typer
 
+from zishu.cli._configs import find_config
+
 
 def pretrain_command(
-    config: Annotated[Path, typer.Argument(help="TOML file with a section [pretrain].")],
+    config: Annotated[
+        str,
+        typer.Argument(help="TOML file with a section [pretrain], or the name of a configuration."),
+    ],
     overrides: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Set a key, such as pretrain.text=FILE; repeatable."),
@@ -25,7 +29,7 @@ def pretrain_command(
     from zishu.train.config import load_config
     from zishu.train.pretrain import pretrain
 
-    folder = pretrain(load_config(config, overrides or []), resume=resume, report=_report)
+    folder = pretrain(load_config(find_config(config), overrides or []), resume=resume, report=_report)
     typer.echo(f"encoder: {folder}")
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from zishu.cli._configs import find_config
 from zishu.cli._table import Table, print_tables
 from zishu.errors import InputError
 
@@ -26,7 +27,9 @@ Scores = dict[str, float]
 
 
 def train_command(
-    config: Annotated[Path, typer.Argument(help="TOML file, such as those under configs/.")],
+    config: Annotated[
+        str, typer.Argument(help="TOML file, or the name of a configuration (see zishu config).")
+    ],
     overrides: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Set a key, such as encoder.layers=3; repeatable."),
@@ -49,7 +52,7 @@ def train_command(
     from zishu.train.checkpoint import Interrupted
     from zishu.train.distributed import PeerLost, joined
 
-    runs = _plan(config, overrides or [], seeds, directory)
+    runs = _plan(find_config(config), overrides or [], seeds, directory)
     interrupted = False
     with joined() as group:
         try:
@@ -181,9 +184,9 @@ def table(scores: Mapping[int, Scores], averages: Mapping[str, tuple[float, floa
     return Table(("score", *titles), rows)
 
 
-def _command(config: Path, overrides: list[str] | None, seeds: str | None, directory: Path | None) -> str:
+def _command(config: str, overrides: list[str] | None, seeds: str | None, directory: Path | None) -> str:
     """Return the command line that goes on with a run."""
-    words = ["zishu", "train", str(config)]
+    words = ["zishu", "train", config]
     for override in overrides or ():
         words += ["--set", override]
     if seeds is not None:

@@ -73,6 +73,10 @@ class Group:
             device = torch.device(wanted or ("cuda" if self._enough_gpus() else "cpu"))
         except RuntimeError as error:
             raise ConfigError(f"run.device: {str(error).splitlines()[0]}") from error
+        if device.type == "cuda" and not torch.cuda.is_available():
+            raise ConfigError(
+                f"run.device = {wanted!r}: torch finds no CUDA GPU here; leave it empty for the CPU"
+            )
         if self.size == 1 or device.type == "cpu":
             return device
         if device != torch.device("cuda"):
