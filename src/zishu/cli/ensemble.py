@@ -13,7 +13,7 @@ def ensemble_command(
     models: Annotated[list[Path], typer.Argument(help="Model directories, two at least.")],
     name: Annotated[str, typer.Option("--name", help="Name of the new model.")] = "",
 ) -> None:
-    """Make one model of several parsers that were trained alike.
+    """Make one model of several parsers trained alike.
 
     With different seeds, for instance. Its scores are the means of theirs. It parses as many times more slowly as it
     has members, and is used like any other model.

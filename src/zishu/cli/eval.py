@@ -50,7 +50,7 @@ def eval_command(
         bool, typer.Option("--universal-labels", help="Compare labels up to their colon (acl:relcl as acl).")
     ] = False,
 ) -> None:
-    """Score the words and trees of PRED, or of a model, against GOLD.
+    """Score the trees of PRED, or of a model, against GOLD.
 
     Both files hold the same sentences over the same characters; their words may differ. A model gets the characters
     of each gold sentence without white space, so that nothing gives the gold words away.

@@ -164,7 +164,7 @@ def parse_command(
         ),
     ] = None,
 ) -> None:
-    """Parse Chinese text: words, their tree, and trees inside words.
+    """Parse Chinese text: words, tree, trees inside words.
 
     Without TEXT and -i, standard input is parsed. Files may have any size: sentences are written as they are parsed,
     and --resume continues an interrupted run. A Parquet file has one row per word and appears when it is complete.

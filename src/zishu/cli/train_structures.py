@@ -24,9 +24,9 @@ def train_structures_command(
     epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the words found.")] = 6,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")] = 0,
 ) -> None:
-    """Train the structure scorer of a finished model: the trees inside words and their relations.
+    """Train the structure scorer of a finished model.
 
-    The parser itself stays as it is. The structures are those of the bundled lexicon. A tenth of its words is held out
+    It finds the trees inside words and their relations.     The parser itself stays as it is. The structures are those of the bundled lexicon. A tenth of its words is held out
     first, to measure the scores that are printed; the scorer that is written has seen all of them. Takes a few minutes.
     """
     from zishu.train.structures import train_structures
