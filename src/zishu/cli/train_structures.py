@@ -26,8 +26,9 @@ def train_structures_command(
 ) -> None:
     """Train the structure scorer of a finished model.
 
-    It finds the trees inside words and their relations.     The parser itself stays as it is. The structures are those of the bundled lexicon. A tenth of its words is held out
-    first, to measure the scores that are printed; the scorer that is written has seen all of them. Takes a few minutes.
+    It finds the trees inside words and their relations. The parser itself stays as it is. The structures are those of
+    the bundled lexicon. A tenth of its words is held out first, to measure the scores that are printed; the scorer that
+    is written has seen all of them. Takes a few minutes.
     """
     from zishu.train.structures import train_structures
 
