@@ -73,7 +73,7 @@ test: lint types
 	$(BIN)/pytest -n $(WORKERS) -m "not slow"
 
 test-page: $(DEV)
-	$(BIN)/pytest -rs tests/test_page.py || [ $$? = 5 ] # 5: no test, because there is no browser
+	$(BIN)/pytest -rs tests/serve/test_page.py || [ $$? = 5 ] # 5: no test, because there is no browser
 
 test-all: $(ALL) lint types
 	$(BIN)/pytest -n $(WORKERS)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import zishu
-from parses import check
+from checks import check
 from zishu import chart
 from zishu.document import Document, Sentence
 from zishu.errors import InputError

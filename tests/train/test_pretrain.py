@@ -227,7 +227,7 @@ def test_needs_a_text_and_a_folder(tmp_path: Path) -> None:
 def test_the_encoder_of_this_repository_fits_the_default_configuration(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.chdir(Path(__file__).parents[1])
+    monkeypatch.chdir(Path(__file__).parents[2])
     config = load_config(Path("configs/default.toml"))
     weights, chars, pairs = load_pretrained(config.encoder.pretrained)
     encoder = build_encoder(config.encoder, chars, pairs, weights=weights).eval()

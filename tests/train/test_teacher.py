@@ -9,7 +9,7 @@ import torch
 import oracle
 import tiny
 from raw import all_chars
-from test_train import make_config
+from train.test_train import make_config
 from zishu.chart import TreeDistribution
 from zishu.errors import ConfigError
 from zishu.model import load_model

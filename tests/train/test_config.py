@@ -24,7 +24,7 @@ from zishu.train.config import (
     run_directory,
 )
 
-CONFIGS = Path(__file__).parent.parent / "configs"
+CONFIGS = Path(__file__).parents[2] / "configs"
 SMALL = """
 name = "small"
 [data]

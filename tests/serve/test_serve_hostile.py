@@ -440,7 +440,7 @@ def test_weak_tokens_are_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixt
     assert "short" not in caplog.text.replace("shorter", "")
 
 
-DOCS = Path(__file__).parent.parent / "docs" / "serve.md"
+DOCS = Path(__file__).parents[2] / "docs" / "serve.md"
 
 
 def test_the_documentation_lists_what_needs_no_token_and_every_error() -> None:

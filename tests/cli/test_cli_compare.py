@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from test_compare import SIGNATURE, table, write_run
+from analysis.test_compare import SIGNATURE, table, write_run
 from zishu.cli import run
 from zishu.cli.compare import print_comparison
 from zishu.metrics import load_evaluation
