@@ -229,6 +229,20 @@ def test_wrong_input_is_named(change: dict[str, object], message: str) -> None:
         build_forest(**arguments)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("policy", "heads"),
+    [("leftward", (2, 3, 0, 5, 6, 3)), ("rightward", (3, 1, 0, 3, 4, 5)), ("annotated", (2, 3, 0, 6, 4, 3))],
+)
+def test_one_tree_is_one_tree(policy: str, heads: tuple[int, ...]) -> None:
+    """Every character has one head; 我们 has no annotated structure and is leftward."""
+    structures = {"金融业": (3, 1, 0)}
+    forest = build_forest(SENTENCE, LABEL_INDEX, policy=policy, structures=structures, one_tree=True)
+    assert len(forest.inter) + len(forest.intra) == forest.length
+    [tree] = trees_of(forest, root_as_head=True)
+    assert tree.heads == heads
+    assert tree in oracle.forest_trees(SENTENCE, policy="latent")
+
+
 def _labelled(words: WordTree, forest: Forest, tree: TypedTree) -> CharTree:
     inter, intra = arc_labels(forest.inter), arc_labels(forest.intra)
     labels = tuple(

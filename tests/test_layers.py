@@ -32,6 +32,7 @@ _GROUND = {
     "tree",
     "tags",
     "forest",
+    "projectivity",
 }
 _RUNTIME = _GROUND | {"document", "chart", "model", "formats", "render"}
 
@@ -48,6 +49,7 @@ LAYERS: dict[str, set[str]] = {
     "tree": {"errors", "text"},
     "tags": {"text", "tree"},
     "forest": {"errors", "gaps", "text", "tree"},
+    "projectivity": {"errors", "text", "tree"},
     "chart": {"errors", "gaps", "deal"},
     "document": {"errors", "tags", "text", "tree"},
     "formats": _GROUND | {"document"},

@@ -72,6 +72,7 @@ def build_forest(
     policy: str = "latent",
     structures: Structures | None = None,
     single_root: bool = True,
+    one_tree: bool = False,
 ) -> Forest:
     """Give the gaps and the allowed arcs of a word tree's characters.
 
@@ -79,9 +80,14 @@ def build_forest(
     `label_index`. Without `single_root` (the paper's ablation) a gold word may fall into several pieces:
     the gaps inside it become FREE, and since arcs between words still follow the arcs of the gold tree,
     every piece then hangs from the head word.
+
+    With `one_tree` the forest is a single tree and holds its arcs only, for learners that need to know every
+    character's head. Words that the policy `annotated` has no structure for are then leftward.
     """
     if policy not in POLICIES:
         raise InputError(f"unknown structure policy {policy!r}, choose one of {', '.join(POLICIES)}")
+    if one_tree and policy == "latent":
+        raise InputError("the structure policy 'latent' gives a word many trees: choose another one")
     if policy == "annotated" and structures is None:
         raise InputError("the structure policy 'annotated' needs structures")
 
@@ -95,23 +101,28 @@ def build_forest(
     intra = [
         (d, h, intra_label)
         for form, span in zip(tree.forms, spans, strict=True)
-        for d, h in _inside(form, span, policy, structures or {})
+        for d, h in _inside(form, span, policy, structures or {}, one_tree=one_tree)
     ]
+    roots = {start: range(start, end) for start, end in (*spans, (ROOT, ROOT + 1))}
+    if one_tree:
+        for form, (start, end) in zip(tree.forms, spans, strict=True):
+            root = start + _root(form, end - start, policy, structures or {})
+            roots[start] = range(root, root + 1)
     inter = [
         (d, h, label)
         for modifier, head, label in _word_arcs(tree, spans, label_index)
-        for d in range(*modifier)
-        for h in range(*head)
+        for d in roots[modifier[0]]
+        for h in roots[head[0]]
     ]
     return Forest(length, gaps, _arcs(inter), _arcs(intra))
 
 
 def _inside(
-    form: str, span: tuple[int, int], policy: str, structures: Structures
+    form: str, span: tuple[int, int], policy: str, structures: Structures, *, one_tree: bool
 ) -> Iterator[tuple[int, int]]:
     """Yield the (dependent, head) pairs that the policy allows inside one word."""
     start, end = span
-    if policy == "leftward":
+    if policy == "leftward" or (one_tree and policy == "annotated" and form not in structures):
         yield from ((d, d + 1) for d in range(start, end - 1))
     elif policy == "rightward":
         yield from ((d, d - 1) for d in range(start + 1, end))
@@ -121,6 +132,13 @@ def _inside(
         yield from ((start + d, start + h - 1) for d, h in enumerate(heads) if h != ROOT)
     else:
         yield from ((d, h) for d in range(start, end) for h in range(start, end) if d != h)
+
+
+def _root(form: str, length: int, policy: str, structures: Structures) -> int:
+    """Return the root of a word with one structure, as a number from 0."""
+    if policy == "annotated" and form in structures:
+        return structures[form].index(ROOT)
+    return 0 if policy == "rightward" else length - 1
 
 
 def _word_arcs(

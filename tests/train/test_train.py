@@ -17,6 +17,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+import raw
 import tiny
 from zishu.errors import ConfigError, InputError
 from zishu.model import load_model
@@ -51,6 +52,10 @@ SYSTEMS = {
     "no-single-root": {"structure": {"single_root": False}},
     "no-root-as-head": {"structure": {"root_as_head": False}},
     "no-constraints": {"structure": {"single_root": False, "root_as_head": False}},
+    "yan-2020": {"objective": "head-selection", "structure": {"policy": "leftward", "roles": 1}},
+    "wu-2021": {"objective": "head-selection", "structure": {"policy": "annotated", "roles": 1}},
+    "head-selection-c2f": {"objective": "head-selection", "structure": {"policy": "rightward"}},
+    "head-selection-words": {"objective": "head-selection", "task": "parse-words"},
 }
 ENCODERS = {
     "bilstm": {"kind": "bilstm", "char_width": 24, "bigram_width": 8, "bigram_min_count": 1, "layers": 1, "hidden": 32},
@@ -111,6 +116,17 @@ def test_every_system_learns_its_treebank_by_heart(system, treebank, tmp_path):
         "model/config.json",
     ):
         assert (tmp_path / "run" / name).exists()
+
+
+@pytest.mark.parametrize("system", ["latent-c2f", "leftward", "treecrf"])
+def test_non_projective_trees_are_learned_and_produced(system, treebank, tmp_path):
+    data = {"pseudo_projective": True, "dev": str(treebank / "all.conllu")}
+    scores = train(make_config(treebank, tmp_path / "run", data=data, **SYSTEMS[system]))
+    assert scores["dev_given_words.lf"] == 100
+    model = load_model(tmp_path / "run" / "model")
+    assert any("↑" in label for label in model.settings.labels)
+    found = model.parse(raw.all_words([tree.forms for tree in tiny.ALL]))
+    assert [tuple(word.head for word in sentence) for sentence in found] == [tree.heads for tree in tiny.ALL]
 
 
 def in_pieces(tree):

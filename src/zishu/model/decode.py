@@ -37,6 +37,7 @@ from zishu.model.outputs import known_gaps, lengths_of, no_gaps, word_lengths_of
 from zishu.model.scores import all_known, inner_gaps, tree_distribution
 from zishu.model.tags import best_tags
 from zishu.model.words import find_words
+from zishu.projectivity import LIFTED, lower_arcs
 from zishu.tags import values_of
 from zishu.tree import CharTree, recover
 
@@ -264,6 +265,10 @@ def _sentences(
         forms += [text[i - offset : j - offset] for i, j in zip(begin, end, strict=True)]
         starts += begin
         ends += end
+    heads, deprels = words.head.tolist(), list(deprels)
+    if any(LIFTED in label for label in batch.settings.labels):
+        for first, last in pairwise(bounds):
+            heads[first:last], deprels[first:last] = lower_arcs(heads[first:last], deprels[first:last])
     tags, of_upos = best_tags(batch.outputs, batch.settings, numbers, words)
     columns = {name: values_of(name, column, forms) for name, column in tags.items()}
     unknown = repeat(None)
@@ -279,7 +284,7 @@ def _sentences(
             starts,
             ends,
             columns.get("upos", unknown),
-            words.head.tolist(),
+            heads,
             deprels,
             char_heads or unknown,
             unknown if sure is None else sure.boundaries or unknown,

@@ -32,6 +32,7 @@ Task = Literal["parse", "parse-words", "segment", "pipeline"]
 Policy = Literal["latent", "leftward", "rightward", "annotated"]
 Roles = Literal[1, 2]
 EncoderKind = Literal["bilstm", "transformer", "bert"]
+TreeObjective = Literal["tree-crf", "head-selection"]
 Objective = Literal["masked", "replaced"]
 PretrainOptimiser = Literal["adamw", "muon"]
 Precision = Literal["float32", "bfloat16"]
@@ -96,6 +97,9 @@ class DataConfig:
     takes a random part."""
     structures: str = ""
     """WIST-format file of annotated words; read by the policy `annotated` only."""
+    pseudo_projective: bool = False
+    """Whether non-projective trees are made projective and learned from, with labels that let the parser restore
+    them (Nivre and Nilsson 2005), instead of left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,6 +312,11 @@ class Config:
     task: Task = "parse"
     """`parse`: characters to words and trees; `parse-words`: given words to trees; `segment`: characters to
     words; `pipeline`: the last two, each trained on its own, and chained."""
+    objective: TreeObjective = "tree-crf"
+    """`tree-crf`: the probability of the gold trees among all trees, as in the paper; `head-selection`: the head of
+    every character by itself, among all heads. Decoding is the same. It needs one tree for every word: a
+    `structure.policy` other than `latent`, and `annotated` words without an entry are leftward. Of no effect on
+    segmentation."""
     seed: Seed = 0
     """Seed of everything random."""
     initial: str = ""

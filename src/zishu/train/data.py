@@ -21,6 +21,7 @@ from zishu.forest import Forest, Structures, build_forest
 from zishu.formats.conllu import read_conllu, trees_of
 from zishu.model.features import number, pooling
 from zishu.model.vocabulary import Vocabulary, bigrams
+from zishu.projectivity import projectivize
 from zishu.tags import COLUMNS, tags_of
 from zishu.tree import INTRA, WordTree
 
@@ -114,9 +115,13 @@ def read_trees(paths: Iterable[str]) -> tuple[WordTree, ...]:
     return tuple(trees)
 
 
-def read_treebank(files: Mapping[str, Iterable[str]], *, projective_only: bool = False) -> Treebank:
+def read_treebank(
+    files: Mapping[str, Iterable[str]], *, projective_only: bool = False, pseudo_projective: bool = False
+) -> Treebank:
     """Read the training trees of all styles, which are numbered in their order."""
     trees = [(tree, number) for number, paths in enumerate(files.values()) for tree in read_trees(paths)]
+    if pseudo_projective:
+        trees = [(projectivize(tree), number) for tree, number in trees]
     kept = [(tree, style) for tree, style in trees if not projective_only or tree.is_projective]
     if not kept:
         raise InputError(
@@ -203,13 +208,14 @@ def make_example(
     structures: Structures | None,
     *,
     task: str,
+    objective: str = "tree-crf",
     style: int = 0,
 ) -> Example:
     """Number one training sentence and build its forest (for models of words: its tree, a word being one unit)."""
     chars = tree.chars
     lengths = tree.lengths
     units_of_word = np.array((1, *lengths) if task == "parse" else (1,) * (len(lengths) + 1))
-    forest = _make_forest(tree, inventory, structure, structures, task=task)
+    forest = _make_forest(tree, inventory, structure, structures, task=task, objective=objective)
     slot_heads, slot_labels, slot_intra = _slots(forest)
     vocabulary = inventory.chars
     numbers, pairs = number(chars, vocabulary, inventory.bigrams)
@@ -320,11 +326,17 @@ def _make_forest(
     structures: Structures | None,
     *,
     task: str,
+    objective: str,
 ) -> Forest:
     if task == "parse":
         index = {label: number for number, label in enumerate(inventory.labels)}
         return build_forest(
-            tree, index, policy=structure.policy, structures=structures, single_root=structure.single_root
+            tree,
+            index,
+            policy=structure.policy,
+            structures=structures,
+            single_root=structure.single_root,
+            one_tree=objective == "head-selection",
         )
     # Stand a single character in for every word: then the forest is the word tree itself.
     words = WordTree(("字",) * len(tree.forms), tree.heads, tree.deprels)

@@ -143,7 +143,11 @@ def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict
     chart.set_threads(threads)
 
     files = by_style(config.data.train)
-    treebank = read_treebank(files, projective_only=config.task != "segment")
+    treebank = read_treebank(
+        files,
+        projective_only=config.task != "segment",
+        pseudo_projective=config.data.pseudo_projective and config.task != "segment",
+    )
     dev = {style: read_trees(paths) for style, paths in by_style(config.data.dev).items()}
     going_on = group.tell(resume and (folder / LAST).exists())
     run = _restore(config, folder, group=group) if going_on else _start(config, folder, treebank, group)
@@ -151,7 +155,15 @@ def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict
         record_run(config, folder, device=_device(run).type, processes=group.size)
     structures = read_structures(config)
     gold = [
-        make_example(tree, run.inventory, config.structure, structures, task=config.task, style=style)
+        make_example(
+            tree,
+            run.inventory,
+            config.structure,
+            structures,
+            task=config.task,
+            objective=config.objective,
+            style=style,
+        )
         for tree, style in zip(treebank.trees, treebank.styles, strict=True)
     ]
     run.teacher = load_teacher(config, run.inventory)

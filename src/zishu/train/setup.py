@@ -97,7 +97,14 @@ def build_network(
         hf_config=hf_config,
         weights=weights,
     )
-    network = Network(settings, inventory, encoder, width=encoder.width, scorer=config.scorer)
+    network = Network(
+        settings,
+        inventory,
+        encoder,
+        width=encoder.width,
+        scorer=config.scorer,
+        objective=config.objective,
+    )
     return network, inventory
 
 

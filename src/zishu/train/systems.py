@@ -9,7 +9,9 @@ One class serves them all; the systems are settings:
 
 The loss is minus the log-likelihood of the labelled forest (Appendix A.2): log-probabilities of labels are added to the
 scores of the forest's arcs before they are summed, so that label loss and tree loss are one number. Labels are scored
-for the arcs that the forest allows, nowhere else.
+for the arcs that the forest allows, nowhere else. The objective "head-selection" normalises over the heads of each unit
+instead of over trees: with leftward structures that is the parser of Yan and others (2020), with annotated structures
+and parts of speech that of Wu and Zhang (2021).
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from zishu.model.settings import Settings
-    from zishu.train.config import ScorerConfig
+    from zishu.train.config import ScorerConfig, TreeObjective
     from zishu.train.data import Batch, Inventory
 
 
@@ -42,9 +44,11 @@ class Network(nn.Module):
         *,
         width: int,
         scorer: ScorerConfig,
+        objective: TreeObjective = "tree-crf",
     ) -> None:
         super().__init__()
         self.settings = settings
+        self.objective = objective
         self.vocabulary = inventory.chars
         self.bigram_vocabulary = inventory.bigrams
         self.encoder = encoder
@@ -93,7 +97,8 @@ class Network(nn.Module):
         if self.settings.task == "segment":
             tags = self.crf.loss(outputs["tags"][:, 1:], batch.tags[:, 1:], batch.lengths)
             return tags.sum() / batch.lengths.sum()
-        loss = self._tree_loss(outputs, batch).sum() / units
+        of_trees = self._tree_loss if self.objective == "tree-crf" else self._selection_loss
+        loss = of_trees(outputs, batch).sum() / units
         for (column, weight), gold in zip(self.tag_weights.items(), batch.columns.unbind(1), strict=True):
             loss = loss + weight * _tag_loss(outputs[column], gold, batch.shares) / units
         return loss
@@ -106,6 +111,26 @@ class Network(nn.Module):
         forest_inter, forest_intra = self._forest_scores(outputs, batch)
         forest = log_partition(forest_inter, batch.units, forest_intra, batch.gaps, root_as_head=root_as_head)
         return everything - forest
+
+    def _selection_loss(self, outputs: dict[str, Tensor], batch: Batch) -> Tensor:
+        """Return -log p(head and label | unit) of every unit, summed over those of a sentence.
+
+        Every unit chooses its head, and with two roles the role of the arc, by one softmax.
+        """
+        inter = outputs["inter"]
+        places = torch.arange(inter.shape[1], device=inter.device)
+        units = (places >= 1) & (places <= batch.units[:, None])
+        dependents = units.nonzero(as_tuple=True)
+        itself = places[:, None] == places
+        between = (places <= batch.units[:, None])[:, None, :] & ~itself
+        scores = [inter.masked_fill(~between, -torch.inf)]
+        if "intra" in outputs:
+            inside = between & (places > 0)
+            scores.append(outputs["intra"].masked_fill(~inside, -torch.inf))
+        everything = torch.cat(scores, dim=2)[dependents].logsumexp(dim=1)
+        right = torch.cat(self._forest_scores(outputs, batch), dim=2)[dependents].logsumexp(dim=1)
+        per_sentence = torch.zeros(len(inter), device=inter.device)
+        return per_sentence.index_add(0, dependents[0], everything - right)
 
     def _forest_scores(self, outputs: dict[str, Tensor], batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the arc scores with the log-probabilities of their labels, -inf where the forest has no arc."""
