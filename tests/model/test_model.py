@@ -37,6 +37,7 @@ from zishu.model.features import features, pooling  # noqa: E402
 from zishu.model.outputs import Outputs  # noqa: E402
 from zishu.model.settings import FORMAT, Settings  # noqa: E402
 from zishu.model.vocabulary import Vocabulary, bigrams  # noqa: E402
+from zishu.parser import Parser  # noqa: E402
 from zishu.sentences import word_gaps  # noqa: E402
 from zishu.text import RawSentence  # noqa: E402
 from zishu.train import _hf, export  # noqa: E402
@@ -357,6 +358,23 @@ def test_reading_vocabularies_brings_no_compiler():
     program = "import sys, zishu.model.settings, zishu.model.vocabulary as v; v.Vocabulary.build({}); "
     program += "assert not {'numba', 'onnxruntime', 'torch'} & set(sys.modules), sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_models_of_all_kinds_keep_fixed_arcs(joint, one_role, pipeline):
+    text = "上海计划发展金融业。"
+    pins = [(0, 2), (4, 6), (6, 9)]
+    for model in (joint[1], one_role, pipeline):
+        nlp = Parser(model)
+        labels = getattr(model, "parser", model).settings.labels
+        relation = next(label for label in labels if label not in ("INTRA", "root"))
+        arcs = [(0, 6, relation), (6, None), (4, 6)]
+        found = nlp(text, pins=pins, arcs=arcs)[0]
+        for several in ([found], *nlp.k_best(text, 3, pins=pins, arcs=arcs)):
+            for sentence in several:
+                word = {word.start: word for word in sentence}
+                assert word[0].head == word[4].head == word[6].id
+                assert (word[0].deprel, word[6].head) == (relation, 0)
+                assert [word[0].head_prob, word[0].label_prob] == pytest.approx([1.0, 1.0])
 
 
 def test_pipeline(tmp_path):
