@@ -8,7 +8,7 @@ These checks are complete. Arcs that pass them have a projective tree: a word th
 neighbour, so only fixed arcs can exclude one another. They do so if they cross (the arc to the root begins before the
 first word), or if an arc passes over a word from which its head descends.
 
-Cost: the square of the number of arcs in one sentence.
+Cost: a few microseconds per arc.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass
-from itertools import combinations
 from operator import index
 from typing import TYPE_CHECKING, Any, Final
 
 from zishu.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
 # What users write: the offsets of a word and of its head, None for the root, and perhaps a relation.
 ArcLike = tuple[int, int | None] | tuple[int, int | None, str | None]
@@ -119,32 +118,38 @@ def _read(arc: Sequence[Any]) -> _Offsets:
 def _check_tree(arcs: Sequence[_Offsets]) -> None:
     """Refuse arcs of one sentence that no projective tree with one root has."""
     heads = {arc.dependent: arc for arc in arcs}
-    for arc in arcs:
-        above = []
-        for upper in _chain(arc, heads):
-            above.append(upper)
-            if upper.head == arc.dependent:
-                raise InputError(f"the arcs {', '.join(map(str, above))} form a cycle")
-    for one, other in combinations(arcs, 2):
-        if one.head is None and other.head is None:
-            raise InputError(f"the arcs {one} and {other} give one sentence two roots")
-        (a, b), (c, d) = one.span, other.span
-        if a < c < b < d or c < a < d < b:
-            raise InputError(f"the arcs {one} and {other} cross")
+    _check_cycles(heads)
+    roots = [arc for arc in arcs if arc.head is None]
+    if len(roots) > 1:
+        raise InputError(f"the arcs {roots[0]} and {roots[1]} give one sentence two roots")
+    # From left to right, the longer first: those that are open lie inside one another.
+    opened: list[_Offsets] = []
+    for arc in sorted(arcs, key=lambda arc: (arc.span[0], -arc.span[1])):
+        left, right = arc.span
+        while opened and opened[-1].span[1] <= left:
+            opened.pop()
+        if opened and opened[-1].span[1] < right:
+            raise InputError(f"the arcs {opened[-1]} and {arc} cross")
+        opened.append(arc)
     for arc in arcs:
         left, right = arc.span
-        for upper in _chain(arc, heads):
-            if upper.head is not None and left < upper.head < right:
-                raise InputError(
-                    f"the arc {arc} passes over the word at {upper.head}, from which its head descends"
-                )
+        # No need to look further up: arcs that do not cross lead into this stretch only through its ends.
+        above = None if arc.head is None else heads.get(arc.head)
+        if above and above.head is not None and left < above.head < right:
+            raise InputError(
+                f"the arc {arc} passes over the word at {above.head}, from which its head descends"
+            )
 
 
-def _chain(arc: _Offsets, heads: dict[int, _Offsets]) -> Iterator[_Offsets]:
-    """Yield an arc and those above it, until one is not fixed or the walk has gone round."""
-    current: _Offsets | None = arc
-    for _ in range(len(heads)):
-        if current is None:
-            return
-        yield current
-        current = None if current.head is None else heads.get(current.head)
+def _check_cycles(heads: dict[int, _Offsets]) -> None:
+    done: set[int] = set()
+    for start in heads:
+        chain: dict[int, _Offsets] = {}  # from the word at `start` upwards
+        word: int | None = start
+        while word is not None and word in heads and word not in done:
+            if word in chain:
+                cycle = list(chain.values())[list(chain).index(word) :]
+                raise InputError(f"the arcs {', '.join(map(str, cycle))} form a cycle")
+            chain[word] = heads[word]
+            word = heads[word].head
+        done.update(chain)
