@@ -12,15 +12,17 @@ BASE := $(VENV)/.base-installed
 DEV := $(VENV)/.dev-installed
 ALL := $(VENV)/.all-installed
 
-# What the bundled model is made of: UD_Chinese-GSDSimp, three more treebanks, and open text; see its card.
+# What the bundled models are made of: UD_Chinese-GSDSimp, three more treebanks, and open text; see their cards.
 GSD ?= data/gsd
 UD ?= data/ud
 TEXT ?= data/text
-# A model folder that teaches instead of four parsers trained here, for example one with a BERT.
+# A model folder that teaches instead of two parsers trained here, for example one with a BERT.
 TEACHER ?= build/teacher
-SILVER ?= 200000
 # The model that `make structures` adds the trees inside words to.
 MODEL ?= src/zishu/models/default
+# Sentences of the encyclopaedia that the teacher parses, and further options of training.
+SENTENCES ?= 200000
+TRAINING ?=
 FILES = gsd = "$(GSD)/$(1).conllu", pud = "$(UD)/pud/$(1).conllu", hk = ["$(UD)/hk/$(1).conllu", "$(UD)/cfl/$(1).conllu"]
 TREEBANKS = --set 'data.train={$(call FILES,train)}' $(HELD_OUT)
 HELD_OUT = --set 'data.dev={$(call FILES,dev)}' --set 'data.test={gsd = "$(GSD)/test.conllu"}'
@@ -35,9 +37,9 @@ help:
 	@echo "make test-all  the slow tests, too"
 	@echo "make bench     measure the speed of the chart and of training"
 	@echo "make results   make the tables of docs/results.md again from the records of the runs"
-	@echo "make encoder   pre-train the larger encoder of configs/base.toml, from GSD=, UD= and TEXT=folder (many hours)"
-	@echo "make model     train the bundled model again, from GSD=, UD= and TEXT=folder (hours); TEACHER=folder of a parser"
-	@echo "make structures train the structure scorer of the bundled model (MODEL=folder) again (minutes)"
+	@echo "make encoder   pre-train the encoder of configs/default.toml, from GSD=, UD= and TEXT=folder (hours)"
+	@echo "make model     train the bundled models again, from GSD=, UD= and TEXT=folder (hours); TEACHER=folder of a parser"
+	@echo "make structures train the structure scorer of a bundled model (MODEL=folder) again (minutes)"
 	@echo "make clean     remove .venv and all that tools have left behind"
 
 # Stamps, written when a step has ended well: what was interrupted is done again.
@@ -88,45 +90,47 @@ results: $(DEV)
 build/text.txt: tools/tag_text.py | $(DEV)
 	$(PIP) --editable '.[pretrain]'
 	mkdir -p build
-	$(BIN)/python tools/tag_text.py $@.unfinished $(TEXT)/wiki2019.txt.xz $(TEXT)/everyday.txt.xz:4 $(TEXT)/docs.txt.xz:0.5 $(TEXT)/laws.txt.xz:0.2
+	$(BIN)/python tools/tag_text.py $@.unfinished $(TEXT)/wiki2019.txt.xz $(TEXT)/everyday.txt.xz:6 $(TEXT)/docs.txt.xz:0.5 $(TEXT)/laws.txt.xz:0.15
 	mv $@.unfinished $@
 
-# Both commands continue where they were interrupted. The cards stay as they are: their scores are written by hand.
+# All commands continue where they were interrupted. The cards stay as they are: their scores are written by hand.
 encoder: build/text.txt
-	$(BIN)/zishu pretrain configs/base.toml $(TREEBANKS) --set pretrain.text=$< --resume
+	$(BIN)/zishu pretrain configs/default.toml $(TREEBANKS) --set pretrain.text=$< --resume $(TRAINING)
 
-# Teachers, their trees of open text in the styles that fit it, and the model that learns from them and the treebanks.
-model: build/silver-gsd.conllu build/silver-hk.conllu | runs/styles/seed-0/result.json
-	$(BIN)/zishu train configs/self-training.toml $(HELD_OUT) --resume \
-	  --set 'data.train={gsd = ["$(GSD)/train.conllu", "$(GSD)/train.conllu", "$(GSD)/train.conllu", "build/silver-gsd.conllu"], pud = "$(UD)/pud/train.conllu", hk = ["$(UD)/hk/train.conllu", "$(UD)/hk/train.conllu", "$(UD)/hk/train.conllu", "$(UD)/cfl/train.conllu", "$(UD)/cfl/train.conllu", "$(UD)/cfl/train.conllu", "build/silver-hk.conllu"]}'
-	cp runs/self-training/seed-0/model/* src/zishu/models/default/
+# A teacher, the text it parses in the styles that fit it, and the two models that learn from it and from the treebanks.
+TAUGHT = $(TREEBANKS) --set teacher.model=$(TEACHER) --set 'teacher.text={gsd = "build/gsd.txt", pud = "build/pud.txt", hk = "build/hk.txt"}' --resume $(TRAINING)
+model: build/gsd.txt build/pud.txt build/hk.txt | $(TEACHER)
+	$(BIN)/zishu train configs/styles.toml $(TREEBANKS) --resume $(TRAINING)
+	$(BIN)/zishu train configs/taught.toml $(TAUGHT)
+	$(BIN)/zishu train configs/fast.toml $(TAUGHT)
+	cp runs/taught/seed-0/model/* src/zishu/models/default/
+	cp runs/fast/seed-0/model/* src/zishu/models/fast/
 	$(MAKE) structures
+	$(MAKE) structures MODEL=src/zishu/models/fast
 
 # The trees inside words, on top of a finished model.
-structures: build/wiki.txt build/everyday.txt | $(DEV)
+structures: build/wiki.txt build/hk.txt | $(DEV)
 	$(BIN)/zishu train-structures $(MODEL) $(GSD)/train.conllu $(UD)/hk/train.conllu $(UD)/cfl/train.conllu \
-	  $(UD)/pud/train.conllu build/everyday.txt build/wiki.txt
-
-runs/styles/seed-0/result.json: | $(DEV)
-	$(BIN)/zishu train configs/styles.toml $(TREEBANKS) --resume
+	  $(UD)/pud/train.conllu build/hk.txt build/wiki.txt
 
 build/teacher: | $(DEV)
-	$(BIN)/zishu train configs/styles.toml $(TREEBANKS) --seeds 0,1,2,3 --resume
+	$(BIN)/zishu train configs/styles.toml $(TREEBANKS) --seeds 0,1 --resume $(TRAINING)
 	$(BIN)/zishu ensemble $@ runs/styles/seed-*/model
 
+# Sentences of the encyclopaedia for the styles of its treebanks, stories and dialogues for that of spoken Chinese.
 build/wiki.txt: | $(DEV)
 	mkdir -p build
-	xz --decompress --stdout $(TEXT)/wiki2019.txt.xz | head -n $(SILVER) > $@
+	xz --decompress --stdout $(TEXT)/wiki2019.txt.xz | head -n $$(($(SENTENCES) * 5 / 4)) > $@
 
-build/everyday.txt: | $(DEV)
+build/gsd.txt: build/wiki.txt
+	head -n $(SENTENCES) $< > $@
+
+build/pud.txt: build/wiki.txt
+	tail -n +$$(($(SENTENCES) + 1)) $< > $@
+
+build/hk.txt: | $(DEV)
 	mkdir -p build
 	xz --decompress --stdout $(TEXT)/everyday.txt.xz > $@
-
-build/silver-gsd.conllu: build/wiki.txt | $(TEACHER)
-	$(BIN)/zishu parse -i $< -o $@ --model $(TEACHER) --style gsd --no-confidence --jobs $(WORKERS) --resume
-
-build/silver-hk.conllu: build/everyday.txt | $(TEACHER)
-	$(BIN)/zishu parse -i $< -o $@ --model $(TEACHER) --style hk --no-confidence --jobs $(WORKERS) --resume
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
