@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 
 # Characters in one run, padding counted: enough to keep the cores busy, little enough for the caches.
-BATCH_CHARS: Final = 2000
+BATCH_CHARS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
