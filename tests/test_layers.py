@@ -85,6 +85,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "torch": ("train",),
     "transformers": ("train/_hf.py",),
     "tokenizers": ("train/_hf.py",),
+    "huggingface_hub": ("train/_hf.py",),
     "safetensors": ("train",),
     "onnx": ("train",),
     "onnxscript": ("train",),

@@ -11,6 +11,8 @@ ZishuError               anything that Zishu reports on purpose
 
 from __future__ import annotations
 
+import re
+
 
 class ZishuError(Exception):
     """Anything that Zishu reports on purpose."""
@@ -62,7 +64,16 @@ def explain(error: BaseException) -> str:
 
 def one_line(message: str) -> str:
     """Return a message as one line, whatever a file name or a value in it holds."""
-    return " ".join(line.strip() for line in message.splitlines() if line.strip())
+    return printable(" ".join(line.strip() for line in message.splitlines() if line.strip()))
+
+
+def printable(text: str) -> str:
+    """Return a text with control characters as escapes: a stranger's file must not steer the terminal."""
+    return text if text.isprintable() else _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+# Characters that do something else than stand there: controls but for tab and line break, and marks of direction.
+_CONTROL = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]")
 
 
 def portable(error: BaseException) -> ZishuError:

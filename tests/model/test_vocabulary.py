@@ -206,7 +206,7 @@ def test_a_key_of_a_later_release_is_ignored():
 
 
 def test_scores_of_tags_must_be_finite():
-    with pytest.raises(InputError, match="finite"):
+    with pytest.raises(InputError, match="'starts' has a wrong value"):
         Settings.from_json({**SEGMENTER.to_json(), "starts": [0.0, float("-inf"), 0.0, 0.0]})
 
 
@@ -226,5 +226,5 @@ def test_json_errors_name_the_file(tmp_path):
     path.write_text("{")
     with pytest.raises(InputError, match=r"chars\.json: not JSON"):
         read_json(path)
-    with pytest.raises(InputError, match=f"{tmp_path.name}: Is a directory"):
+    with pytest.raises(InputError, match=f"{tmp_path.name}: is not a file"):
         read_json(tmp_path)

@@ -339,7 +339,7 @@ def test_every_configuration_loads(path: Path) -> None:
     encoder = stem[len(system) + 1 :] or "bert"
     assert config.encoder.kind == encoder.removeprefix("small-")
     if encoder == "bert":
-        assert config.encoder.pretrained == "bert-base-chinese"
+        assert config.encoder.pretrained == "hub:bert-base-chinese"
 
 
 def test_every_system_of_the_paper_has_its_configuration() -> None:

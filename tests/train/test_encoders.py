@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
+import socket
+import time
 import warnings
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 import onnxruntime
@@ -466,7 +470,7 @@ def test_other_models_than_bert(tmp_path: Path) -> None:
 
 
 def test_what_is_wrong_with_a_bert_is_said(bert: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="needs the name or folder"):
+    with pytest.raises(ConfigError, match="needs a pre-trained model, a folder or hub:NAME"):
         build_encoder(tiny("bert"), VOCABULARY, None)
     with pytest.raises(ConfigError, match="cannot load"):
         build_encoder(tiny("bert", str(tmp_path)), VOCABULARY, None)
@@ -475,6 +479,60 @@ def test_what_is_wrong_with_a_bert_is_said(bert: str, tmp_path: Path) -> None:
     large = Vocabulary.build({chr(0x4E00 + i): 1 for i in range(100)})
     with pytest.raises(ConfigError, match="embeddings"):
         build_encoder(tiny("bert", bert), large, None)
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Let every look-up of a host fail, and note it."""
+    asked: list[object] = []
+
+    def look_up(host: object, *_: object, **__: object) -> NoReturn:
+        asked.append(host)
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    return asked
+
+
+@pytest.mark.parametrize("name", ["no-such-folder", "encoders/samll", "./bert", "bert-base-chinese"])
+def test_a_mistyped_folder_fails_without_the_network(no_network: list[object], name: str) -> None:
+    with pytest.raises(ConfigError, match=f"no such folder: {re.escape(name)} .*hub:NAME"):
+        hf_vocabulary(name)
+    with pytest.raises(ConfigError, match="no such folder"):
+        build_encoder(tiny("bert", name), VOCABULARY, None)
+    assert no_network == []
+
+
+def test_the_hub_is_asked_by_its_own_name_and_fails_soon(
+    no_network: list[object], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    began = time.monotonic()
+    with pytest.raises(ConfigError, match="hub:zishu/none: the hub cannot be reached"):
+        hf_vocabulary("hub:zishu/none")
+    assert time.monotonic() - began < 10
+    assert no_network
+
+
+def test_weights_that_could_run_code_are_not_read(bert: str, tmp_path: Path) -> None:
+    shutil.copytree(bert, tmp_path / "bert")
+    (tmp_path / "bert" / "model.safetensors").unlink()
+    torch.save(BertModel.from_pretrained(bert).state_dict(), tmp_path / "bert" / "pytorch_model.bin")
+    with pytest.raises(ConfigError, match=r"weights are in pytorch_model\.bin, which could run code"):
+        build_encoder(tiny("bert", str(tmp_path / "bert")), hf_vocabulary(bert), None)
+
+
+def test_code_of_a_model_is_not_run(bert: str, tmp_path: Path) -> None:
+    shutil.copytree(bert, tmp_path / "bert")
+    config = json.loads((tmp_path / "bert" / "config.json").read_text(encoding="utf-8"))
+    config |= {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config", "AutoModel": "mine.Model"}}
+    (tmp_path / "bert" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    (tmp_path / "bert" / "mine.py").write_text(
+        f"open({str(tmp_path / 'ran')!r}, 'w').close()", encoding="utf-8"
+    )
+    with pytest.raises(ConfigError, match="cannot load"):
+        build_encoder(tiny("bert", str(tmp_path / "bert")), hf_vocabulary(bert), None)
+    assert not (tmp_path / "ran").exists()
 
 
 # --- windows --------------------------------------------------------------------------------------------------

@@ -352,12 +352,9 @@ def _seed(path: Path) -> tuple[int, str]:
 
 def _common_name(models: Sequence[Path]) -> str:
     """Return the name that all models have in their settings, or a word that does for any."""
-    from zishu.model.settings import CONFIG, Settings, read_json
+    from zishu.model.settings import read_settings
 
-    names = {
-        path.parent.name if path.suffix == KEPT else Settings.from_json(read_json(path / CONFIG)).name
-        for path in models
-    }
+    names = {path.parent.name if path.suffix == KEPT else read_settings(path).name for path in models}
     return (names.pop() if len(names) == 1 else "") or "model"
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from zishu.errors import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
-
-CARD = "README.md"
 
 
 def info_command(
@@ -31,16 +31,16 @@ def info_command(
     if as_json:
         typer.echo(json.dumps(found, ensure_ascii=False, indent=2))
         return
-    typer.echo("\n".join(lines(found)))
+    typer.echo(printable("\n".join(lines(found))))
     if found["card"]:
-        typer.echo(f"\n{found['card'].strip()}")
+        typer.echo(f"\n{printable(found['card'].strip())}")
 
 
-def describe(folder: Path) -> dict[str, Any]:
+def describe(folder: Path, *, part: bool = False) -> dict[str, Any]:
     """Return what the files in a model directory tell; what is wrong with them is an `InputError`."""
-    from zishu.model.settings import CONFIG, Settings, part_names, read_json
+    from zishu.model.settings import CARD, LARGEST_JSON, part_names, read_file, read_settings
 
-    settings = Settings.from_json(read_json(folder / CONFIG))
+    settings = read_settings(folder, part=part)
     files = {file.name: file.stat().st_size for file in sorted(folder.iterdir()) if file.is_file()}
     card = folder / CARD
     return {
@@ -48,8 +48,8 @@ def describe(folder: Path) -> dict[str, Any]:
         **settings.to_json(),
         "vocabulary": _vocabulary(folder),
         "files": files,
-        "parts": {part: describe(folder / part) for part in part_names(folder, settings.task)},
-        "card": card.read_text(encoding="utf-8", errors="replace") if card.is_file() else "",
+        "parts": {name: describe(folder / name, part=True) for name in part_names(folder, settings.task)},
+        "card": read_file(card, LARGEST_JSON).decode("utf-8", "replace") if card.is_file() else "",
     }
 
 
@@ -104,11 +104,12 @@ def _rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "temperature", f"{found['temperature']}, {temperatures}"
     yield "size", f"{sum(found['files'].values()) / 1e6:.1f} MB"
     data = config.get("data", {}) if isinstance(config, dict) else {}
+    data = data if isinstance(data, dict) else {}
     for part in ("train", "dev", "test"):
         files = data.get(part)
         for style, names in files.items() if isinstance(files, dict) else [("", files)]:
             if names:
-                shown = names if isinstance(names, str) else " ".join(map(str, names))
+                shown = " ".join(map(str, names)) if isinstance(names, list) else str(names)
                 yield f"{part} data {style}".rstrip(), shown
     scored = {
         name: scores for name, scores in training.items() if name != "config" and isinstance(scores, dict)

@@ -24,7 +24,6 @@ import contextlib
 import math
 import multiprocessing
 import os
-import shutil
 from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
@@ -34,6 +33,7 @@ import numpy as np
 
 from zishu.errors import InputError, MissingExtra
 from zishu.lexicon import Lexicon
+from zishu.model.directory import copy_model
 from zishu.parser import Parser, find_model, load
 from zishu.tags import EMPTY
 from zishu.text import characters, split_sentences
@@ -172,7 +172,7 @@ class Engine:
         model, copy = find_model(self.model or None), folder / "model"
         # A pipeline that was loaded from this folder has its model there.
         if self.copy_model and model.resolve() != copy.resolve():
-            shutil.copytree(model, copy, dirs_exist_ok=True)
+            copy_model(model, copy)
 
     def from_disk(self, folder: Path) -> None:
         """Use the copy of the model, if there is one."""

@@ -42,11 +42,12 @@ from zishu.model.labels import at_temperature, label_probabilities
 from zishu.model.outputs import no_gaps
 from zishu.model.parsers import gold_sentence
 from zishu.model.scores import tree_distribution
-from zishu.model.settings import CONFIG, Settings, read_json, write_json
+from zishu.model.settings import CONFIG, Settings, json_bytes, read_settings
 from zishu.model.tags import tag_probabilities, tag_scores
 from zishu.model.words import find_words
 from zishu.tags import tags_of
 from zishu.tree import INTRA, WordTree
+from zishu.writing import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -166,17 +167,14 @@ def _reliability(decisions: Sequence[tuple[float, bool]]) -> Reliability:
 
 def set_temperatures(folder: Path, found: Calibration) -> None:
     """Write temperatures into the settings of a model directory."""
-    settings = Settings.from_json(read_json(folder / CONFIG))
-    # Under another name first: a model whose settings are cut off is none.
-    fresh = folder / f".{CONFIG}"
     settings = replace(
-        settings,
+        read_settings(folder),
         temperature=found.trees.temperature,
         label_temperature=found.labels.temperature,
         upos_temperature=found.upos.temperature,
     )
-    write_json(fresh, settings.to_json())
-    fresh.replace(folder / CONFIG)
+    with replacing(folder / CONFIG, follow=False) as file:
+        file.write(json_bytes(settings.to_json()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

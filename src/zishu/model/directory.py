@@ -17,7 +17,20 @@ from typing import TYPE_CHECKING
 from zishu import __version__
 from zishu.errors import InputError, ZishuError
 from zishu.model.runtime import Model, Pipeline, load_model
-from zishu.model.settings import CONFIG, MEMBER, SEGMENTER, TREECRF, Settings, Task, write_json
+from zishu.model.settings import (
+    CONFIG,
+    FILES,
+    LARGEST_NETWORK,
+    MEMBER,
+    SEGMENTER,
+    TREECRF,
+    Settings,
+    Task,
+    check_file,
+    part_names,
+    read_settings,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,13 +57,34 @@ def _write_parts(task: Task, parts: Mapping[str, Path], directory: Path, name: s
             raise InputError(f"{source}: no {CONFIG} in it, so this is not a model")
     with fresh_directory(directory) as folder:
         for part, source in parts.items():
-            shutil.copytree(source, folder / part)
+            copy_model(source, folder / part)
         write_json(folder / CONFIG, Settings(task=task, name=name, version=__version__).to_json())
         try:
             return load_model(folder)
         except InputError as error:
             # The folder has not got its name yet, and never will.
             raise InputError(str(error).replace(str(folder), str(directory))) from error
+
+
+def copy_model(source: Path, target: Path) -> None:
+    """Copy the files of a model, and nothing else that lies in its directory.
+
+    A file that is a link is refused: it may lead anywhere, and a copy is often handed on to others.
+    """
+    settings = read_settings(source)
+    target.mkdir(parents=True, exist_ok=True)
+    for name in FILES:
+        file = source / name
+        if file.is_symlink():
+            raise InputError(f"{file}: is a link, which is not copied")
+        if file.exists():
+            check_file(file, LARGEST_NETWORK)
+            shutil.copyfile(file, target / name, follow_symlinks=False)
+    for part in part_names(source, settings.task):
+        if (source / part).is_symlink():
+            raise InputError(f"{source / part}: is a link, which is not copied")
+        read_settings(source / part, part=True)
+        copy_model(source / part, target / part)
 
 
 @contextmanager

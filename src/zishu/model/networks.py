@@ -111,13 +111,24 @@ class Networks:
         if word_lengths is not None:
             inputs["pool"] = pooling(word_lengths)
         names = [output.name for output in self.scorer.get_outputs() if output.name not in without]
-        return Outputs.from_mapping(dict(zip(names, self.scorer.run(names, inputs), strict=True)))
+        found = dict(zip(names, self.scorer.run(names, inputs), strict=True))
+        for array in found.values():
+            self._check(array)
+        return Outputs.from_mapping(found)
+
+    def _check(self, scores: Floats) -> None:
+        """Refuse what no chart can use: a network may return it for some texts only."""
+        # A maximum is not a number if anything is not.
+        if scores.size and not scores.max() < np.inf:
+            name = self.settings.name or "without a name"
+            raise InputError(f"the model {name!r} returns scores that are not finite numbers")
 
     def score_labels(self, dependents: Floats, heads: Floats) -> Floats:
         """Return the log-probabilities `[m, labels]` of the labels of m arcs."""
         assert self.labels is not None
         scored: Floats
         [scored] = self.labels.run(["labels"], {"dep": dependents, "head": heads})
+        self._check(scored)
         return scored
 
     def in_style(self, number: int) -> Networks:

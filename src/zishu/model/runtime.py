@@ -1,16 +1,19 @@
 """Load a model directory into ONNX Runtime.
 
 Reading one runs no code of it, and what is wrong with it is an `InputError` in one line that names the file: missing
-or broken files, a newer format, networks that do not fit the settings or the vocabulary.
+or broken files, a newer format, networks that do not fit the settings or the vocabulary. It may come from a stranger: files
+have a limit in size, networks have only operators that our exporter writes (`zishu.model.operators`), and loading has a
+limit in time.
 
 Cost: that of ONNX Runtime's sessions, and of one character through the networks.
 """
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 import onnxruntime
@@ -18,6 +21,7 @@ import onnxruntime
 from zishu.errors import InputError
 from zishu.model.inner import InnerSettings, StructureScorer
 from zishu.model.networks import COMMON, Ensemble, Networks, check_members
+from zishu.model.operators import check_network
 from zishu.model.parsers import Model, Pipeline
 from zishu.model.settings import (
     BIGRAMS,
@@ -25,14 +29,17 @@ from zishu.model.settings import (
     CONFIG,
     ENCODER,
     LABELS,
+    LARGEST_NETWORK,
     SCORER,
     SEGMENTER,
     STRUCTURES,
     STRUCTURES_CONFIG,
     TREECRF,
     Settings,
+    check_file,
     part_names,
     read_json,
+    read_settings,
 )
 from zishu.model.vocabulary import Vocabulary
 
@@ -44,6 +51,8 @@ __all__ = ["Model", "Pipeline", "load_model"]
 
 _Result = TypeVar("_Result")
 
+PATIENCE: Final = 120.0  # seconds for the networks of a model; a large BERT takes some
+
 
 def load_model(path: str | os.PathLike[str], *, threads: int = 0) -> Model | Pipeline:
     """Load a model directory; the networks run on `threads` threads, 0 means one for each core."""
@@ -54,7 +63,7 @@ def load_model(path: str | os.PathLike[str], *, threads: int = 0) -> Model | Pip
         raise InputError(f"{folder}: a model is a directory, not a file")
     if not (folder / CONFIG).is_file():
         raise InputError(f"{folder}: no {CONFIG} in it, so this is not a model")
-    settings = _read(folder / CONFIG, Settings.from_json)
+    settings = read_settings(folder)
     if settings.task == "pipeline":
         return _load_pipeline(folder, settings, threads)
     if settings.task == "ensemble":
@@ -65,17 +74,17 @@ def load_model(path: str | os.PathLike[str], *, threads: int = 0) -> Model | Pip
 def _load_pipeline(folder: Path, settings: Settings, threads: int) -> Pipeline:
     parts = []
     for name, task in ((SEGMENTER, "segment"), (TREECRF, "parse-words")):
-        part = load_model(folder / name, threads=threads)
-        if not isinstance(part, Model) or part.settings.task != task:
-            raise InputError(f"{folder / name}: the task must be {task!r}, not {part.settings.task!r}")
-        parts.append(part)
+        own = read_settings(folder / name, part=True)
+        if own.task != task:
+            raise InputError(f"{folder / name}: the task must be {task!r}, not {own.task!r}")
+        parts.append(Model(own, _load_networks(folder / name, own, threads)))
     return Pipeline(settings, *parts)
 
 
 def _load_ensemble(folder: Path, settings: Settings, threads: int) -> Model:
     """Load the members; what they have in common, the ensemble has."""
     folders = [folder / name for name in part_names(folder, settings.task)]
-    members = [_read(member / CONFIG, Settings.from_json) for member in folders]
+    members = [read_settings(member, part=True) for member in folders]
     try:
         check_members(members)
     except InputError as error:
@@ -86,6 +95,27 @@ def _load_ensemble(folder: Path, settings: Settings, threads: int) -> Model:
 
 
 def _load_networks(folder: Path, settings: Settings, threads: int) -> Networks:
+    """Load the networks of one model, within the limit in time."""
+    found: list[Networks | BaseException] = []
+
+    def load() -> None:
+        try:
+            found.append(_load_networks_now(folder, settings, threads))
+        except BaseException as error:
+            found.append(error)
+
+    # No way to stop ONNX Runtime: the thread of a model that takes too long ends with the process.
+    thread = threading.Thread(target=load, name="load-model", daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    if not found:
+        raise InputError(f"{folder}: loading takes more than {PATIENCE:g} seconds: this is not a usual model")
+    if isinstance(found[0], BaseException):
+        raise found[0]
+    return found[0]
+
+
+def _load_networks_now(folder: Path, settings: Settings, threads: int) -> Networks:
     parses = settings.task != "segment"
     outputs = {"tags"}
     if parses:
@@ -140,8 +170,8 @@ def _read(path: Path, make: Callable[[object], _Result]) -> _Result:
 
 def _session(path: Path, inputs: set[str], outputs: set[str], threads: int) -> Any:
     """Open a network and check that it reads and returns what it should."""
-    if not path.is_file():
-        raise InputError(f"{path}: no such file")
+    check_file(path, LARGEST_NETWORK)
+    check_network(path)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
@@ -176,20 +206,32 @@ def _try(networks: Networks, folder: Path) -> None:
             inputs[name] = np.array([[vocabulary.bos, len(vocabulary) - 1]])
     if settings.styles:
         inputs["styles"] = np.array([len(settings.styles) - 1])
-    sizes = {**{name: len(tags) for name, tags in settings.tags.items()}, "tags": 4}
     try:
         outputs = networks.score(networks.encode(inputs), [[1]] if settings.task == "parse-words" else None)
-        fitting = [
-            getattr(outputs, name) is None or getattr(outputs, name).shape[2] == size
-            for name, size in sizes.items()
+        sizes = {
+            "inter": 2,
+            "intra": 2,
+            "tags": 4,
+            **{name: len(tags) for name, tags in settings.tags.items()},
+        }
+        found = {name: getattr(outputs, name) for name in (*sizes, "label_dep", "label_head")}
+        arrays = [array for array in found.values() if array is not None]
+        fitting = [array.shape[:2] == (1, 2) for array in arrays]
+        fitting += [
+            found[name].shape[2:] == (size,) for name, size in sizes.items() if found[name] is not None
         ]
         if outputs.label_dep is not None and outputs.label_head is not None:
-            scored = networks.score_labels(outputs.label_dep[0], outputs.label_head[0])
-            fitting.append(scored.shape[1] == len(settings.labels))
+            arrays.append(networks.score_labels(outputs.label_dep[0], outputs.label_head[0]))
+            fitting.append(arrays[-1].shape == (2, len(settings.labels)))
+        sound = all(array.dtype == np.float32 and np.isfinite(array).all() for array in arrays)
+    except InputError:
+        raise
     except Exception as error:  # as above
         raise InputError(f"{folder}: the files of this model do not fit: {_first_line(error)}") from error
     if not all(fitting):
         raise InputError(f"{folder}: {CONFIG} has other labels than the networks")
+    if not sound:
+        raise InputError(f"{folder}: the networks return scores that are not finite numbers")
 
 
 def _try_structures(networks: Networks, folder: Path) -> None:

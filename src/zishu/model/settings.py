@@ -20,10 +20,12 @@ refuses what is newer than itself instead of misreading it, and unknown keys of 
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from itertools import chain, count, takewhile
+from itertools import chain, takewhile
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
@@ -50,6 +52,16 @@ STRUCTURES_CONFIG: Final = "structures.json"
 SEGMENTER: Final = "segmenter"
 TREECRF: Final = "treecrf"
 MEMBER: Final = "member-"
+CARD: Final = "README.md"
+FILES: Final = (CONFIG, CHARS, BIGRAMS, ENCODER, SCORER, LABELS, CARD)  # all that a model directory may hold
+
+# A model may come from a stranger. None of ours comes near these bounds.
+MOST_MEMBERS: Final = 64
+LARGEST_JSON: Final = 1 << 26  # bytes
+LARGEST_NETWORK: Final = 1 << 32
+_DEEPEST: Final = 50  # lists and objects inside each other
+_LARGEST_NUMBER: Final = 1e9
+_TEMPERATURES: Final = (1e-3, 1e3)
 
 
 @dataclass(frozen=True)
@@ -99,23 +111,37 @@ class Settings:
     def _problem(self) -> str:
         """Say what is wrong with the settings, the empty string if nothing is."""
         if self.task not in TASKS:
-            return f"unknown task {self.task!r}, known are {', '.join(TASKS)}"
+            return f"unknown task {self.task!r:.40}, known are {', '.join(TASKS)}"
         if self.roles not in (1, 2) or (self.roles == 2 and self.task != "parse"):
             return f"{self.roles} roles for the task {self.task!r}"
         if (INTRA in self.labels) != (self.task == "parse"):
             return f"the label {INTRA} belongs to the task 'parse' and to no other"
+        lowest, highest = _TEMPERATURES
         for temperature in (self.temperature, self.label_temperature, self.upos_temperature):
-            if not (isfinite(temperature) and temperature > 0):
-                return f"a temperature must be above 0, not {temperature}"
+            if not lowest <= temperature <= highest:
+                return f"a temperature must be from {lowest:g} to {highest:g}, not {temperature}"
         for style, columns in self.absent_tags.items():
-            if style not in self.styles or not isinstance(columns, Sequence) or set(columns) - set(COLUMNS):
-                return f"absent_tags says {columns!r} for the style {style!r}"
+            if (
+                style not in self.styles
+                or not isinstance(columns, Sequence)
+                or not all(column in COLUMNS for column in columns)
+            ):
+                return f"absent_tags says {columns!r:.40} for the style {style!r:.40}"
         if not all(re.fullmatch(r"\d+:\d+", tag) for tag in self.lemma):
             return "a tag of lemma is two numbers, such as 0:1"
         for name in ("labels", *COLUMNS, "styles"):
             values: tuple[str, ...] = getattr(self, name)
             if len(set(values)) != len(values):
                 return f"{name} holds a value twice"
+            for value in values:
+                # They go into columns of CoNLL-U, and to terminals.
+                if not value or not value.isprintable() or " " in value:
+                    return f"{name} holds {value!r:.40}, which is not a word of printable characters"
+        for name in ("name", "version", "encoder"):
+            if not getattr(self, name).isprintable():
+                return f"{name!r} holds characters that cannot be printed"
+        if min(self.window, self.window_overlap) < 0 or 0 < self.window <= self.window_overlap:
+            return f"windows of {self.window} characters cannot overlap by {self.window_overlap}"
         if self.task in ("parse", "parse-words") and not set(self.labels) - {INTRA}:
             return "no labels"
         if self.task == "segment" and (self.transitions or self.starts or self.ends):
@@ -150,11 +176,11 @@ class Settings:
         if not isinstance(data, dict) or "format" not in data or "task" not in data:
             raise InputError("not the settings of a Zishu model")
         number = data["format"]
-        if not isinstance(number, int) or number < 1:
-            raise InputError(f"format {number!r} is not a format of Zishu models")
+        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+            raise InputError(f"format {number!r:.40} is not a format of Zishu models")
         if number > FORMAT:
             raise InputError(
-                f"the model has format {number}, this version of Zishu reads up to {FORMAT}: update it"
+                f"the model has format {number!r:.40}, this version of Zishu reads up to {FORMAT}: update it"
             )
         values = {}
         for f in fields(cls):
@@ -167,25 +193,91 @@ def part_names(folder: Path, task: Task) -> list[str]:
     """Return the names of the model directories that a pipeline or an ensemble consists of, in their order."""
     if task == "pipeline":
         return [SEGMENTER, TREECRF]
-    members = takewhile(lambda name: (folder / name).is_dir(), (f"{MEMBER}{number}" for number in count(1)))
-    return [*members] if task == "ensemble" else []
+    if task != "ensemble":
+        return []
+    members = [
+        *takewhile(
+            lambda name: (folder / name).is_dir(), (f"{MEMBER}{k}" for k in range(1, MOST_MEMBERS + 2))
+        )
+    ]
+    if len(members) > MOST_MEMBERS:
+        raise InputError(f"{folder}: an ensemble has at most {MOST_MEMBERS} members")
+    return members
+
+
+def read_settings(folder: Path, *, part: bool = False) -> Settings:
+    """Read the settings of a model directory; a `part` of another model has no parts itself."""
+    path = folder / CONFIG
+    try:
+        settings = Settings.from_json(read_json(path))
+    except InputError as error:
+        raise InputError(str(error) if str(path) in str(error) else f"{path}: {error}") from error
+    if part and settings.task in ("pipeline", "ensemble"):
+        raise InputError(f"{folder}: a part of a model cannot be {settings.task!r} itself")
+    return settings
 
 
 def read_json(path: Path) -> object:
     """Read a JSON file; what is wrong with it is one clear line."""
     try:
-        return cast("object", json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
+        data = cast("object", json.loads(read_file(path, LARGEST_JSON).decode("utf-8")))
+    except RecursionError:
+        raise InputError(f"{path}: lists inside lists without end") from None
+    except ValueError as error:  # neither UTF-8 nor JSON
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}: not JSON: {error}") from error
+    if _is_deep(data):
+        raise InputError(f"{path}: more than {_DEEPEST} lists or objects inside each other")
+    return data
+
+
+def read_file(path: Path, largest: int) -> bytes:
+    """Return the bytes of a file; a pipe, a device and a file of more than `largest` bytes are refused."""
+    check_file(path, largest)
+    try:
+        return path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
-    except ValueError as error:  # neither UTF-8 nor JSON
-        raise InputError(f"{path}: not JSON: {error}") from error
+
+
+def check_file(path: Path, largest: int) -> None:
+    """Refuse what is not a file of at most `largest` bytes."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 (beside the other calls of the operating system)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise InputError(f"{path}: is not a file")
+    if status.st_size > largest:
+        raise InputError(f"{path}: is too large: {status.st_size:,} bytes, at most {largest:,} are read")
+
+
+def _is_deep(value: object) -> bool:
+    """Tell whether lists and objects lie too deep inside each other."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [
+            inner
+            for item in level
+            if isinstance(item, dict | list)
+            for inner in (item.values() if isinstance(item, dict) else item)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def write_json(path: Path, data: object) -> None:
     """Write a JSON file that people can read, too."""
-    path.write_text(json.dumps(data, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    path.write_bytes(json_bytes(data))
+
+
+def json_bytes(data: object) -> bytes:
+    """Return the content of a JSON file that people can read, too."""
+    return (json.dumps(data, ensure_ascii=False, indent=1) + "\n").encode()
 
 
 def _plain(value: Any) -> Any:
@@ -202,7 +294,7 @@ def _checked(name: str, kind: object, value: Any) -> Any:
     good: bool
     match kind:
         case "int":
-            good = isinstance(value, int) and not isinstance(value, bool)
+            good = isinstance(value, int) and _are_numbers([value])
         case "bool":
             good = isinstance(value, bool)
         case "str" | "Task":
@@ -211,6 +303,7 @@ def _checked(name: str, kind: object, value: Any) -> Any:
             good = isinstance(value, list) and all(isinstance(item, str) for item in value)
         case "float":
             good = _are_numbers([value])
+            value = float(value) if good else value
         case "tuple[float, ...]":
             good = _are_numbers(value)
         case "tuple[tuple[float, ...], ...]":
@@ -224,7 +317,8 @@ def _checked(name: str, kind: object, value: Any) -> Any:
 
 def _are_numbers(value: Any) -> bool:
     return isinstance(value, list) and all(
-        isinstance(x, (int, float)) and not isinstance(x, bool) for x in value
+        isinstance(x, (int, float)) and not isinstance(x, bool) and -_LARGEST_NUMBER <= x <= _LARGEST_NUMBER
+        for x in value
     )
 
 

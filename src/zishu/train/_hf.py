@@ -3,7 +3,10 @@
 One token for each character, straight from the tokeniser's vocabulary; its own way of cutting text into pieces
 is not used, so characters and encodings stay aligned (section 3.4 of the paper). [CLS] is position 0 and so
 stands for ROOT; [SEP] is put after the last character inside. A sentence longer than the model's positions is
-read in overlapping windows (`zishu.model.windows`). A local folder is read without touching the network.
+read in overlapping windows (`zishu.model.windows`).
+
+A pre-trained model is a local folder, which is read without touching the network, or `hub:NAME`, a model of the Hugging
+Face hub. Either may come from a stranger: no code of it is run, and weights are read from safetensors only.
 
 Cost: that of the model. Its dropout is that of its own configuration.
 """
@@ -24,11 +27,14 @@ from zishu.model.windows import plan_windows
 from zishu.train.encoders import Encoder, Recurrence, style_embedding
 
 try:
+    from huggingface_hub import get_session
+    from huggingface_hub.constants import ENDPOINT
+    from huggingface_hub.constants import HF_HUB_OFFLINE as OFFLINE
     from transformers import AutoConfig, AutoModel, AutoTokenizer
     from transformers.utils import logging
 except ModuleNotFoundError as error:
     # A transformers that is there but lacks something of its own must keep its own message.
-    if error.name != "transformers":
+    if error.name not in ("transformers", "huggingface_hub"):
         raise
     raise MissingExtra("transformers", "train") from error
 
@@ -38,6 +44,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from zishu.train.config import EncoderConfig
+
+HUB = "hub:"  # begins the name of a model of the Hugging Face hub
+_PATIENCE = 5.0  # seconds for the hub to answer at all
 
 
 class Bert(Encoder):
@@ -125,7 +134,7 @@ def build(
     """Build the encoder from a name or folder, or, with random weights, from a stored configuration."""
     if pretrained:
         if not config.pretrained:
-            raise ConfigError("encoder.pretrained: a bert needs the name or folder of a pre-trained model")
+            raise ConfigError("encoder.pretrained: a bert needs a pre-trained model, a folder or hub:NAME")
         model = _from_pretrained(config.pretrained)
     elif hf_config is not None:
         model = _from_config(AutoConfig.for_model(**hf_config))
@@ -188,20 +197,58 @@ def _from_config(config: Any) -> nn.Module:
     """Build the same kind of model with random weights."""
     factory = cast("Any", AutoModel)
     try:
-        model = factory.from_config(config, add_pooling_layer=False)
+        model = factory.from_config(config, add_pooling_layer=False, trust_remote_code=False)
     except TypeError:
-        model = factory.from_config(config)
+        model = factory.from_config(config, trust_remote_code=False)
     return cast("nn.Module", model.float())
 
 
-def _load(kind: Any, path: str, **options: Any) -> Any:
-    """Load something by name or folder; a folder never asks the network."""
+def _load(kind: Any, source: str, **options: Any) -> Any:
+    """Load something from a folder or, by `hub:NAME`, from the hub; what is there already is not asked for again."""
+    name = source.removeprefix(HUB)
+    options |= {"trust_remote_code": False}
+    if kind is AutoModel:
+        options["use_safetensors"] = True
+    if not source.startswith(HUB):
+        _check_folder(source)
     try:
         with _quiet():
-            return kind.from_pretrained(path, local_files_only=Path(path).is_dir(), **options)
+            return kind.from_pretrained(name, local_files_only=True, **options)
     except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ConfigError(f"encoder.pretrained: cannot load {path}: {reason}") from error
+        failure = error
+    if source.startswith(HUB) and not OFFLINE:
+        _check_reachable(source)
+        try:
+            with _quiet():
+                return kind.from_pretrained(name, **options)
+        except (OSError, ValueError) as error:
+            failure = error
+    reason = next(iter(str(failure).strip().splitlines()), type(failure).__name__)
+    raise ConfigError(f"encoder.pretrained: cannot load {source}: {reason}") from failure
+
+
+def _check_folder(path: str) -> None:
+    """Refuse a folder that does not exist, or whose weights only pickle could read."""
+    folder = Path(path)
+    if not folder.is_dir():
+        raise ConfigError(
+            f"encoder.pretrained: no such folder: {path} (a model of the Hugging Face hub is written {HUB}NAME)"
+        )
+    others = sorted(file.name for file in folder.iterdir() if file.suffix in (".bin", ".pt", ".pth", ".ckpt"))
+    if others and not any(folder.glob("*.safetensors")):
+        raise ConfigError(
+            f"encoder.pretrained: {path}: the weights are in {others[0]}, which could run code when it is read; "
+            "convert them to model.safetensors"
+        )
+
+
+def _check_reachable(source: str) -> None:
+    """Fail within seconds if the hub cannot be reached: the library would try again and again."""
+    try:
+        get_session().head(ENDPOINT, timeout=_PATIENCE, follow_redirects=False)
+    except Exception as error:  # those of an HTTP library that is not ours
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ConfigError(f"encoder.pretrained: {source}: the hub cannot be reached: {reason}") from error
 
 
 @contextmanager

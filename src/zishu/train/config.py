@@ -151,7 +151,7 @@ class EncoderConfig:
     character_dropout: Rate = 0.0
     """bilstm, transformer: share of characters replaced by the unknown one, in training only."""
     pretrained: str = ""
-    """bert: name on the Hugging Face hub or local folder; others: folder that `zishu pretrain` writes and
+    """bert: local folder, or `hub:` and a name on the Hugging Face hub; others: folder that `zishu pretrain` writes and
     `zishu train` starts from, or empty."""
     window_overlap: Count = 64
     """bert: characters shared by neighbouring windows of a sentence longer than the model's positions."""
@@ -571,7 +571,9 @@ def _check_together(config: Config, source: str) -> None:
         demand(found, "structure.policy = 'annotated' needs data.structures, a WIST-format file")
     encoder = config.encoder
     if encoder.kind == "bert":
-        demand(encoder.pretrained != "", "encoder.kind = 'bert' needs encoder.pretrained, a name or a folder")
+        demand(
+            encoder.pretrained != "", "encoder.kind = 'bert' needs encoder.pretrained, a folder or hub:NAME"
+        )
     if encoder.kind == "transformer":
         fits = encoder.hidden % encoder.heads == 0
         demand(fits, f"encoder.hidden = {encoder.hidden}: expected a multiple of the {encoder.heads} heads")
