@@ -89,7 +89,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "safetensors": ("train",),
     "onnx": ("train",),
     "onnxscript": ("train",),
-    "numba": ("chart/_kernels.py",),
+    "numba": ("chart/_kernels.py", "chart/_cache.py"),
     "onnxruntime": ("model", "train/quantise.py"),
     "typer": ("cli",),
     "matplotlib": ("train", "analysis"),

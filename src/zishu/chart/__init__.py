@@ -27,8 +27,8 @@ correct arcs,
 (a forbidden arc has probability 0 and is chosen only where the sum is the same without it; put -inf back to rule
 it out).
 
-Sentences run in parallel, one to a thread; see `set_threads`. The kernels are compiled once and cached on disk,
-if there is a place for that.
+Sentences run in parallel, one to a thread; see `set_threads`. The kernels are compiled once and kept on disk, if there is
+a place for that (`_cache`).
 Cost: O(n^3) time and O(n^2) memory per sentence, for every question that was not asked before.
 """
 

@@ -36,6 +36,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic
 
+from zishu.chart._cache import keep_on_disk
 from zishu.gaps import BREAK, JOIN
 
 # Reassociation lets sums vectorise. Infinities are values here, so "ninf" must stay out.
@@ -137,12 +138,8 @@ class Sentence(NamedTuple):
 
 
 def _entry(function):
-    """Compile what is called from Python, and keep it on disk if there is a place: a container may have none."""
-    options: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy"}
-    try:
-        return njit(function, cache=True, **options)
-    except RuntimeError:  # neither the installation nor a home can be written to
-        return njit(function, **options)
+    """Compile what is called from Python, and keep it on disk."""
+    return keep_on_disk(njit(function, nogil=True, fastmath=FASTMATH, error_model="numpy"))
 
 
 # --- scores and weights

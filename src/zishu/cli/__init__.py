@@ -10,6 +10,7 @@ A command's file imports only light modules at its top and the rest inside the f
 from __future__ import annotations
 
 import io
+import logging
 import os
 import sys
 import traceback
@@ -32,6 +33,7 @@ from zishu.cli.serve import serve_command
 from zishu.cli.stats import stats_command
 from zishu.cli.train import train_command
 from zishu.cli.train_structures import train_structures_command
+from zishu.cli.warm_up import warm_up_command
 from zishu.errors import InputError, ZishuError, explain, one_line
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("stats", stats_command),
     ("train", train_command),
     ("train-structures", train_structures_command),
+    ("warm-up", warm_up_command),
 )
 
 SUCCESS, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -102,6 +105,7 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; what goes wrong is told in one line on standard error."""
+    _show_messages()
     try:
         code = _invoke(arguments)
         # Here and not at the interpreter's exit, so that a full disk or a closed pipe is still told properly.
@@ -117,6 +121,22 @@ def run(arguments: Sequence[str]) -> int:
         if os.environ.get("ZISHU_TRACEBACK"):
             traceback.print_exception(error)
     return code
+
+
+class _Messages(logging.Handler):
+    """Show what the library has to say, as lines of this program."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        typer.echo(f"zishu: {one_line(record.getMessage())}", err=True)
+
+
+def _show_messages() -> None:
+    """Show warnings about the chart, and on a terminal that it is being compiled."""
+    logger = logging.getLogger("zishu.chart")
+    logger.propagate = False  # the service has handlers of its own
+    if not any(isinstance(handler, _Messages) for handler in logger.handlers):
+        logger.addHandler(_Messages())
+    logger.setLevel(logging.INFO if sys.stderr is not None and sys.stderr.isatty() else logging.WARNING)
 
 
 def _invoke(arguments: Sequence[str]) -> int:
