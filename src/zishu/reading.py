@@ -4,10 +4,11 @@
     for line in read_lines("words.txt.gz"): ...
 
 - A name ending in `.gz` or `.zst` is decompressed, and `-` is standard input. An open stream is read as it is.
-- Text is UTF-8. A byte order mark at the start is dropped, and offsets count from behind it. Line ends stay as they are.
-- A byte that is not UTF-8 is an `InputError` with its offset in the decompressed stream, or U+FFFD with
+- Text is UTF-8 unless an encoding is given. A byte order mark at the start is dropped, and offsets count from behind it.
+  Line ends stay as they are.
+- A byte that is none of the encoding is an `InputError` with its offset in the decompressed stream, or U+FFFD with
   `errors="replace"`. Whoever reads lines gets a `FormatError` with the line instead. All text before the fault is
-  delivered first.
+  delivered first. If the bytes look like another encoding, the error says so.
 
 Constant memory. Nothing here knows a format of text. `zishu.compression` knows the compressed formats.
 """
@@ -18,6 +19,7 @@ import codecs
 import contextlib
 import io
 import os
+import select
 import stat
 import sys
 from functools import partial
@@ -40,14 +42,56 @@ Source = FilePath | IO[bytes] | IO[str]
 
 _BLOCK: Final = 1 << 16  # bytes of text decoded at once
 _BYTE_ORDER_MARK: Final = "\ufeff"
+_LONGEST_LINE: Final = 1 << 28  # characters of a line
+_PAUSE: Final = 0.25  # seconds without input after which a pipe counts as a conversation
+
+# Encodings of Chinese text, and characters that nearly every such text has.
+_OTHERS: Final = ("gb18030", "big5")
+_FREQUENT: Final = frozenset("的一是不了在有人我他中大上个国到说和你也要会这們這個來說，。")
 
 
-class NotUtf8(InputError):
-    """Text with a byte that is not UTF-8."""
+class NotDecodable(InputError):
+    """Text with a byte that its encoding does not have."""
 
-    def __init__(self, name: str, offset: int, byte: int) -> None:
-        super().__init__(f"{name}: not valid UTF-8: byte {offset} (counted from 0) is 0x{byte:02x}")
+    def __init__(self, name: str, encoding: str, offset: int, byte: int, head: bytes) -> None:
         self.byte = byte
+        self.hint = _hint(head) if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else ""
+        self.encoding = _shown(encoding)
+        super().__init__(
+            f"{name}: not valid {self.encoding}: byte {offset} (counted from 0) is 0x{byte:02x}{self.hint}"
+        )
+
+
+def _shown(encoding: str) -> str:
+    return "UTF-8" if encoding.lower() in ("utf-8", "utf8") else encoding
+
+
+def _hint(head: bytes) -> str:
+    """Say which encoding the beginning of a text looks like, if it is a known one."""
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "; it looks like UTF-16: try --encoding utf-16"
+    found = {}
+    for encoding in _OTHERS:
+        with contextlib.suppress(UnicodeDecodeError):
+            text = codecs.getincrementaldecoder(encoding)().decode(head)  # its last character may be cut
+            found[encoding] = sum(char in _FREQUENT for char in text)
+    best = max(found, key=found.__getitem__, default="")
+    if best and found[best]:
+        return f"; it looks like {best.upper()}: try --encoding {best}"
+    return ""
+
+
+def check_encoding(encoding: str) -> str:
+    """Return the name of an encoding of text; an unknown one is an `InputError`."""
+    try:
+        codecs.lookup(encoding)
+        "".encode(encoding)  # not one of bytes to bytes, such as base64
+        codecs.getincrementaldecoder(encoding)
+    except (LookupError, ValueError, TypeError):
+        raise InputError(
+            f"unknown encoding {encoding!r:.40}; UTF-8, GB18030, Big5 and UTF-16 are some"
+        ) from None
+    return encoding
 
 
 def open_bytes(path: FilePath) -> IO[bytes]:
@@ -88,9 +132,15 @@ class Input:
     """A text to read, and how much of it has been read."""
 
     def __init__(
-        self, source: Source = STANDARD, *, name: str | None = None, errors: Errors = "strict"
+        self,
+        source: Source = STANDARD,
+        *,
+        name: str | None = None,
+        errors: Errors = "strict",
+        encoding: str = "utf-8",
     ) -> None:
         self.name = name or source_name(source)
+        self._encoding = check_encoding(encoding)
         self.characters = 0  # read so far
         self._bytes = 0
         self._errors = errors
@@ -109,10 +159,22 @@ class Input:
         """Return how many bytes of the file have been read."""
         return self._packed.consumed if self._packed else self._bytes
 
-    @property
-    def typed(self) -> bool:
-        """Tell whether somebody types the text at a terminal."""
-        return not self._owned and bool(self._stream.isatty())
+    def is_conversation(self) -> bool:
+        """Wait for the beginning of the text; tell whether somebody waits for an answer before going on.
+
+        That is somebody at a terminal, or a program that writes something into a pipe and then pauses.
+        """
+        if self._owned:
+            return False
+        if self._stream.isatty():
+            return True
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # a stream in memory
+            descriptor = self._stream.fileno()
+            mode = os.fstat(descriptor).st_mode
+            if (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)) and self._stream.peek(1):
+                # At the end of the text, too, a pipe has something to read: its end.
+                return not select.select([descriptor], [], [], _PAUSE)[0]
+        return False
 
     def blocks(self) -> Iterator[str]:
         """Yield the text in blocks of any size, as it arrives."""
@@ -125,19 +187,25 @@ class Input:
                 yield text
 
     def _decoded(self) -> Iterator[str]:
-        decoder = codecs.getincrementaldecoder("utf-8")(self._errors)
+        decoder = codecs.getincrementaldecoder(self._encoding)(self._errors)
         held = 0  # bytes of a character whose rest is in the next block
+        head = b""
         for block in chain(self._raw(), (b"",)):
             if isinstance(block, str):
                 yield block
                 continue
+            head = head or block
+            state = decoder.getstate()
             try:
                 text = decoder.decode(block, not block)
             except UnicodeDecodeError as error:
-                if error.start:
-                    yield error.object[: error.start].decode()
+                decoder.setstate(state)
+                if error.start > held and (good := decoder.decode(block[: error.start - held])):
+                    yield good
                 place = self._bytes - held + error.start
-                raise NotUtf8(self.name, place, error.object[error.start]) from None
+                raise NotDecodable(
+                    self.name, self._encoding, place, error.object[error.start], head
+                ) from None
             held = len(decoder.getstate()[0])
             self._bytes += len(block)
             if text:
@@ -151,25 +219,37 @@ class Input:
         read: Callable[[int], bytes] = getattr(self._stream, "read1", self._stream.read)
         return iter(partial(read, _BLOCK), b"")
 
-    def lines(self) -> Iterator[str]:
-        """Yield the lines with their ends. Only LF ends a line: a text may hold U+2028 and its like."""
+    def lines(self, longest: int = _LONGEST_LINE) -> Iterator[str]:
+        """Yield the lines with their ends. Only LF ends a line: a text may hold U+2028 and its like.
+
+        A line of more than about `longest` characters is a `FormatError`: it would have to be held in memory.
+        """
         number = 1
         held: list[str] = []  # the beginning of a line whose end has not arrived
+        size = 0
         try:
             for block in self.blocks():
                 first, *rest = block.split("\n")
                 held.append(first)
+                size += len(first)
                 for part in rest:
                     yield "".join(held) + "\n"
                     number += 1
                     held = [part]
+                    size = len(part)
+                if size > longest:
+                    raise FormatError(
+                        f"a line of more than {longest:,} characters", path=self.name, line=number
+                    )
             if last := "".join(held):
                 yield last
         except DamagedFile as error:
             raise FormatError(error.reason, path=self.name, line=number) from None
-        except NotUtf8 as error:
-            place = 1 + len("".join(held).encode())
-            message = f"not valid UTF-8: byte {place} of the line is 0x{error.byte:02x}"
+        except NotDecodable as error:
+            place = 1 + len("".join(held).encode(self._encoding, "replace"))
+            message = (
+                f"not valid {error.encoding}: byte {place} of the line is 0x{error.byte:02x}{error.hint}"
+            )
             raise FormatError(message, path=self.name, line=number) from None
         except UnicodeDecodeError as error:
             # A stream of text decodes ahead: the fault lies behind the last line that it gave.

@@ -38,7 +38,7 @@ def test_documents_are_named_once_and_analyses_ranked() -> None:
     (record,) = map(json.loads, show([SHANGHAI], 7, ("a", 2), Recipe(Options(), "json")))
     assert (record["sent_id"], record["doc_id"], "rank" in record) == ("8", "a", False)
     assert "doc_id" not in json.loads(show([SHANGHAI], 0, NOWHERE, Recipe(Options(), "json"))[0])
-    assert show([SHANGHAI], 7, ("a", 2), Recipe(Options(), "parquet")) == [("a", 2, SHANGHAI)]
+    assert show([SHANGHAI], 7, ("a", 2), Recipe(Options(), "parquet")) == [("a", 8, SHANGHAI)]
 
 
 def test_a_chunk_is_one_text() -> None:

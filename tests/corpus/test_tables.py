@@ -40,7 +40,7 @@ def test_a_table_has_a_row_a_word() -> None:
         ("a", 2, 1),
     ]
     assert rows[-1]["doc_id"] == "c"
-    assert rows[-1]["sent_id"] == 1
+    assert rows[-1]["sent_id"] == 3
     word = rows[5]
     assert {name: word[name] for name in ("form", "start", "end", "upos", "head", "deprel")} == {
         "form": "金融业",

@@ -51,7 +51,7 @@ def _say(level: int, message: str) -> None:
         _LOG.log(level, message)
 
 
-class _NoCache(NullCache):  # type: ignore[misc]
+class _NoCache(NullCache):
     def load_overload(self, *_: Any) -> None:
         _say(
             logging.WARNING,
@@ -60,11 +60,11 @@ class _NoCache(NullCache):  # type: ignore[misc]
         )
 
 
-class _Cache(FunctionCache):  # type: ignore[misc]
+class _Cache(FunctionCache):
     """The cache of one kernel; between a look-up that fails and the end of the compilation it holds a lock."""
 
     def __init__(self, function: Any) -> None:
-        super().__init__(function)
+        super().__init__(function)  # type: ignore[no-untyped-call]
         self._lock_path = os.path.join(self._cache_path, f"{self._impl.filename_base}.lock")  # noqa: PTH118
         self._lock: int | None = None
 
@@ -83,7 +83,7 @@ class _Cache(FunctionCache):  # type: ignore[misc]
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep the compiled kernel, if there is room for it."""
         try:
-            super().save_overload(sig, data)
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
         except Exception as error:
             _say(
                 logging.WARNING,
@@ -95,7 +95,7 @@ class _Cache(FunctionCache):  # type: ignore[misc]
 
     def _look(self, sig: Any, target_context: Any) -> Any:
         try:
-            return super().load_overload(sig, target_context)
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         except Exception as error:  # whatever the bytes of a damaged file make pickle do
             _say(
                 logging.WARNING,

@@ -143,7 +143,7 @@ def _invoke(arguments: Sequence[str]) -> int:
     command = typer.main.get_command(app)
     try:
         # Not `app()`, which would draw usage errors as a box of several lines and end the process by itself.
-        with command.make_context("zishu", list(arguments)) as context:
+        with command.make_context("zishu", list(arguments), obj=list(arguments)) as context:
             command.invoke(context)
     except typer.Exit as request:
         return request.exit_code

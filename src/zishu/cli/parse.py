@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shlex
 import sys
 from enum import StrEnum
 from pathlib import Path  # noqa: TC003 (Typer reads annotations at run time)
@@ -14,6 +16,8 @@ from zishu.cli._decoding import DecodingName, DecodingOption, StyleOption
 from zishu.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from zishu.arcs import ArcLike
     from zishu.corpus import Format
 
@@ -29,11 +33,12 @@ class FormatName(StrEnum):
     JSON = "json"
     CHARS = "chars"
     SVG = "svg"
+    HTML = "html"
     PARQUET = "parquet"
 
 
 class ErrorsName(StrEnum):
-    """What to do with bytes that are not UTF-8."""
+    """What to do with bytes that the encoding does not have."""
 
     STRICT = "strict"
     REPLACE = "replace"
@@ -47,6 +52,7 @@ class EngineName(StrEnum):
 
 
 def parse_command(
+    context: typer.Context,
     texts: Annotated[
         list[str] | None, typer.Argument(metavar="TEXT", help="Parse these texts, each by itself.")
     ] = None,
@@ -148,8 +154,22 @@ def parse_command(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")] = False,
     errors: Annotated[
-        ErrorsName, typer.Option(help="Stop at bytes that are not UTF-8, or replace them by U+FFFD.")
+        ErrorsName,
+        typer.Option(help="Stop at bytes that are not in the encoding, or replace them by U+FFFD."),
     ] = ErrorsName.STRICT,
+    encoding: Annotated[
+        str, typer.Option(metavar="NAME", help="Read the input in this encoding, such as gb18030 or utf-16.")
+    ] = "utf-8",
+    skip_bad: Annotated[
+        bool,
+        typer.Option(
+            "--skip-bad", help="Name and count bad rows and documents, and go on; exit code 1 at the end."
+        ),
+    ] = False,
+    max_document: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Refuse rows of more than N characters; default: 268435456."),
+    ] = None,
     no_confidence: Annotated[
         bool, typer.Option("--no-confidence", help="Leave out the probabilities; faster.")
     ] = False,
@@ -217,12 +237,33 @@ def parse_command(
         typer.echo(_HINT, err=True)
     # A bar between the lines of the output, or between those that are typed, would be a nuisance.
     shown = sys.stderr.isatty() and not typing and not (target == STANDARD and sys.stdout.isatty())
-    with watching(shown=shown, totals=engine is EngineName.RAY) as watcher:
+    more = {} if max_document is None else {"max_document": max_document}
+    with (
+        watching(shown=shown, totals=engine is EngineName.RAY) as watcher,
+        _saying_how_to_continue(context, target),
+    ):
         parse_files(
             source, target, options, format=chosen, text_field=text_field, id_field=id_field, model=model, jobs=jobs,
-            threads=threads, resume=resume, force=force, errors=errors.value, engine=engine.value, ray_address=ray_address,
-            watcher=watcher,
+            threads=threads, resume=resume, force=force, skip_bad=skip_bad, encoding=encoding,
+            errors=errors.value, engine=engine.value, ray_address=ray_address,
+            watcher=watcher, **more,
         )  # fmt: skip
+
+
+@contextlib.contextmanager
+def _saying_how_to_continue(context: typer.Context, target: str) -> Iterator[None]:
+    """Print the command that continues a run which the user interrupts."""
+    from zishu.corpus.claim import record_of
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        if target != STANDARD and record_of(target).exists():
+            words = [word for word in context.find_root().obj or () if word not in ("--force", "--resume")]
+            typer.echo(
+                f"zishu: interrupted; continue with: {shlex.join(['zishu', *words, '--resume'])}", err=True
+            )
+        raise
 
 
 # Options that exclude each other, and options that need another one. What holds for Python, too, `zishu.corpus` checks.

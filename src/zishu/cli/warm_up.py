@@ -26,5 +26,7 @@ def warm_up_command() -> None:
     parser.k_best(text, 2)
     folder = folder_of(_kernels.run)
     if folder is None:
-        raise ZishuError("the compiled chart cannot be kept: set NUMBA_CACHE_DIR to a folder that can be written to")
+        raise ZishuError(
+            "the compiled chart cannot be kept: set NUMBA_CACHE_DIR to a folder that can be written to"
+        )
     typer.echo(folder)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from zishu.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from zishu.corpus.documents import RawDocument
     from zishu.text import RawSentence
@@ -57,11 +57,13 @@ def chunks(
     named: bool = True,
     size: int | None = None,
     look_ahead: bool = True,
+    skip: Callable[[Exception], None] | None = None,
 ) -> Iterator[Chunk]:
     """Cut documents into chunks of at least `size` characters; `sentences` cuts the blocks of one.
 
     Unless `named`, the sentences of a document have no place. Without `look_ahead` a sentence does not wait for the
-    next one, so not all the white space behind it is known.
+    next one, so not all the white space behind it is known. With `skip`, what follows a fault in a document is passed over,
+    and the fault handed to that function.
     """
     size = CHUNK if size is None else size
     fault: InputError | OSError | None = None
@@ -70,7 +72,7 @@ def chunks(
     try:
         for document in documents:
             end = 0
-            found = _sentences(document, sentences, look_ahead)
+            found = _sentences(document, sentences, look_ahead, skip)
             for number, sentence in enumerate(found, start=1):
                 end = sentence.end
                 chunk.sentences.append(sentence)
@@ -89,8 +91,10 @@ def chunks(
         raise fault
 
 
-def _sentences(document: RawDocument, cut: Cutter, look_ahead: bool) -> Iterator[RawSentence]:
-    """Yield the sentences of a document; a fault in it is raised after those before it."""
+def _sentences(
+    document: RawDocument, cut: Cutter, look_ahead: bool, skip: Callable[[Exception], None] | None
+) -> Iterator[RawSentence]:
+    """Yield the sentences of a document; a fault in it is raised, or handed to `skip`, after those before it."""
     fault: InputError | OSError | None = None
     torn = False  # the text breaks off inside its last sentence
 
@@ -115,4 +119,6 @@ def _sentences(document: RawDocument, cut: Cutter, look_ahead: bool) -> Iterator
     if last is not None and not torn:
         yield last
     if fault is not None:
-        raise fault
+        if skip is None:
+            raise fault
+        skip(fault)

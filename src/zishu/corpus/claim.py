@@ -63,8 +63,7 @@ def claimed(
     exists = os.path.lexists(path)
     if exists and not (resume or force):
         raise InputError(f"{path}: exists; continue it with --resume, overwrite it with --force")
-    place = Path(os.path.realpath(path))
-    record = place.with_name(f".{place.name}.run")
+    record = record_of(path)
     descriptor = _open(record, path)
     try:
         before = _read(descriptor, record)
@@ -89,6 +88,12 @@ def claimed(
         _give_up(descriptor, record)
     finally:
         os.close(descriptor)
+
+
+def record_of(output: FilePath) -> Path:
+    """Return where the record of an output is while it is unfinished."""
+    place = Path(os.path.realpath(output))
+    return place.with_name(f".{place.name}.run")
 
 
 def check_options(before: Mapping[str, Any], now: Mapping[str, Any], name: str) -> None:

@@ -3,8 +3,8 @@
     for document in read_documents(["news/*.jsonl.gz"], text_field="body"): parser.stream(document.blocks)
 
 Documents come one by one, in order, each with an id: that of a column, or else the name of its file and the number
-of its row. A bad row is an error that names file and row; no row is skipped. Only Parquet needs pyarrow (extra
-`tables`). Nothing here parses; `zishu.reading` decompresses and decodes.
+of its row. A bad row is an error that names file and row, unless the caller wants it passed over. Only Parquet needs
+pyarrow (extra `tables`). Nothing here parses; `zishu.reading` decompresses and decodes.
 """
 
 from __future__ import annotations
@@ -29,11 +29,19 @@ if TYPE_CHECKING:
 Kind = Literal["text", "jsonl", "csv", "tsv", "parquet"]
 
 TEXT_FIELD: Final = "text"
+MAX_DOCUMENT: Final = 1 << 28  # characters of a row, which has to be held in memory
 
 _ROWS: Final = 256  # rows of a Parquet file read at once: a text may be long
 _ENDINGS: Final[dict[str, Kind]] = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet",
 }  # fmt: skip
+# Endings of what users have text in, but not as plain text.
+_NO_TEXT: Final = frozenset(
+    """
+    .7z .bz2 .conllu .doc .docx .epub .htm .html .jpeg .jpg .odt .ods .pdf .png .ppt .pptx .rar .rtf .tar .tgz .xls .xlsx
+    .xz .zip
+    """.split()  # noqa: SIM905
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +78,16 @@ def expand(patterns: Iterable[FilePath]) -> list[str]:
 
 
 def kind_of(path: FilePath) -> Kind:
-    """Tell what a file holds by the ending of its name, before `.gz` or `.zst`; any other ending is plain text."""
-    kind = _ENDINGS.get(Path(plain_name(path)).suffix.lower(), "text")
+    """Tell what a file holds by the ending of its name, before `.gz` or `.zst`; any other ending is plain text.
+
+    Endings of files that cannot be plain text are an `InputError`.
+    """
+    ending = Path(plain_name(path)).suffix.lower()
+    if ending in _NO_TEXT:
+        raise InputError(
+            f"{path}: {ending} files are not read: plain text, .jsonl, .csv, .tsv and .parquet are"
+        )
+    kind = _ENDINGS.get(ending, "text")
     if kind == "parquet":
         check_uncompressed(path)
     return kind
@@ -83,8 +99,15 @@ def read_documents(
     text_field: str | None = None,
     id_field: str | None = None,
     errors: Errors = "strict",
+    encoding: str = "utf-8",
+    longest: int = MAX_DOCUMENT,
+    skip: Callable[[Exception], None] | None = None,
 ) -> Iterator[RawDocument]:
     """Yield the documents of files or patterns: one per row, or one per file of plain text.
+
+    A bad row, or a file whose rows cannot be read on, is an error; with `skip` it is handed to that function and passed
+    over. (A fault inside a plain text shows when its blocks are read.) A row of more than about `longest` characters is
+    bad; a plain text may have any length.
 
     `text_field` is the column or key of the text, by default "text". `id_field` is that of the id; without it the id
     is `file:row`. Rows count from 1, without blank lines and the header of a CSV file; in JSON lines the row is the
@@ -97,17 +120,20 @@ def read_documents(
         if kind == "text":
             if text_field is not None or id_field is not None:
                 raise InputError(f"{path}: plain text has no fields; .jsonl, .csv, .tsv and .parquet have")
-            yield RawDocument(path, _blocks(path, errors))
+            yield RawDocument(path, _blocks(path, errors, encoding))
             continue
-        fields = _Fields(path, text_field or TEXT_FIELD, id_field)
-        if kind == "parquet":
-            yield from _read_parquet(fields)
-            continue
-        with Input(path, errors=errors) as text:
-            if kind == "jsonl":
-                yield from _read_jsonl(fields, text.lines())
-            else:
-                yield from _read_csv(fields, text.lines(), tabs=kind == "tsv")
+        fields = _Fields(path, text_field or TEXT_FIELD, id_field, skip)
+        try:
+            if kind == "parquet":
+                yield from _read_parquet(fields)
+                continue
+            with Input(path, errors=errors, encoding=encoding) as text:
+                if kind == "jsonl":
+                    yield from _read_jsonl(fields, text.lines(longest))
+                else:
+                    yield from _read_csv(fields, text.lines(longest), tabs=kind == "tsv")
+        except (InputError, OSError) as error:
+            fields.bad(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +143,27 @@ class _Fields:
     path: str
     text: str
     id: str | None
+    skip: Callable[[Exception], None] | None = None  # what to do with a bad row; None: raise the error
 
-    def document(self, text: object, id_: object, row: int, fault: Callable[[str], Exception]) -> RawDocument:
-        """Return a row as a document; `fault` makes an error that names the row."""
+    def bad(self, error: Exception) -> None:
+        """Pass over a bad row or the rest of a file, if that is wanted."""
+        if self.skip is None:
+            raise error
+        self.skip(error)
+
+    def documents(
+        self, text: object, id_: object, row: int, fault: Callable[[str], Exception]
+    ) -> Iterator[RawDocument]:
+        """Yield the document of a row, if it has one; `fault` makes an error that names the row."""
         if not isinstance(text, str):
-            raise fault(f"{self.text!r} is {_short(text)}, not a string")
+            self.bad(fault(f"{self.text!r} is {_short(text)}, not a string"))
+            return
         if self.id is None:
             id_ = f"{self.path}:{row}"
         elif not isinstance(id_, str | int) or isinstance(id_, bool):
-            raise fault(f"{self.id!r} is {_short(id_)}, neither a string nor a whole number")
-        return RawDocument(str(id_), (text,))
+            self.bad(fault(f"{self.id!r} is {_short(id_)}, neither a string nor a whole number"))
+            return
+        yield RawDocument(str(id_), (text,))
 
     def place(self, names: list[str], fault: Callable[[str], Exception]) -> tuple[int, int]:
         """Return the places of the text and the id in a row, -1 if no id is wanted."""
@@ -141,8 +178,8 @@ def _short(value: object) -> str:
     return "missing" if value is None else f"{value!r:.40}"
 
 
-def _blocks(path: str, errors: Errors) -> Iterator[str]:
-    with Input(path, errors=errors) as text:
+def _blocks(path: str, errors: Errors, encoding: str) -> Iterator[str]:
+    with Input(path, errors=errors, encoding=encoding) as text:
         yield from text.blocks()
 
 
@@ -157,13 +194,15 @@ def _read_jsonl(fields: _Fields, lines: Iterable[str]) -> Iterator[RawDocument]:
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise fault(f"not JSON: {error}") from None
+            fields.bad(fault(f"not JSON: {error}"))
+            continue
         if not isinstance(record, dict):
-            raise fault(f"expected a JSON object on every line, not {line.strip()!r:.40}")
-        if fields.text not in record:
+            fields.bad(fault(f"expected a JSON object on every line, not {line.strip()!r:.40}"))
+        elif fields.text not in record:
             keys = ", ".join(map(repr, record)) or "none"
-            raise fault(f"no key {fields.text!r}; there are: {keys}"[:300])
-        yield fields.document(record[fields.text], record.get(fields.id), number, fault)
+            fields.bad(fault(f"no key {fields.text!r}; there are: {keys}"[:300]))
+        else:
+            yield from fields.documents(record[fields.text], record.get(fields.id), number, fault)
 
 
 def _read_csv(fields: _Fields, lines: Iterable[str], *, tabs: bool) -> Iterator[RawDocument]:
@@ -190,7 +229,10 @@ def _read_csv(fields: _Fields, lines: Iterable[str], *, tabs: bool) -> Iterator[
             values = next(reader, None)
         except csv.Error as error:
             row += 1
-            raise fault(f"not {name}: {error}") from None
+            if row == 0:  # without a header no row means anything
+                raise fault(f"not {name}: {error}") from None
+            fields.bad(fault(f"not {name}: {error}"))
+            continue
         if values is None:
             break
         if not values:  # a blank line
@@ -201,8 +243,9 @@ def _read_csv(fields: _Fields, lines: Iterable[str], *, tabs: bool) -> Iterator[
             text, id_ = fields.place(header, fault)
             continue
         if len(values) != len(header):
-            raise fault(f"{len(values)} fields where the header has {len(header)}")
-        yield fields.document(values[text], values[id_], row, fault)
+            fields.bad(fault(f"{len(values)} fields where the header has {len(header)}"))
+            continue
+        yield from fields.documents(values[text], values[id_], row, fault)
     if row < 0:
         raise fault("no header: the first line must name the columns")
 
@@ -225,7 +268,7 @@ def _read_parquet(fields: _Fields) -> Iterator[RawDocument]:
                 for text, id_ in zip(batch[fields.text], ids, strict=True):
                     row += 1
                     name = None if id_ is None else id_.as_py()
-                    yield fields.document(text.as_py(), name, row, fault)
+                    yield from fields.documents(text.as_py(), name, row, fault)
         except UnicodeDecodeError as error:
             raise fault(f"not valid UTF-8: {error.reason}") from None
         except (pa.ArrowException, OSError) as error:

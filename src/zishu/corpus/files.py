@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from zishu.corpus.chunks import chunks
 from zishu.corpus.claim import claimed
-from zishu.corpus.documents import RawDocument, expand, kind_of, read_documents
+from zishu.corpus.documents import MAX_DOCUMENT, RawDocument, expand, kind_of, read_documents
 from zishu.corpus.options import Options, Recipe
 from zishu.corpus.outputs import format_of, open_output, terminal_look
 from zishu.corpus.resume import FORMATS, Done, check_same, cut, look_at
-from zishu.errors import InputError
-from zishu.reading import STANDARD, Input, standard_input
+from zishu.errors import InputError, ZishuError, explain
+from zishu.reading import STANDARD, Input, check_encoding, standard_input
 from zishu.sentences import text_sentences
 from zishu.writing import check_not_input
 
@@ -67,7 +67,7 @@ class Watcher:
         """Take note of what is done, `size` bytes of the input in all."""
 
     def fail(self, message: str) -> None:
-        """Take note that an input failed while the others go on, as they do with Ray."""
+        """Take note that an input failed while the others go on."""
 
     def end(self, summary: Summary) -> None:
         """Take note that the run is over."""
@@ -86,7 +86,10 @@ def parse_files(
     threads: int = 0,
     resume: bool = False,
     force: bool = False,
+    skip_bad: bool = False,
+    encoding: str = "utf-8",
     errors: Errors = "strict",
+    max_document: int = MAX_DOCUMENT,
     engine: Literal["local", "ray"] = "local",
     ray_address: str | None = None,
     watcher: Watcher | None = None,
@@ -98,16 +101,20 @@ def parse_files(
     of these documents. `output` is a file, or `-` for standard output. Its ending decides the format unless `format`
     does; .gz and .zst compress it. `jobs` is the number of processes, by default 1, or with Ray one per core of the
     cluster at `ray_address`. `resume` continues an interrupted run, with the same options; `force` overwrites an
-    existing output, which is an error otherwise. `errors` says what to do with bytes that are not
-    UTF-8: "strict" or "replace".
+    existing output, which is an error otherwise. `encoding` is that of the inputs, and `errors` says what to do with other
+    bytes: "strict" or "replace". A row may have about `max_document` characters.
 
-    Wrong arguments and bad input are an `InputError`; what came before a fault in the input is written. With Ray a bad
-    input does not end the run: the others are parsed, and a `ZishuError` at the end says how many failed.
+    Wrong arguments and bad input are an `InputError`; what came before a fault in the input is written. With `skip_bad`,
+    and always with Ray, bad documents do not end the run: each is reported to the watcher and passed over, and a
+    `ZishuError` at the end says how many there were.
     """
     watcher = watcher or Watcher()
     names = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
     if jobs is not None and jobs < 1:
         raise InputError(f"the number of jobs must be at least 1, not {jobs}")
+    check_encoding(encoding)
+    if engine == "ray" and format is None:
+        format = "conllu"  # noqa: A001 (the output is a folder)
     recipe = _recipe(options, output, format, model, threads)
     if engine == "ray":
         from zishu.corpus.ray import parse_shards
@@ -118,7 +125,7 @@ def parse_files(
             raise InputError("the Ray engine overwrites nothing: use another output folder")
         return parse_shards(
             [os.fspath(name) for name in names], os.fspath(output), recipe, address=ray_address, workers=jobs,
-            resume=resume, errors=errors, watcher=watcher,
+            resume=resume, encoding=encoding, errors=errors, watcher=watcher,
         )  # fmt: skip
     if resume:
         _check_resumable(recipe, output)
@@ -130,16 +137,29 @@ def parse_files(
     # A single text is no document among others, and its length is known.
     alone = kinds == ["text"] and not (text_field or id_field or recipe.format == "parquet")
     with contextlib.ExitStack() as stack:
-        text = stack.enter_context(Input(sources[0], errors=errors)) if alone else None
-        if text is not None:
-            documents: Iterable[RawDocument] = [RawDocument(text.name, text.blocks())]
-        else:
-            documents = read_documents(sources, text_field=text_field, id_field=id_field, errors=errors)
-        # Somebody who types gets an answer to every sentence at once.
-        typed = text is not None and text.typed
-        size = 1 if typed else None
-        found = chunks(documents, options.sentences, named=not alone, size=size, look_ahead=not typed)
+        text = stack.enter_context(Input(sources[0], errors=errors, encoding=encoding)) if alone else None
         summary = Summary(len(sources))
+
+        def note(error: Exception) -> None:
+            summary.failed += 1
+            assert watcher is not None
+            watcher.fail(explain(error))
+
+        skip = note if skip_bad else None
+        # Somebody who waits gets an answer to every sentence at once.
+        waits = text is not None and text.is_conversation()
+        if text is not None:
+            pieces = text.lines() if waits else text.blocks()
+            documents: Iterable[RawDocument] = [RawDocument(text.name, pieces)]
+        else:
+            documents = read_documents(
+                sources, text_field=text_field, id_field=id_field, errors=errors, encoding=encoding,
+                longest=max_document, skip=skip,
+            )  # fmt: skip
+        size = 1 if waits else None
+        found = chunks(
+            documents, options.sentences, named=not alone, size=size, look_ahead=not waits, skip=skip
+        )
         watcher.begin(summary, text.size if text else None, jobs or 1)
 
         def report(written: Written) -> None:
@@ -149,12 +169,20 @@ def parse_files(
             watcher.advance(summary, written.end * text.bytes / max(1, text.characters) if text else 0.0)
 
         name = ", ".join(os.fspath(name) for name in names)
-        reading = {"errors": errors, "text_field": text_field, "id_field": id_field}
+        reading = {
+            "text_field": text_field,
+            "id_field": id_field,
+            "encoding": encoding,
+            "errors": errors,
+            "skip_bad": skip_bad,
+        }
         _parse(
             found, name, output, recipe, reading=reading, jobs=jobs or 1, resume=resume, force=force, report=report
         )  # fmt: skip
     summary.written = len(sources)
     watcher.end(summary)
+    if summary.failed:
+        raise ZishuError(f"{summary.failed} bad documents were passed over; all others are done")
     return summary
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from zishu.reading import FilePath
     from zishu.text import RawSentence
 
-Format = Literal["tree", "conllu", "json", "chars", "svg", "parquet"]
+Format = Literal["tree", "conllu", "json", "chars", "svg", "html", "parquet"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Turn parsed sentences into output, and write it: CoNLL-U, JSON, characters, drawings, figures, tables.
 
-Sentences are numbered from 1 through all documents; in tables from 1 in each document. A document with an id begins
+Sentences are numbered from 1 through all documents, in every format (`sent_id`). A document with an id begins
 with `# newdoc id` in CoNLL-U, and its sentences have a `doc_id` in JSON. Text formats are written chunk by
-chunk. A table appears when it is complete. Figures go into one file each.
+chunk. A table appears when it is complete. Figures go into one file each, or all into one page (HTML).
 
 The formats themselves are in `zishu.formats`, `zishu.render` and `zishu.corpus.tables`.
 """
@@ -13,6 +13,7 @@ import os
 import shutil
 import sys
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 
 # The format of an output file by its ending, which .gz or .zst may follow.
 _FORMATS: Final[dict[str, Format]] = {
-    ".conllu": "conllu", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".svg": "svg", ".parquet": "parquet",
+    ".conllu": "conllu", ".txt": "conllu", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".svg": "svg",
+    ".html": "html", ".htm": "html", ".parquet": "parquet",
 }  # fmt: skip
 
 
@@ -55,10 +57,15 @@ class Written:
 
 
 def format_of(output: FilePath) -> Format:
-    """Return the format that an output has unless the user chooses one."""
+    """Return the format that an output has unless the user chooses one; a name without an ending means CoNLL-U."""
     if os.fspath(output) == STANDARD:
         return "tree" if sys.stdout is not None and sys.stdout.isatty() else "conllu"
-    return _FORMATS.get(Path(plain_name(output)).suffix.lower(), "conllu")
+    ending = Path(plain_name(output)).suffix.lower()
+    if ending and ending not in _FORMATS:
+        raise InputError(
+            f"{output}: unknown ending {ending}; known are {' '.join(_FORMATS)}; --format chooses a format"
+        )
+    return _FORMATS.get(ending, "conllu")
 
 
 def terminal_look(output: FilePath) -> tuple[bool, int | None]:
@@ -82,7 +89,7 @@ def write_chunk(chunk: Chunk, analyses: Iterable[Sequence[Sentence]], recipe: Re
 def show(ranked: Sequence[Sentence], number: int, place: Place, recipe: Recipe) -> list[Any]:
     """Return the analyses of a sentence in the format of the recipe; `number` counts sentences from 0."""
     if recipe.format == "parquet":
-        return [(*place, sentence) for sentence in ranked]
+        return [(place[0], number + 1, sentence) for sentence in ranked]
     return [
         _show(sentence, number, rank if recipe.options.k_best else None, place, recipe)
         for rank, sentence in enumerate(ranked, start=1)
@@ -97,10 +104,11 @@ def _show(sentence: Sentence, number: int, rank: int | None, place: Place, recip
         case "json":
             document = {"doc_id": doc_id} if doc_id else {}
             return to_json(sentence, sent_id=name, **document, **more) + "\n"
-        case "svg":
+        case "svg" | "html":
             from zishu.render.svg import to_svg
 
-            return to_svg(sentence).rstrip("\n") + "\n"
+            figure = to_svg(sentence).rstrip("\n") + "\n"
+            return figure if recipe.format == "svg" else _section(figure, name, rank, doc_id)
         case "tree":
             from zishu.render.terminal import draw
 
@@ -116,6 +124,32 @@ def _show(sentence: Sentence, number: int, rank: int | None, place: Place, recip
     return head + write(sentence, sent_id=sent_id, **more)
 
 
+def _section(figure: str, name: str, rank: int | None, doc_id: str) -> str:
+    """Return a figure as a part of a page."""
+    title = f"{doc_id} {name}".strip() + ("" if rank is None else f", {rank}")
+    start = figure.index("<svg")  # behind the declaration of XML, if there is one
+    return f"<figure><figcaption>{escape(title)}</figcaption>\n{figure[start:]}</figure>\n"
+
+
+_PAGE_HEAD: Final = """\
+<!DOCTYPE html>
+<html lang="zh">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Zishu</title>
+<style>
+:root { color-scheme: light dark; }
+body { margin: 1rem; font-family: sans-serif; }
+figure { margin: 0 0 2rem; overflow-x: auto; }
+figcaption { font-size: 0.8rem; opacity: 0.7; }
+</style>
+</head>
+<body>
+"""
+_PAGE_END: Final = "</body>\n</html>\n"
+
+
 # ---- output to files
 
 
@@ -123,7 +157,9 @@ def open_output(path: FilePath, kind: Format, *, append: bool = False, force: bo
     """Open the output for sentences of a format; `put` writes the analyses of some."""
     if kind == "svg" and os.fspath(path) != STANDARD:
         return _Figures(Path(path), force=force)
-    return ParquetWriter(path) if kind == "parquet" else _Text(path, append=append)
+    if kind == "parquet":
+        return ParquetWriter(path)
+    return _Page(path) if kind == "html" else _Text(path, append=append)
 
 
 class _Text(Output):
@@ -131,6 +167,20 @@ class _Text(Output):
 
     def put(self, analyses: Sequence[str]) -> None:
         self.write("".join(analyses))
+
+
+class _Page(_Text):
+    """A page of figures."""
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        self.write(_PAGE_HEAD)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if error[1] is None:
+            self.write(_PAGE_END)
+        super().__exit__(*error)
 
 
 class _Figures:

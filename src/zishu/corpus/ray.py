@@ -62,6 +62,7 @@ def parse_shards(
     address: str | None = None,
     workers: int | None = None,
     resume: bool = False,
+    encoding: str = "utf-8",
     errors: Errors = "strict",
     watcher: Watcher | None = None,
     setup: Callable[[Recipe], Work] = prepare,
@@ -81,7 +82,10 @@ def parse_shards(
     watcher = watcher or Watcher()
     sources = find_sources(inputs, output, ENDINGS[recipe.format])
     with _alone_in(output):
-        return _parse_shards(sources, output, recipe, address, workers, errors, watcher, setup, resume=resume)
+        reading = {"encoding": encoding, "errors": errors}
+        return _parse_shards(
+            sources, output, recipe, address, workers, reading, watcher, setup, resume=resume
+        )
 
 
 def _alone_in(output: str) -> contextlib.AbstractContextManager[None]:
@@ -98,14 +102,14 @@ def _parse_shards(
     recipe: Recipe,
     address: str | None,
     workers: int | None,
-    errors: Errors,
+    reading: dict[str, Any],
     watcher: Watcher,
     setup: Callable[[Recipe], Work],
     *,
     resume: bool,
 ) -> Summary:
     # What the content of the shards depends on: a run with other options cannot resume this one.
-    manifest = Manifest.open(output, recipe.record() | {"errors": errors}, resume=resume)
+    manifest = Manifest.open(output, recipe.record() | reading, resume=resume)
     todo = [source for source in sources if not manifest.done(source)]
     summary = Summary(len(sources), skipped=len(sources) - len(todo))
     if todo:
@@ -115,7 +119,7 @@ def _parse_shards(
             count = _worker_count(ray, workers, recipe.threads, len(todo))
             watcher.begin(summary, sum(source.size for source in todo), count)
             manifest.save()  # at once: a folder that cannot be written must not cost an hour of parsing
-            pool = _Pool(ray, partial(setup, recipe), output, recipe.threads, errors)
+            pool = _Pool(ray, partial(setup, recipe), output, recipe.threads, reading)
             size = 0
             try:
                 for entry in pool.run(todo, count):
@@ -202,11 +206,11 @@ class _Worker:
             return portable(error)
         return None
 
-    def write(self, source: Source, output: str, errors: Errors) -> Entry | str:
+    def write(self, source: Source, output: str, reading: dict[str, Any]) -> Entry | str:
         """Parse an input; return its entry, or why nothing can be written at all."""
         assert self._work is not None
         try:
-            return write_shard(source, output, self._work, errors=errors)
+            return write_shard(source, output, self._work, **reading)
         except CannotWrite as error:
             return str(error)
 
@@ -214,9 +218,11 @@ class _Worker:
 class _Pool:
     """The workers, and the file that each of them parses."""
 
-    def __init__(self, ray: ModuleType, setup: Setup, output: str, threads: int, errors: Errors) -> None:
+    def __init__(
+        self, ray: ModuleType, setup: Setup, output: str, threads: int, reading: dict[str, Any]
+    ) -> None:
         self._ray = ray
-        self._output, self._threads, self._errors = output, threads, errors
+        self._output, self._threads, self._reading = output, threads, reading
         # No restarts and no retries by Ray: a new worker must load the model, and attempts are counted here.
         self._class = ray.remote(num_cpus=threads, max_restarts=0, max_task_retries=0)(_Worker)
         self._setup = ray.put(setup)
@@ -257,7 +263,7 @@ class _Pool:
                     self._start()
             elif todo:
                 source = todo.popleft()
-                self._busy[worker.write.remote(source, self._output, self._errors)] = worker, source
+                self._busy[worker.write.remote(source, self._output, self._reading)] = worker, source
             else:
                 self._ray.kill(worker)  # frees its core for others
 

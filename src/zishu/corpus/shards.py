@@ -176,7 +176,9 @@ def _loads(content: bytes, path: str) -> dict[str, Any]:
         raise InputError(f"{path}: not a manifest of Zishu") from None
 
 
-def write_shard(source: Source, output: str, work: Work, *, errors: Errors = "strict") -> Entry:
+def write_shard(
+    source: Source, output: str, work: Work, *, errors: Errors = "strict", encoding: str = "utf-8"
+) -> Entry:
     """Parse an input into its shard, which appears when it is complete.
 
     An error of the input or of the parser goes into the entry. Only `CannotWrite` is raised.
@@ -187,7 +189,7 @@ def write_shard(source: Source, output: str, work: Work, *, errors: Errors = "st
     try:
         with storage(source.input).local(source.input) as path:
             local = str(path)
-            entry = _parse(entry, local, output, work, errors)
+            entry = _parse(entry, local, output, work, errors, encoding)
     except CannotWrite:
         raise
     except Exception as error:
@@ -196,11 +198,11 @@ def write_shard(source: Source, output: str, work: Work, *, errors: Errors = "st
     return replace(entry, seconds=round(time.monotonic() - began, 3))
 
 
-def _parse(entry: Entry, local: str, output: str, work: Work, errors: Errors) -> Entry:
+def _parse(entry: Entry, local: str, output: str, work: Work, errors: Errors, encoding: str) -> Entry:
     target = join(output, entry.shard)
     sentences = 0
     with contextlib.ExitStack() as stack:
-        text = stack.enter_context(Input(local, errors=errors))
+        text = stack.enter_context(Input(local, errors=errors, encoding=encoding))
         with _writing(target):
             file = stack.enter_context(_guarded(storage(output).staged(target, output), target))
             out = stack.enter_context(Output(file))

@@ -13,7 +13,7 @@ Needs pyarrow (extra `tables`). Nothing here parses; `zishu.corpus.documents` re
 from __future__ import annotations
 
 import contextlib
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from zishu.document import Sentence
     from zishu.reading import FilePath
 
-Row: TypeAlias = (
-    "tuple[str, int, Sentence]"  # the id of a document, and the number of a sentence in it from 1
-)
+# The id of a document, and the number of a sentence from 1 through all documents.
+Row: TypeAlias = "tuple[str, int, Sentence]"
 
 ROW_GROUP: Final = 1 << 17  # words: some ten megabytes of a table in memory
 
@@ -62,7 +61,7 @@ def schema() -> pa.Schema:
     number, offset, string, chance = pa.int32(), pa.int64(), pa.string(), pa.float32()
     columns = [
         ("doc_id", string, False),
-        ("sent_id", number, False),  # number of the sentence in its document, from 1
+        ("sent_id", number, False),  # number of the sentence, from 1 through all documents
         ("id", number, False),  # number of the word in its sentence, from 1
         ("form", string, False),
         ("start", offset, False),  # offsets into the text of the document, in code points
@@ -128,9 +127,10 @@ def to_batches(documents: Iterable[tuple[str, Iterable[Sentence]]]) -> Iterator[
 
 
 def _rows(documents: Iterable[tuple[str, Iterable[Sentence]]]) -> Iterable[Row]:
+    numbers = count(1)
     for doc_id, sentences in documents:
-        for number, sentence in enumerate(sentences, start=1):
-            yield doc_id, number, sentence
+        for sentence in sentences:
+            yield doc_id, next(numbers), sentence
 
 
 def to_table(documents: Iterable[tuple[str, Iterable[Sentence]]]) -> pa.Table:
@@ -170,7 +170,7 @@ class ParquetWriter:
         return self
 
     def put(self, rows: Iterable[Row]) -> None:
-        """Write sentences, each with the id of its document and its number there."""
+        """Write sentences, each with the id of its document and its number."""
         for row in rows:
             self._sentences.append(row)
             if len(self._sentences) >= _SENTENCES:

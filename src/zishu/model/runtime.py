@@ -224,8 +224,8 @@ def _try(networks: Networks, folder: Path) -> None:
             arrays.append(networks.score_labels(outputs.label_dep[0], outputs.label_head[0]))
             fitting.append(arrays[-1].shape == (2, len(settings.labels)))
         sound = all(array.dtype == np.float32 and np.isfinite(array).all() for array in arrays)
-    except InputError:
-        raise
+    except InputError as error:
+        raise InputError(f"{folder}: {error}") from error
     except Exception as error:  # as above
         raise InputError(f"{folder}: the files of this model do not fit: {_first_line(error)}") from error
     if not all(fitting):

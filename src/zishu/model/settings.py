@@ -53,7 +53,8 @@ SEGMENTER: Final = "segmenter"
 TREECRF: Final = "treecrf"
 MEMBER: Final = "member-"
 CARD: Final = "README.md"
-FILES: Final = (CONFIG, CHARS, BIGRAMS, ENCODER, SCORER, LABELS, CARD)  # all that a model directory may hold
+# All that a model directory may hold.
+FILES: Final = (CONFIG, CHARS, BIGRAMS, ENCODER, SCORER, LABELS, STRUCTURES, STRUCTURES_CONFIG, CARD)
 
 # A model may come from a stranger. None of ours comes near these bounds.
 MOST_MEMBERS: Final = 64

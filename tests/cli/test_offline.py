@@ -27,6 +27,12 @@ COMMAND = Path(sys.executable).with_name("zishu")
 pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
 
 
+# Data sent to an address of the internet, and a socket for look-ups of names.
+_OUTSIDE = re.compile(
+    r"\b(connect|sendto|sendmsg|sendmmsg)\(.*(AF_INET|sin_port|sin6_port)|\bsocket\(AF_INET6?, SOCK_DGRAM"
+)
+
+
 def traced(tmp_path: Path, arguments: Sequence[object]) -> subprocess.Popen[bytes]:
     """Start the command with an empty home; its calls about the network go to `trace`."""
     home = tmp_path / "home"
@@ -43,7 +49,7 @@ def traced(tmp_path: Path, arguments: Sequence[object]) -> subprocess.Popen[byte
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
 
@@ -51,13 +57,7 @@ def traced(tmp_path: Path, arguments: Sequence[object]) -> subprocess.Popen[byte
 def strange_calls(tmp_path: Path) -> list[str]:
     """Return the calls that reach beyond this machine, or could."""
     lines = (tmp_path / "trace").read_text(encoding="utf-8", errors="replace").splitlines()
-    found = []
-    for line in lines:
-        if re.search(r"\b(connect|sendto|sendmsg|sendmmsg)\(.*(AF_INET|sin_port|sin6_port)", line):
-            found.append(line)
-        elif re.search(r"\bsocket\((AF_INET6?), SOCK_DGRAM", line):  # a look-up of a name
-            found.append(line)
-    return found
+    return [line for line in lines if _OUTSIDE.search(line)]
 
 
 def test_the_trace_sees_a_look_up(tmp_path: Path) -> None:

@@ -67,7 +67,11 @@ def test_a_kernel_is_compiled_once(tmp_path: Path, fresh: Callable[[], Any]) -> 
 @pytest.mark.parametrize("ending", [".nbi", ".nbc"])
 @pytest.mark.parametrize("content", [b"", b"\x80\x05garbage", None])
 def test_a_damaged_cache_is_compiled_again(
-    tmp_path: Path, fresh: Callable[[], Any], caplog: pytest.LogCaptureFixture, ending: str, content: bytes | None
+    tmp_path: Path,
+    fresh: Callable[[], Any],
+    caplog: pytest.LogCaptureFixture,
+    ending: str,
+    content: bytes | None,
 ) -> None:
     fresh()(1, 2)
     [path] = files(tmp_path / "cache", ending)
@@ -121,7 +125,8 @@ def test_of_many_processes_one_compiles(tmp_path: Path) -> None:
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), *sys.path])
     processes = [
-        subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE) for _ in range(6)
+        subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE)
+        for _ in range(6)
     ]
     compiled = [int(process.communicate(timeout=300)[0]) for process in processes]
     assert sum(compiled) == 1
