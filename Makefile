@@ -27,7 +27,7 @@ FILES = gsd = "$(GSD)/$(1).conllu", pud = "$(UD)/pud/$(1).conllu", hk = ["$(UD)/
 TREEBANKS = --set 'data.train={$(call FILES,train)}' $(HELD_OUT)
 HELD_OUT = --set 'data.dev={$(call FILES,dev)}' --set 'data.test={gsd = "$(GSD)/test.conllu"}'
 
-.PHONY: help demo lint types test test-page test-all bench results encoder model structures clean
+.PHONY: help demo lint types test test-page test-all bench bench-parse results encoder model structures clean
 .DEFAULT_GOAL := help
 
 help:
@@ -36,6 +36,7 @@ help:
 	@echo "make test-page the tests of the web page, which need a browser (Chromium and its driver)"
 	@echo "make test-all  the slow tests, too"
 	@echo "make bench     measure the speed of the chart and of training"
+	@echo "make bench-parse measure the parser on GSD=folder; UDPIPE=model compares with UDPipe 1"
 	@echo "make results   make the tables of docs/results.md again from the records of the runs"
 	@echo "make encoder   pre-train the encoder of configs/default.toml, from GSD=, UD= and TEXT=folder (hours)"
 	@echo "make model     train the bundled models again, from GSD=, UD= and TEXT=folder (hours); TEACHER=folder of a parser"
@@ -83,6 +84,10 @@ test-all: $(ALL) lint types
 bench: $(DEV)
 	$(BIN)/python bench/chart.py
 	$(BIN)/python bench/train.py
+
+# UDPIPE=MODEL.udpipe compares with UDPipe 1, which needs the package ufal.udpipe.
+bench-parse: $(DEV)
+	$(BIN)/python bench/parse.py $(GSD)/test.conllu $(if $(UDPIPE),--udpipe $(UDPIPE))
 
 results: $(DEV)
 	$(BIN)/python tools/results.py

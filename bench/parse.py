@@ -1,11 +1,11 @@
-"""Measure the parser as people use it: characters per second, start-up time, memory; beside UDPipe 1 if it is there.
+"""Measure the parser as people use it, beside UDPipe 1 if it is installed: one table, then the start-up time.
 
-    python bench/parse.py TEXT.conllu [--processes 2] [--repeat 3] [--model M] [--udpipe MODEL.udpipe]
+    python bench/parse.py TEXT.conllu [--model default --model fast] [--processes 2] [--repeat 3] [--udpipe MODEL.udpipe]
 
-The text is that of the sentences of a CoNLL-U file, or any other file, a sentence a line. Every system runs one process
-a core, each with its share of the sentences, from loaded model to CoNLL-U text; systems take turns, and the ratio is that
-of the medians, because a busy machine slows all of them. UDPipe needs the package `ufal.udpipe`, and a model such as
-the one that the package `udchinese` carries.
+The text is that of the sentences of a CoNLL-U file, or any other file with one sentence per line. Every system runs one
+process per core, each with its share of the sentences, from loaded model to CoNLL-U text. Systems take turns. The ratio
+is that of the shortest CPU times, because a shared machine changes the time on the clock more than that. UDPipe needs
+the package `ufal.udpipe`, and a model such as the one that the package `udchinese` carries.
 """
 
 from __future__ import annotations
@@ -65,16 +65,20 @@ def work(load: Callable[[], Parse], sentences: list[str], barrier: Barrier, answ
         parse = load()
         parse(sentences[:20])
         barrier.wait(_PATIENCE)
+        started = time.process_time()
         parse(sentences)
+        used = time.process_time() - started
         barrier.wait(_PATIENCE)
     except BaseException:
         barrier.abort()  # or the others would wait for this one
         raise
-    answer.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    answer.send((used, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
 
 
-def measure(load: Callable[[], Parse], sentences: Sequence[str], processes: int) -> tuple[float, float]:
-    """Return characters per second of all processes together, and the megabytes of the largest."""
+def measure(
+    load: Callable[[], Parse], sentences: Sequence[str], processes: int
+) -> tuple[float, float, float]:
+    """Return characters per second and CPU time per character of all processes, and the megabytes of the largest."""
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(processes + 1)
     pipes = [context.Pipe(duplex=False) for _ in range(processes)]
@@ -90,8 +94,9 @@ def measure(load: Callable[[], Parse], sentences: Sequence[str], processes: int)
     seconds = time.perf_counter() - started
     for worker in workers:
         worker.join()
-    memory = max(answer.recv() if answer.poll() else 0.0 for answer, _ in pipes)
-    return sum(map(len, sentences)) / seconds, memory
+    used, memory = zip(*(answer.recv() for answer, _ in pipes), strict=True)
+    chars = sum(map(len, sentences))
+    return chars / seconds, sum(used) / chars, max(memory)
 
 
 def best_time(command: Sequence[str], repeat: int) -> float:
@@ -119,7 +124,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     options.add_argument("text", type=Path)
-    options.add_argument("--model")
+    options.add_argument(
+        "--model", action="append", help="may be given several times (default: the bundled model)"
+    )
     options.add_argument("--processes", type=int, default=2)
     options.add_argument("--repeat", type=int, default=3)
     options.add_argument("--udpipe", help="a model of UDPipe 1")
@@ -127,25 +134,28 @@ def main() -> None:
     sentences = read_sentences(given.text)
     print(f"{len(sentences)} sentences, {sum(map(len, sentences))} characters, {given.processes} processes")
 
-    systems: dict[str, Callable[[], Parse]] = {
-        "zishu": partial(load_zishu, given.model, confidence=True),
-        "zishu, no confidence": partial(load_zishu, given.model, confidence=False),
-    }
+    models = given.model or [None]
+    systems: dict[str, Callable[[], Parse]] = {}
+    for model in models:
+        for confidence, what in ((True, "all probabilities"), (False, "no probabilities")):
+            systems[f"{model or 'default'}, {what}"] = partial(load_zishu, model, confidence=confidence)
     if given.udpipe:
         systems["UDPipe 1"] = partial(load_udpipe, given.udpipe)
-    runs: dict[str, list[tuple[float, float]]] = {name: [] for name in systems}
+    runs: dict[str, list[tuple[float, float, float]]] = {name: [] for name in systems}
     for _ in range(given.repeat):
         for name, load in systems.items():
             runs[name].append(measure(load, sentences, given.processes))
-    speeds = {name: statistics.median(speed for speed, _ in its) for name, its in runs.items()}
+    print(f"{'':36}{'characters/s':>14}{'CPU us/character':>18}{'MB/process':>12}{'times UDPipe 1':>16}")
     for name, its in runs.items():
-        ratio = f"  {speeds[name] / speeds['UDPipe 1']:.2f} times UDPipe 1" if given.udpipe else ""
-        print(
-            f"{name:22}{speeds[name]:8,.0f} characters/s  {max(m for _, m in its):5.0f} MB a process{ratio}"
-        )
+        speed = statistics.median(speed for speed, _, _ in its)
+        used = min(used for _, used, _ in its)
+        row = f"{name:36}{speed:14,.0f}{1e6 * used:18.1f}{max(memory for _, _, memory in its):12.0f}"
+        if given.udpipe:
+            row += f"{min(used for _, used, _ in runs['UDPipe 1']) / used:16.2f}"
+        print(row)
 
     command = [str(Path(sysconfig.get_path("scripts")) / "zishu"), "parse", SAMPLE]
-    command += ["--model", given.model] if given.model else []
+    command += ["--model", given.model[0]] if given.model else []
     imports = [sys.executable, "-c", "import zishu"]
     print(f"zishu parse, start to end  {best_time(command, given.repeat):.2f} s")
     print(f"import zishu, with Python  {best_time(imports, given.repeat):.2f} s")
