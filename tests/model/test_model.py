@@ -534,7 +534,7 @@ def test_a_failed_export_leaves_the_old_model(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(export, "_export", full)
+        patch.setattr(export, "write_graph", full)
         with pytest.raises(ZishuError, match="model: the model cannot be written: No space left on device"):
             export_model(make_network(roles=1), tmp_path / "model")
     assert (tmp_path / "model" / "scorer.onnx").read_bytes() == before
@@ -555,7 +555,7 @@ def test_a_failed_export_leaves_the_old_model(tmp_path, monkeypatch):
 
 
 def test_an_export_that_differs_is_refused(tmp_path, monkeypatch):
-    exported = export._export
+    exported = export.write_graph
 
     def wrong(module, inputs, outputs, path):
         if path.name == "labels.onnx":
@@ -563,7 +563,7 @@ def test_an_export_that_differs_is_refused(tmp_path, monkeypatch):
                 module.weight[0, 0] += 1
         exported(module, inputs, outputs, path)
 
-    monkeypatch.setattr(export, "_export", wrong)
+    monkeypatch.setattr(export, "write_graph", wrong)
     with pytest.raises(ZishuError, match="differs from the trained one in its output 'labels'"):
         export_model(make_network(), tmp_path / "model")
     assert list(tmp_path.iterdir()) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError, replace
@@ -353,3 +354,26 @@ def test_the_papers_settings_are_the_same_in_every_system() -> None:
     first, *others = [load_config(CONFIGS / f"{name}.toml") for name in SYSTEMS]
     for other in others:
         assert (first.encoder, first.optimiser, first.run) == (other.encoder, other.optimiser, other.run)
+
+
+@pytest.mark.parametrize(
+    ("file", "setting", "message"),
+    [
+        (
+            "latent-c2f.toml",
+            "encoder.dropout=0.2",
+            "encoder.dropout has no effect: a BERT brings its own dropout",
+        ),
+        ("latent-c2f.toml", "encoder.character_dropout=0.2", "encoder.character_dropout has no effect"),
+        ("segmenter.toml", "scorer.dropout=0.2", "scorer.dropout has no effect: it is the dropout of MLPs"),
+    ],
+)
+def test_what_nothing_reads_is_refused(file, setting, message):
+    load_config(CONFIGS / file)
+    with pytest.raises(ConfigError, match=f"--set {re.escape(setting)}: {message}"):
+        load_config(CONFIGS / file, [setting])
+
+
+def test_the_dropout_of_a_recurrent_layer_on_a_bert_is_read():
+    config = load_config(CONFIGS / "latent-c2f.toml", ["encoder.top=10", "encoder.dropout=0.2"])
+    assert config.encoder.dropout == 0.2

@@ -117,12 +117,12 @@ class Study:
 
 def predict(model: Model | Pipeline, name: str, gold: Sequence[WordTree]) -> Run:
     """Parse the gold sentences with a model as the paper does: with their words, and from their characters alone."""
-    if model.settings.task == "segment":
+    if not model.settings.can.parses:
         raise InputError(f"{name}: a segmenter predicts no trees to analyse")
     given = model.parse([gold_sentence(tree, words=True) for tree in gold], decoding="viterbi")
     inside = [tuple([word.char_heads for word in sentence if word.char_heads]) for sentence in given]
     raw = None
-    if model.settings.task != "parse-words":
+    if model.settings.can.finds_words:
         raw = parse_trees(model, gold, decoding=paper_decoding(model.settings))
     trees = [sentence.tree for sentence in given]
     return Run(name, trees, inside if all(inside) else None, raw)

@@ -85,7 +85,7 @@ class Calibration:
 
 def calibrate(model: Model, treebank: Iterable[WordTree]) -> Calibration:
     """Find the temperatures of a model on a treebank that it was not trained on; trees that cross are left out."""
-    if model.settings.task not in ("parse", "parse-words"):
+    if not model.settings.can.parses:
         raise InputError(f"a model for the task {model.settings.task!r} has no temperature")
     trees = [tree for tree in treebank if tree.is_projective]
     if not trees:
@@ -131,7 +131,7 @@ def reliability(model: Model | Pipeline, treebank: Iterable[WordTree]) -> dict[s
     """
     trees = list(treebank)
     decisions: dict[str, list[tuple[float, bool]]] = {}
-    if model.settings.task != "parse-words":
+    if model.settings.can.finds_words:
         raw = model.parse([gold_sentence(tree, words=False) for tree in trees], confidence=True)
         decisions["words"] = [word for pair in zip(trees, raw, strict=True) for word in _words(*pair)]
     given = model.parse([gold_sentence(tree, words=True) for tree in trees], confidence=True)
@@ -225,7 +225,7 @@ class _Problem:
 def _problem(model: Model, trees: Sequence[WordTree]) -> _Problem:
     settings = model.settings
     chars = [tree.chars for tree in trees]
-    if settings.task == "parse-words":
+    if settings.can.units == "words":
         lengths = np.array([len(tree.forms) for tree in trees])
         outputs = model.networks.run(chars, [tree.lengths for tree in trees])
     else:
@@ -250,7 +250,7 @@ def _problem(model: Model, trees: Sequence[WordTree]) -> _Problem:
 
 def _forest(tree: WordTree, settings: Settings) -> Forest:
     """Return the character trees of a word tree; relations do not matter here."""
-    if settings.task == "parse-words":
+    if settings.can.units == "words":
         # A single character stands for every word: then the forest is the word tree itself.
         tree = WordTree(("字",) * len(tree.forms), tree.heads, tree.deprels)
     return build_forest(tree, {INTRA: 0, **dict.fromkeys(tree.deprels, 1)})

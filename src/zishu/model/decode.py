@@ -75,7 +75,7 @@ def decode(
     """
     if decoding not in DECODINGS:
         raise InputError(f"unknown decoding {decoding!r}: choose from {', '.join(DECODINGS)}")
-    if decoding == "vanilla" and (settings.task != "parse" or settings.roles != 1):
+    if decoding == "vanilla" and (not settings.can.finds_structures or settings.roles != 1):
         raise InputError("vanilla decoding is for models of characters with one role")
     if not sentences:
         return []
@@ -119,7 +119,7 @@ def decode_k_best(
 
 def paper_decoding(settings: Settings, *, given_words: bool = False) -> Decoding:
     """Return the way of decoding that the paper's scores of a model come from."""
-    one_role = settings.task == "parse" and settings.roles == 1
+    one_role = settings.can.finds_structures and settings.roles == 1
     return "vanilla" if one_role and not given_words else "viterbi"
 
 
@@ -156,7 +156,7 @@ def _batch(
     if outputs.inter is None:
         raise InputError(f"a model for the task {settings.task!r} has no arcs to decode")
     lengths, word_lengths = lengths_of(sentences), None
-    if settings.task == "parse-words":
+    if settings.can.units == "words":
         word_lengths = word_lengths_of(sentences)
         lengths = np.array(list(map(len, word_lengths)))
         gaps = no_gaps(*outputs.inter.shape[:2])
@@ -204,7 +204,7 @@ def _label(
     if confidence:
         calibrated = at_temperature(labels, settings.label_temperature)
         of_labels = np.exp(calibrated[np.arange(len(best)), best])
-        if settings.task == "parse-words":
+        if settings.can.units == "words":
             sure = measure_words(trees, numbers, found.score, words, of_labels)
         else:
             sure = measure(trees, numbers, words, of_labels)

@@ -25,7 +25,7 @@ from zishu.model.settings import (
     SEGMENTER,
     TREECRF,
     Settings,
-    Task,
+    TaskName,
     check_file,
     part_names,
     read_settings,
@@ -51,7 +51,7 @@ def write_ensemble(members: Sequence[Path], directory: Path, *, name: str = "") 
     return model
 
 
-def _write_parts(task: Task, parts: Mapping[str, Path], directory: Path, name: str) -> Model | Pipeline:
+def _write_parts(task: TaskName, parts: Mapping[str, Path], directory: Path, name: str) -> Model | Pipeline:
     for source in parts.values():
         if not (source / CONFIG).is_file():
             raise InputError(f"{source}: no {CONFIG} in it, so this is not a model")

@@ -171,7 +171,7 @@ def check_members(members: Sequence[Settings]) -> None:
     if len(members) < 2:
         raise InputError("an ensemble has two members at least")
     first = members[0]
-    if first.task not in ("parse", "parse-words"):
+    if not first.can.parses or first.can.of_models:
         raise InputError(f"an ensemble is one of parsers, not of models for the task {first.task!r}")
     for number, member in enumerate(members[1:], 2):
         for name in COMMON:

@@ -93,7 +93,7 @@ class Model:
 
     def segment(self, sentences: Sequence[RawSentence], *, confidence: bool = False) -> list[Segments]:
         """Cut sentences into words, with a segmenter; `confidence` tells how probable they are."""
-        if self.settings.task != "segment":
+        if self.settings.can.parses:
             raise InputError(f"a model for the task {self.settings.task!r} is no segmenter")
 
         def work(batch: list[RawSentence]) -> list[Segments]:
@@ -103,11 +103,11 @@ class Model:
 
     def run(self, batch: Sequence[RawSentence]) -> Outputs:
         """Return the scores of one batch."""
-        lengths = word_lengths_of(batch) if self.settings.task == "parse-words" else None
+        lengths = word_lengths_of(batch) if self.settings.can.units == "words" else None
         return self.networks.run([sentence.chars for sentence in batch], lengths)
 
     def _check_parses(self, sentences: Sequence[RawSentence]) -> None:
-        if self.settings.task == "segment":
+        if not self.settings.can.parses:
             raise InputError("a segmenter cannot parse")
         check_relations([sentence.arcs for sentence in sentences], self.settings.labels)
 
@@ -173,9 +173,9 @@ def parse_trees(
 
     A segmenter gives trees without arcs.
     """
-    words = given_words or model.settings.task == "parse-words"
+    words = given_words or not model.settings.can.finds_words
     sentences = [gold_sentence(tree, words=words) for tree in gold]
-    if isinstance(model, Model) and model.settings.task == "segment" and not given_words:
+    if isinstance(model, Model) and not model.settings.can.parses and not given_words:
         return [
             flat_tree(_words(sentence, found.lengths))
             for sentence, found in zip(sentences, model.segment(sentences), strict=True)

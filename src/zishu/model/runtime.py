@@ -116,7 +116,7 @@ def _load_networks(folder: Path, settings: Settings, threads: int) -> Networks:
 
 
 def _load_networks_now(folder: Path, settings: Settings, threads: int) -> Networks:
-    parses = settings.task != "segment"
+    parses = settings.can.parses
     outputs = {"tags"}
     if parses:
         outputs = {"inter", "label_dep", "label_head"}
@@ -138,7 +138,7 @@ def _load_networks_now(folder: Path, settings: Settings, threads: int) -> Networ
         ),
         scorer=_session(
             folder / SCORER,
-            {"encoded"} | ({"pool"} if settings.task == "parse-words" else set()),
+            {"encoded"} | ({"pool"} if settings.can.units == "words" else set()),
             outputs,
             threads,
         ),
@@ -146,7 +146,7 @@ def _load_networks_now(folder: Path, settings: Settings, threads: int) -> Networ
         style=0 if settings.styles else None,
     )
     _try(networks, folder)
-    if settings.task == "parse" and (folder / STRUCTURES).is_file():
+    if settings.can.finds_structures and (folder / STRUCTURES).is_file():
         networks = replace(networks, structures=_load_structures(folder, networks.chars, threads))
         _try_structures(networks, folder)
     return networks
@@ -207,7 +207,7 @@ def _try(networks: Networks, folder: Path) -> None:
     if settings.styles:
         inputs["styles"] = np.array([len(settings.styles) - 1])
     try:
-        outputs = networks.score(networks.encode(inputs), [[1]] if settings.task == "parse-words" else None)
+        outputs = networks.score(networks.encode(inputs), [[1]] if settings.can.units == "words" else None)
         sizes = {
             "inter": 2,
             "intra": 2,

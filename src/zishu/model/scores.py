@@ -48,7 +48,7 @@ def tree_distribution(
 ) -> TreeDistribution:
     """Return the distribution, at the temperature 1, over trees of words or over typed trees of characters."""
     assert outputs.inter is not None
-    if settings.task == "parse-words":
+    if settings.can.units == "words":
         return TreeDistribution(outputs.inter, lengths)
     inter, intra = outputs.inter, outputs.intra
     if settings.roles == 1:

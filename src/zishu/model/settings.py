@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import chain, takewhile
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from zishu.errors import InputError
 from zishu.tags import COLUMNS
@@ -38,8 +38,27 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 
-Task = Literal["parse", "parse-words", "segment", "pipeline", "ensemble"]
-TASKS: Final[tuple[Task, ...]] = get_args(Task)
+TaskName = Literal["parse", "parse-words", "segment", "pipeline", "ensemble"]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What models for a task read and find."""
+
+    units: Literal["characters", "words"] = "characters"  # what the chart or the chain runs over
+    finds_words: bool = True  # in raw text; else they must be given
+    parses: bool = True  # finds arcs and relations
+    finds_structures: bool = False  # the trees inside words, too
+    of_models: bool = False  # it has no networks of its own
+
+
+TASKS: Final[dict[TaskName, Task]] = {
+    "parse": Task(finds_structures=True),
+    "parse-words": Task(units="words", finds_words=False),
+    "segment": Task(parses=False),
+    "pipeline": Task(of_models=True),
+    "ensemble": Task(of_models=True),
+}
 
 CONFIG: Final = "config.json"
 CHARS: Final = "chars.json"
@@ -69,7 +88,7 @@ _TEMPERATURES: Final = (1e-3, 1e3)
 class Settings:
     """What the runtime must know of a trained parser, and where the parser came from."""
 
-    task: Task
+    task: TaskName
     roles: int = 1  # 2: the network has a score of its own for arcs inside words
     root_as_head: bool = True
     labels: tuple[str, ...] = ()  # INTRA is one of them if the task is "parse"
@@ -113,9 +132,9 @@ class Settings:
         """Say what is wrong with the settings, the empty string if nothing is."""
         if self.task not in TASKS:
             return f"unknown task {self.task!r:.40}, known are {', '.join(TASKS)}"
-        if self.roles not in (1, 2) or (self.roles == 2 and self.task != "parse"):
+        if self.roles not in (1, 2) or (self.roles == 2 and not self.can.finds_structures):
             return f"{self.roles} roles for the task {self.task!r}"
-        if (INTRA in self.labels) != (self.task == "parse"):
+        if (INTRA in self.labels) != self.can.finds_structures:
             return f"the label {INTRA} belongs to the task 'parse' and to no other"
         lowest, highest = _TEMPERATURES
         for temperature in (self.temperature, self.label_temperature, self.upos_temperature):
@@ -143,9 +162,9 @@ class Settings:
                 return f"{name!r} holds characters that cannot be printed"
         if min(self.window, self.window_overlap) < 0 or 0 < self.window <= self.window_overlap:
             return f"windows of {self.window} characters cannot overlap by {self.window_overlap}"
-        if self.task in ("parse", "parse-words") and not set(self.labels) - {INTRA}:
+        if self.can.parses and not self.can.of_models and not set(self.labels) - {INTRA}:
             return "no labels"
-        if self.task == "segment" and (self.transitions or self.starts or self.ends):
+        if not self.can.parses and (self.transitions or self.starts or self.ends):
             # The four tags of zishu.chart.chain, not asked because it would bring the compiler along.
             sizes = [len(self.starts), len(self.ends), len(self.transitions), *map(len, self.transitions)]
             if set(sizes) != {4}:
@@ -155,6 +174,11 @@ class Settings:
                 # Decoding knows what is illegal by itself, and JSON has no infinity.
                 return "the scores of a segmenter's tags must be finite"
         return ""
+
+    @property
+    def can(self) -> Task:
+        """Return what a model for this task reads and finds."""
+        return TASKS[self.task]
 
     @property
     def tags(self) -> dict[str, tuple[str, ...]]:
@@ -190,7 +214,7 @@ class Settings:
         return cls(**values)
 
 
-def part_names(folder: Path, task: Task) -> list[str]:
+def part_names(folder: Path, task: TaskName) -> list[str]:
     """Return the names of the model directories that a pipeline or an ensemble consists of, in their order."""
     if task == "pipeline":
         return [SEGMENTER, TREECRF]
@@ -298,7 +322,7 @@ def _checked(name: str, kind: object, value: Any) -> Any:
             good = isinstance(value, int) and _are_numbers([value])
         case "bool":
             good = isinstance(value, bool)
-        case "str" | "Task":
+        case "str" | "TaskName":
             good = isinstance(value, str)
         case "tuple[str, ...]":
             good = isinstance(value, list) and all(isinstance(item, str) for item in value)

@@ -23,12 +23,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from zishu.errors import ConfigError
+from zishu.model.settings import TASKS
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Mapping, Sequence
 
-Task = Literal["parse", "parse-words", "segment", "pipeline"]
+    from zishu.model.settings import Task
+
+TrainedTask = Literal["parse", "parse-words", "segment", "pipeline"]
 Policy = Literal["latent", "leftward", "rightward", "annotated"]
 Roles = Literal[1, 2]
 EncoderKind = Literal["bilstm", "transformer", "bert"]
@@ -143,9 +146,8 @@ class EncoderConfig:
     top: Count = 0
     """Units in each direction of a recurrent layer on top, which is not pre-trained; 0: none."""
     dropout: Rate = 0.33
-    """bilstm, transformer: dropout between and after the layers; a BERT keeps its own (0.1 as a rule).
-
-    On `top` it is this with all encoders."""
+    """bilstm, transformer: dropout between and after the layers; all: dropout on `top`. A BERT brings its own (0.1 as a
+    rule), in its config.json: without `top` this is refused."""
     embedding_dropout: Rate = 0.33
     """bilstm, transformer: dropout of the embeddings."""
     character_dropout: Rate = 0.0
@@ -166,7 +168,7 @@ class ScorerConfig:
     label: Size = 100
     """Width of the label MLPs."""
     dropout: Rate = 0.33
-    """Dropout of the MLPs."""
+    """Dropout of the MLPs; refused for a segmenter, which has none."""
     upos: bool = True
     """Whether to learn parts of speech too, where the training file has them."""
     upos_weight: NonNegative = 1.0
@@ -309,7 +311,7 @@ class Config:
 
     name: str
     """Name of the experiment and of its folder: letters, digits, `_`, `-` and `.`."""
-    task: Task = "parse"
+    task: TrainedTask = "parse"
     """`parse`: characters to words and trees; `parse-words`: given words to trees; `segment`: characters to
     words; `pipeline`: the last two, each trained on its own, and chained."""
     objective: TreeObjective = "tree-crf"
@@ -331,6 +333,11 @@ class Config:
     teacher: TeacherConfig = field(default_factory=TeacherConfig)
     export: ExportConfig = field(default_factory=ExportConfig)
     run: RunConfig = field(default_factory=RunConfig)
+
+    @property
+    def can(self) -> Task:
+        """Return what models for its task read and find."""
+        return TASKS[self.task]
 
 
 def run_directory(config: Config) -> Path:
@@ -354,7 +361,10 @@ def load_config(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> 
             values[table] = _Value({**entries, entry: _parse_override(key, text.strip())}, source)
         else:
             values[key] = _Value(_parse_override(key, text.strip()), source)
-    return _build(values, str(path))
+    config = _build(values, str(path))
+    own = {str(path), *(f"--set {override}" for override in overrides)}
+    _check_effect(config, {key: value for key, value in values.items() if value.source in own})
+    return config
 
 
 def config_to_dict(config: Config) -> dict[str, Any]:
@@ -538,6 +548,21 @@ def _wrong(key: str, value: object, expected: str, origin: str) -> ConfigError:
     # The override itself already shows key and value.
     where = origin if origin.startswith("--set") else f"{origin}: {key} = {shown}"
     return ConfigError(f"{where}: expected {expected}")
+
+
+def _check_effect(config: Config, values: Mapping[str, _Value]) -> None:
+    """Refuse what a user sets and nothing reads; a file that is extended may say more than is needed."""
+    idle: dict[str, str] = {}
+    if config.encoder.kind == "bert":
+        why = "a BERT brings its own dropout, in its config.json"
+        idle = dict.fromkeys(("encoder.embedding_dropout", "encoder.character_dropout"), why)
+        if not config.encoder.top:
+            idle["encoder.dropout"] = why
+    if not config.can.parses:
+        idle["scorer.dropout"] = "it is the dropout of MLPs that a segmenter does not have"
+    for key, why in idle.items():
+        if key in values:
+            raise ConfigError(f"{values[key].source}: {key} has no effect: {why}; leave it out")
 
 
 def _check_together(config: Config, source: str) -> None:

@@ -20,6 +20,7 @@ from zishu.errors import InputError
 from zishu.forest import Forest, Structures, build_forest
 from zishu.formats.conllu import read_conllu, trees_of
 from zishu.model.features import number, pooling
+from zishu.model.settings import TASKS
 from zishu.model.vocabulary import Vocabulary, bigrams
 from zishu.projectivity import projectivize
 from zishu.tags import COLUMNS, tags_of
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from zishu.model.settings import TaskName
     from zishu.train.config import StructureConfig
 
 
@@ -207,14 +209,14 @@ def make_example(
     structure: StructureConfig,
     structures: Structures | None,
     *,
-    task: str,
+    task: TaskName,
     objective: str = "tree-crf",
     style: int = 0,
 ) -> Example:
     """Number one training sentence and build its forest (for models of words: its tree, a word being one unit)."""
     chars = tree.chars
     lengths = tree.lengths
-    units_of_word = np.array((1, *lengths) if task == "parse" else (1,) * (len(lengths) + 1))
+    units_of_word = np.array((1, *lengths) if TASKS[task].finds_structures else (1,) * (len(lengths) + 1))
     forest = _make_forest(tree, inventory, structure, structures, task=task, objective=objective)
     slot_heads, slot_labels, slot_intra = _slots(forest)
     vocabulary = inventory.chars
@@ -265,18 +267,19 @@ def repeat_sentences(weights: NDArray[np.float64], *, seed: int, epoch: int) -> 
     return np.repeat(np.arange(len(weights)), times)
 
 
-def count_units(examples: Iterable[Any], *, task: str) -> int:
+def count_units(examples: Iterable[Any], *, task: TaskName) -> int:
     """Count what the loss of these examples in one batch is a mean over: words if they are given, else characters."""
-    return sum(len(example.gaps) - 1 if task == "parse-words" else example.length for example in examples)
+    by_word = TASKS[task].units == "words"
+    return sum(len(example.gaps) - 1 if by_word else example.length for example in examples)
 
 
-def collate(examples: Sequence[Example], inventory: Inventory, *, task: str) -> Batch:
+def collate(examples: Sequence[Example], inventory: Inventory, *, task: TaskName) -> Batch:
     """Put examples side by side."""
     lengths = np.array([example.length for example in examples])
     units = np.array([len(example.gaps) - 1 for example in examples])
     width = int(lengths.max()) + 1
     pool = None
-    if task == "parse-words":
+    if TASKS[task].units == "words":
         pool = torch.from_numpy(pooling([example.word_lengths for example in examples]))
     unit_width = int(units.max()) + 1
     slots = max(example.slot_heads.shape[1] for example in examples)
@@ -325,10 +328,10 @@ def _make_forest(
     structure: StructureConfig,
     structures: Structures | None,
     *,
-    task: str,
+    task: TaskName,
     objective: str,
 ) -> Forest:
-    if task == "parse":
+    if TASKS[task].finds_structures:
         index = {label: number for number, label in enumerate(inventory.labels)}
         return build_forest(
             tree,

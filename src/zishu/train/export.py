@@ -76,7 +76,7 @@ def settings_of(network: Network, training: Mapping[str, Any] | None = None) -> 
     )
     if training is not None:
         settings = replace(settings, training=training)
-    if settings.task == "segment":
+    if not settings.can.parses:
         crf = network.crf
         settings = replace(
             settings,
@@ -118,7 +118,7 @@ def _write(network: Network, settings: Settings, folder: Path) -> None:
         network.encoder = _Given()
         outputs = _Scorer(network)(*encoded.values(), *pool.values())
         write_graph(_Scorer(network), {**encoded, **pool}, list(outputs), folder / SCORER)
-        if settings.task != "segment":
+        if settings.can.parses:
             ends = {"dep": outputs["label_dep"][0], "head": outputs["label_head"][0]}
             write_graph(network.label_scorer, ends, ["labels"], folder / LABELS)
 
@@ -194,7 +194,7 @@ def _example(network: Network, word_lengths: Sequence[Sequence[int]]) -> dict[st
     arrays["lengths"] = lengths
     if network.settings.styles:
         arrays["styles"] = np.arange(len(lengths)) % len(network.settings.styles)
-    if network.settings.task == "parse-words":
+    if network.settings.can.units == "words":
         arrays["pool"] = pooling(word_lengths)
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
@@ -208,7 +208,7 @@ def _run(network: Network, example: Mapping[str, Tensor]) -> dict[str, Tensor]:
         example.get("pool"),
         example.get("styles"),
     )
-    if network.settings.task != "segment":
+    if network.settings.can.parses:
         outputs["labels"] = network.label_scorer(*_neighbours(outputs["label_dep"], outputs["label_head"]))
     return outputs
 

@@ -15,7 +15,7 @@ from zishu.model.calibration import calibrate, set_temperatures
 from zishu.model.directory import write_pipeline
 from zishu.model.parsers import Model, parse_trees
 from zishu.model.runtime import load_model
-from zishu.model.settings import CONFIG, write_json
+from zishu.model.settings import CONFIG, TASKS, write_json
 from zishu.tags import COLUMNS
 from zishu.train.checkpoint import write_atomically
 from zishu.train.compact import compact
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zishu.metrics import Evaluation
+    from zishu.model.settings import TaskName
     from zishu.train.config import Config
     from zishu.train.data import Inventory
     from zishu.train.systems import Network
@@ -39,17 +40,18 @@ _SAMPLES = 300  # training sentences of each style that give the scales of an 8-
 Gold = dict[str, tuple[WordTree, ...]]  # by style; without styles there is one, whose name is empty
 
 
-def criterion(task: str) -> str:
+def criterion(task: TaskName) -> str:
     """Name the score by which the best epoch of a task is chosen."""
-    return "seg" if task == "segment" else "lf"
+    return "lf" if TASKS[task].parses else "seg"
 
 
-def scores_of(evaluation: Evaluation, task: str) -> dict[str, float]:
+def scores_of(evaluation: Evaluation, task: TaskName) -> dict[str, float]:
     """Pick the scores that mean something for a task; with given words UF and LF are UAS and LAS."""
     trees = ("uf", "lf", "ucm", "lcm")
-    names = {"segment": ("seg",), "parse-words": trees, "parse": ("seg", *trees)}[task]
+    can = TASKS[task]
+    names = (*(("seg",) if can.finds_words else ()), *(trees if can.parses else ()))
     overall = evaluation.scores.overall
-    if task != "segment":
+    if can.parses:
         names += tuple(column for column in COLUMNS if getattr(overall, column) is not None)
     return {name: round(evaluation.value(name), 3) for name in names}
 
@@ -82,16 +84,16 @@ def finish(
         compact(network.encoder)
     for part, style, gold in parts:
         name = _part_name(part, style)
-        words_only = config.task == "parse-words"
+        words_only = not config.can.finds_words
         found = evaluate(network, inventory, gold, style=style)
         result.update(_record(folder, name, found, config.task, given_words=words_only))
-        if config.task == "parse":
+        if config.can.finds_structures:
             found = evaluate(network, inventory, gold, given_words=True, style=style)
             result.update(_record(folder, name, found, "parse-words", given_words=True))
     model = export_model(network, folder / MODEL, training={"config": config_to_dict(config), **result})
     if config.export.precision == "int8":
         model = _quantise(config, folder, model, dev, result)
-    if config.task != "segment":
+    if config.can.parses:
         default = next(iter(dev))
         set_temperatures(folder / MODEL, calibrate(model.in_style(default or None), dev[default]))
     return _write_result(folder, result)
@@ -114,7 +116,7 @@ def _quantise(config: Config, folder: Path, model: Model, dev: Gold, result: dic
     return Model(settings, quantised.networks)
 
 
-def _exported_scores(model: Model, dev: Gold, task: str) -> dict[str, float]:
+def _exported_scores(model: Model, dev: Gold, task: TaskName) -> dict[str, float]:
     """Score an exported model on dev, by the decoding that users get."""
     scores = {}
     for style, gold in dev.items():
@@ -149,7 +151,7 @@ def _part_name(part: str, style: str) -> str:
 
 
 def _record(
-    folder: Path, part: str, evaluation: Evaluation, task: str, *, given_words: bool
+    folder: Path, part: str, evaluation: Evaluation, task: TaskName, *, given_words: bool
 ) -> dict[str, dict[str, float]]:
     """Keep an evaluation for later comparisons, and return its entry in result.json."""
     save_evaluation(evaluation, folder / evaluation_file(part, given_words=given_words), follow=False)

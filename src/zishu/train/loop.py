@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from zishu.train.config import Task
+    from zishu.train.config import TrainedTask
     from zishu.train.data import Inventory, Treebank
     from zishu.train.distributed import Group
     from zishu.train.systems import Network
@@ -145,8 +145,8 @@ def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict
     files = by_style(config.data.train)
     treebank = read_treebank(
         files,
-        projective_only=config.task != "segment",
-        pseudo_projective=config.data.pseudo_projective and config.task != "segment",
+        projective_only=config.can.parses,
+        pseudo_projective=config.data.pseudo_projective and config.can.parses,
     )
     dev = {style: read_trees(paths) for style, paths in by_style(config.data.dev).items()}
     going_on = group.tell(resume and (folder / LAST).exists())
@@ -332,7 +332,7 @@ def _finish(run: _Run, dev: Gold) -> dict[str, float]:
 
 def _train_pipeline(config: Config, folder: Path, group: Group, *, resume: bool) -> dict[str, float]:
     """Train a segmenter and a parser of words, each on its own, and put both into one model directory."""
-    parts: dict[Task, Path] = {"segment": folder / "segmenter", "parse-words": folder / "treecrf"}
+    parts: dict[TrainedTask, Path] = {"segment": folder / "segmenter", "parse-words": folder / "treecrf"}
     for task, place in parts.items():
         run = replace(config.run, directory=str(place))
         part = replace(config, task=task, name=f"{config.name}-{place.name}", run=run)
@@ -371,7 +371,7 @@ def _initial(config: Config, treebank: Treebank) -> tuple[Network, Inventory]:
     if styles != inventory.styles:
         raise ConfigError(f"initial: {config.initial} has the styles {inventory.styles}, data.train {styles}")
     unknown = {label for tree in treebank.trees for label in tree.deprels} - set(inventory.labels)
-    if unknown and config.task != "segment":
+    if unknown and config.can.parses:
         raise ConfigError(f"initial: {config.initial} does not know the labels {', '.join(sorted(unknown))}")
     known = inventory.tags
     inventory = add_tags(inventory, treebank)

@@ -62,7 +62,7 @@ def quantise(folder: Path, sentences: Mapping[str, Sequence[Sequence[str]]]) -> 
             inputs.append(dict(arrays))
             encoded.append({"encoded": networks.encode(arrays)})
     _quantise(folder / ENCODER, inputs)
-    if model.settings.task == "parse":
+    if model.settings.can.finds_structures:
         _quantise(folder / SCORER, encoded)
 
 

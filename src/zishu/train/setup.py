@@ -62,7 +62,7 @@ def build_network(
             bigram_min_count=encoder_config.bigram_min_count
             if encoder_config.bigram_width and not is_bert
             else 0,
-            joint=config.task == "parse",
+            joint=config.can.finds_structures,
             tags=tags,
             styles=styles,
             absent_tags=absent_tags,
@@ -70,14 +70,14 @@ def build_network(
         known = inventory.chars
         table = stand_ins(known.symbols, lowercase=known.lowercase)
         inventory = replace(inventory, chars=replace(known, stand_ins=table))
-    parses = config.task != "segment"
+    parses = config.can.parses
     learned: dict[str, Any] = {
         c: tags for c, tags in inventory.tags.items() if parses and config.scorer.weight(c)
     }
     inventory = replace(inventory, tags=learned)
     settings = Settings(
         task=config.task,
-        roles=config.structure.roles if config.task == "parse" else 1,
+        roles=config.structure.roles if config.can.finds_structures else 1,
         root_as_head=config.structure.root_as_head,
         labels=inventory.labels if parses else (),
         **learned,
@@ -110,7 +110,7 @@ def build_network(
 
 def read_structures(config: Config) -> Structures | None:
     """Read the structures of words that the policy `annotated` needs."""
-    if config.task != "parse" or config.structure.policy != "annotated":
+    if not config.can.finds_structures or config.structure.policy != "annotated":
         return None
     if not config.data.structures:
         raise ConfigError("data.structures must name a file when structure.policy is annotated")

@@ -83,7 +83,7 @@ def train_structures(
     model = load_model(directory)
     if not isinstance(model, Model) or not isinstance(model.networks, Networks):
         raise InputError(f"{directory}: train the structure scorers of its parts, one by one")
-    if model.settings.task != "parse":
+    if not model.settings.can.finds_structures:
         raise InputError(f"{directory}: only a parser of characters has trees inside words")
     entries = [e for e in (entries or load_structures()) if len(e.form) <= _LONGEST]
     samples = collect(model, entries, files, cap=cap, sentences=sentences, seed=seed)

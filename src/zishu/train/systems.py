@@ -52,7 +52,7 @@ class Network(nn.Module):
         self.vocabulary = inventory.chars
         self.bigram_vocabulary = inventory.bigrams
         self.encoder = encoder
-        if settings.task == "segment":
+        if not settings.can.parses:
             self.emissions = nn.Linear(width, 4)
             self.crf = ChainCRF()
         else:
@@ -76,7 +76,7 @@ class Network(nn.Module):
     ) -> dict[str, Tensor]:
         """Return the outputs named in `zishu.model`: arc scores by role, ends of labelled arcs, tags."""
         encoded = self.encoder(chars, bigrams, lengths, styles)
-        if self.settings.task == "segment":
+        if not self.settings.can.parses:
             return {"tags": self.emissions(encoded)}
         if pool is not None:
             encoded = pool @ encoded
@@ -94,7 +94,7 @@ class Network(nn.Module):
         # Sums over trees are in single precision, whatever the matrix products are in.
         outputs = {name: output.float() for name, output in outputs.items()}
         units = batch.units.sum()
-        if self.settings.task == "segment":
+        if not self.settings.can.parses:
             tags = self.crf.loss(outputs["tags"][:, 1:], batch.tags[:, 1:], batch.lengths)
             return tags.sum() / batch.lengths.sum()
         of_trees = self._tree_loss if self.objective == "tree-crf" else self._selection_loss

@@ -165,11 +165,11 @@ def load_teacher(config: Config, inventory: Inventory) -> Teacher | None:
         return None
     model = load_model(config.teacher.model)
     settings = model.settings
-    if not isinstance(model, Model) or settings.task != "parse" or settings.roles != 2:
+    if not isinstance(model, Model) or not settings.can.finds_structures or settings.roles != 2:
         raise ConfigError(
             f"teacher.model: {config.teacher.model}: expected a parser of characters with two roles"
         )
-    if config.task != "parse" or config.structure.roles != 2:
+    if not config.can.finds_structures or config.structure.roles != 2:
         raise ConfigError(
             "teacher.model: only a parser of characters with two roles can learn from a teacher"
         )
