@@ -6,10 +6,10 @@ import typer
 
 
 def warm_up_command() -> None:
-    """Compile the chart now, for example while a container image is built.
+    """Compile the chart in advance.
 
-    Later processes read it from the folder that is printed. NUMBA_CACHE_DIR, which must be the same for them, names
-    another one.
+    For example while a container image is built. Later processes read it from the folder that is printed.
+    NUMBA_CACHE_DIR, which must be the same for them, names another one.
     """
     from zishu.chart import _kernels
     from zishu.chart._cache import folder_of
