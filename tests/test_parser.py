@@ -101,7 +101,8 @@ def test_confidence_can_be_left_out(parser: Parser) -> None:
 
 
 def test_white_space_separates_words(parser: Parser) -> None:
-    assert forms(parser("我喜 欢北\n京。")) == [["我", "喜", "欢", "北", "京", "。"]]
+    assert forms(parser("我喜 欢北\n京。", wrapped=True)) == [["我", "喜", "欢", "北", "京", "。"]]
+    assert forms(parser("我喜 欢北\n京。")) == [["我", "喜", "欢", "北"], ["京", "。"]]
 
 
 def test_pins_and_breaks_hold(parser: Parser) -> None:

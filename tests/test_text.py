@@ -273,9 +273,9 @@ EXAMPLES = [
     "分为：1.总则 2.细则。|完。",
     "他生于1990. |他很好.",
     "共3.5. |好.",
-    "一行\n又一行。|\n第三行",
+    "一行|\n又一行。|\n第三行",
     "标题\n\n|正文。\r\n\r\n|尾",
-    "标题\r\n正文",
+    "标题|\r\n正文",
     "甲\n \u3000\t\n|乙",
     "甲\r\r|乙",
     '他说"好\n\n|"走。"|他走了。',
@@ -486,3 +486,22 @@ def test_a_million_code_points(unit: str) -> None:
 )
 def test_words_are_joined_as_chinese_is_written(words, text):
     assert join_words(words) == text
+
+
+HEADLINES = "上海发展金融业\n他去北京\n\n天气很好"
+
+
+def test_a_line_break_ends_a_sentence_unless_the_text_is_wrapped() -> None:
+    def texts(text: str, **options: bool) -> list[str]:
+        return [sentence.text for sentence in split_sentences(text, **options)]
+
+    assert texts(HEADLINES) == ["上海发展金融业", "他去北京", "天气很好"]
+    assert texts(HEADLINES, wrapped=True) == ["上海发展金融业\n他去北京", "天气很好"]
+    assert texts("上海\r\n北京\u2028天津\r南京") == ["上海", "北京", "天津", "南京"]
+
+
+@given(st.text('上。a \n\r\u2028"“”', max_size=40), st.data(), st.booleans())
+def test_lines_end_alike_however_the_text_comes(text: str, data: st.DataObject, wrapped: bool) -> None:
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=5)))
+    pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    assert list(iter_sentences(pieces, wrapped=wrapped)) == split_sentences(text, wrapped=wrapped)

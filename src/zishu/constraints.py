@@ -1,9 +1,9 @@
 """Turn what is known of the words of a text into a value for each gap between two characters.
 
-Four things can be known: white space separates words; a *pin* is a stretch of the text that must be one word; a
-*break* is an offset that no word goes over; a lexicon lists words that are kept whole wherever they occur. Pins
-and breaks hold exactly or are refused, with one line that names the offsets; words of the lexicon give way to
-them. Offsets count code points of the text.
+Five things can be known: white space separates words; a *pin* is a stretch of the text that must be one word; a
+*break* is an offset that no word goes over; a lexicon lists words that are kept whole wherever they occur; some things
+are one token by their form (`zishu.patterns`). Pins and breaks hold exactly or are refused, with one line that names the
+offsets; words of the lexicon give way to them, and patterns to all others. Offsets count code points of the text.
 
 A pin or a word of the lexicon may hold a mark that ends sentences (你好！李焕英), or lie where a long sentence was
 cut. Then the two sentences are put together or, if that would exceed the limit, cut beside it. (A word of the
@@ -26,6 +26,7 @@ import numpy as np
 
 from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE, JOIN
+from zishu.patterns import find_tokens
 from zishu.text import LIMIT, RawSentence, characters
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Constraints:
     marks: Mapping[int, int] = field(default_factory=dict)
     lexicon: Lexicon | None = None
     limit: int = LIMIT
+    patterns: bool = False  # whether to keep what is one token by its form
 
     def apply(self, sentences: Iterable[RawSentence]) -> Iterator[RawSentence]:
         """Yield the sentences of a text with all that is known of their words, ready for a model."""
@@ -60,7 +62,8 @@ class Constraints:
         n = len(sentence)
         # Without white space and characters of several code points, which is common, offsets add up.
         spaces = () if sentence.end - sentence.start == n else sentence.breaks
-        if not (spaces or self.marks or self.lexicon):
+        tokens = list(find_tokens(sentence.text)) if self.patterns else ()
+        if not (spaces or self.marks or self.lexicon or tokens):
             return None
         gaps = bytearray(n + 1)
         gaps[0] = BREAK
@@ -74,6 +77,8 @@ class Constraints:
                 gaps[first] = BREAK
                 if last < n:
                     gaps[last] = BREAK
+        for start, end, ends in tokens:
+            _keep_token(sentence, gaps, sentence.start + start, sentence.start + end, ends=ends)
         return gaps
 
     def mend(self, sentences: Iterable[RawSentence]) -> Iterator[RawSentence]:
@@ -153,6 +158,17 @@ class Constraints:
         return [both.part(a, b) for a, b in pairwise(places)]
 
 
+def _keep_token(sentence: RawSentence, gaps: bytearray, start: int, end: int, *, ends: bool) -> None:
+    """Join the characters of a token, with boundaries on both sides if it `ends` there; what is known stays."""
+    first, last = bisect_left(sentence.starts, start), bisect_left(sentence.starts, end)
+    if BREAK in gaps[first + 1 : last]:
+        return
+    gaps[first + 1 : last] = bytes((JOIN,)) * (last - first - 1)
+    for place in (first, last) if ends else ():
+        if 0 < place < len(sentence) and gaps[place] == FREE:
+            gaps[place] = BREAK
+
+
 def read_constraints(
     text: str,
     sentences: Sequence[RawSentence],
@@ -160,6 +176,7 @@ def read_constraints(
     pins: Iterable[Pin] = (),
     breaks: Iterable[int] = (),
     lexicon: Lexicon | None = None,
+    patterns: bool = False,
 ) -> Constraints:
     """Check pins and breaks against a text and one another; contradictions are an `InputError`."""
     ordered = sorted({_pair(pin) for pin in pins})
@@ -182,7 +199,7 @@ def read_constraints(
             pin = ordered[bisect_left(ordered, (offset, 0)) - 1]
             raise InputError(f"the break at {offset} lies inside the {_name(pin)}")
         marks[offset] = BREAK
-    return Constraints(marks, lexicon)
+    return Constraints(marks, lexicon, patterns=patterns)
 
 
 @dataclass(slots=True)

@@ -146,6 +146,8 @@ class Parser:
         breaks: Iterable[int] = (),
         arcs: Iterable[ArcLike] = (),
         lexicon: Words = None,
+        patterns: bool = True,
+        wrapped: bool = False,
         style: str | None = None,
         confidence: bool = True,
         decoding: Decoding = "mbr",
@@ -155,9 +157,17 @@ class Parser:
         Without `confidence` probabilities are None, and it goes faster. `decoding` is "mbr", the tree with
         the most heads expected to be right; "viterbi", the most probable character tree; or "vanilla", which decodes a
         model with one role as the paper does, where trees may need repairs. Vanilla decoding cannot honour constraints,
-        so sentences with any (even a space) use "viterbi".
+        so sentences with any (even a space) use "viterbi", and patterns are not looked for.
         """
-        raw = text_sentences(text, pins=pins, breaks=breaks, arcs=arcs, lexicon=_lexicon(lexicon))
+        raw = text_sentences(
+            text,
+            pins=pins,
+            breaks=breaks,
+            arcs=arcs,
+            lexicon=_lexicon(lexicon),
+            patterns=patterns and decoding != "vanilla",
+            wrapped=wrapped,
+        )
         parsed = self.in_style(style)._parse(raw, confidence=confidence, decoding=decoding)
         return Document(text, tuple(parsed))
 
@@ -185,6 +195,8 @@ class Parser:
         texts: Iterable[str],
         *,
         lexicon: Words = None,
+        patterns: bool = True,
+        wrapped: bool = False,
         style: str | None = None,
         confidence: bool = True,
         decoding: Decoding = "mbr",
@@ -198,13 +210,21 @@ class Parser:
         _check_size(batch_chars)
         parser = self.in_style(style)
         parse = partial(parser._parse, confidence=confidence, decoding=decoding, size=batch_chars)
-        return _documents(texts, _lexicon(lexicon), parse, batch_chars)
+        cut = partial(
+            text_sentences,
+            lexicon=_lexicon(lexicon),
+            patterns=patterns and decoding != "vanilla",
+            wrapped=wrapped,
+        )
+        return _documents(texts, cut, parse, batch_chars)
 
     def stream(
         self,
         pieces: Iterable[str],
         *,
         lexicon: Words = None,
+        patterns: bool = True,
+        wrapped: bool = False,
         style: str | None = None,
         confidence: bool = True,
         decoding: Decoding = "mbr",
@@ -223,7 +243,12 @@ class Parser:
         known = _lexicon(lexicon)
         if words and known:
             raise InputError("where the words are given there is no use for a lexicon")
-        raw = line_sentences(pieces) if words else stream_sentences(pieces, known)
+        patterns = patterns and decoding != "vanilla"
+        raw = (
+            line_sentences(pieces)
+            if words
+            else stream_sentences(pieces, known, patterns=patterns, wrapped=wrapped)
+        )
         parser = self.in_style(style)
         return parser._parse(raw, confidence=confidence, decoding=decoding, size=batch_chars)
 
@@ -236,6 +261,8 @@ class Parser:
         breaks: Iterable[int] = (),
         arcs: Iterable[ArcLike] = (),
         lexicon: Words = None,
+        patterns: bool = True,
+        wrapped: bool = False,
         style: str | None = None,
     ) -> list[list[Sentence]]:
         """Return up to `k` different analyses of every sentence of a text, the most probable first.
@@ -244,7 +271,15 @@ class Parser:
         """
         if k < 1:
             raise InputError(f"k must be at least 1, not {k}")
-        raw = text_sentences(text, pins=pins, breaks=breaks, arcs=arcs, lexicon=_lexicon(lexicon))
+        raw = text_sentences(
+            text,
+            pins=pins,
+            breaks=breaks,
+            arcs=arcs,
+            lexicon=_lexicon(lexicon),
+            patterns=patterns,
+            wrapped=wrapped,
+        )
         return list(self.in_style(style).analyse(raw, k_best=k))
 
     def analyse(
@@ -280,7 +315,7 @@ class Parser:
 
 def _documents(
     texts: Iterable[str],
-    lexicon: Lexicon | None,
+    cut: Callable[[str], Iterable[RawSentence]],
     parse: Callable[[Iterable[RawSentence]], Iterator[Sentence]],
     batch_chars: int,
 ) -> Iterator[Document]:
@@ -294,7 +329,7 @@ def _documents(
 
     size = 0
     for text in texts:
-        raw = list(text_sentences(text, lexicon=lexicon))
+        raw = list(cut(text))
         waiting.append((text, raw))
         size += 1 + sum(map(len, raw))  # a blank text takes memory, too
         if size >= batch_chars:

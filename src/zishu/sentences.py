@@ -51,13 +51,15 @@ def text_sentences(
     breaks: Iterable[int] = (),
     arcs: Iterable[ArcLike] = (),
     lexicon: Lexicon | None = None,
+    patterns: bool = True,
+    wrapped: bool = False,
 ) -> Iterator[RawSentence]:
     """Cut a text into sentences, one at a time; pins, breaks and arcs are checked before the first one."""
     if not isinstance(text, str):
         raise InputError(f"a text is a string, not {type(text).__name__}")
-    sentences = split_sentences(text)
+    sentences = split_sentences(text, wrapped=wrapped)
     pins, arcs = _list(pins, "pins"), _list(arcs, "arcs")
-    known = read_constraints(text, sentences, pins=pins, breaks=breaks, lexicon=lexicon)
+    known = read_constraints(text, sentences, pins=pins, breaks=breaks, lexicon=lexicon, patterns=patterns)
     if not arcs:
         yield from known.apply(sentences)
         return
@@ -75,11 +77,16 @@ def _list(values: Iterable[_T], name: str) -> list[_T]:
 
 
 def stream_sentences(
-    pieces: Iterable[str], lexicon: Lexicon | None = None, *, look_ahead: bool = True
+    pieces: Iterable[str],
+    lexicon: Lexicon | None = None,
+    *,
+    patterns: bool = True,
+    wrapped: bool = False,
+    look_ahead: bool = True,
 ) -> Iterator[RawSentence]:
     """Do the same for a text that comes in pieces; see `zishu.text.iter_sentences`."""
-    sentences = iter_sentences(_strings(pieces), look_ahead=look_ahead)
-    return Constraints(lexicon=lexicon).apply(sentences)
+    sentences = iter_sentences(_strings(pieces), look_ahead=look_ahead, wrapped=wrapped)
+    return Constraints(lexicon=lexicon, patterns=patterns).apply(sentences)
 
 
 def line_sentences(pieces: Iterable[str], *, look_ahead: bool = True) -> Iterator[RawSentence]:

@@ -6,7 +6,7 @@ none. Every other code point, control characters and lone surrogates included, i
 exactly one sentence.
 
 Where a sentence ends:
-- At a blank line. A single line break is plain white space, because many files wrap their lines.
+- At a line break. In text that is `wrapped` a line break is plain white space, and only a blank line ends a sentence.
 - At 。！？ ! ? and their relatives (Unicode's STerm). A run such as ？！ or !!! or 。。。 stays together, and
   closing quotes and brackets stay with it. No end if a clause mark follows (”，), or 的 after a closing mark.
 - At a Western full stop before white space or before a letter that is neither Latin nor a digit, unless it
@@ -161,30 +161,31 @@ class RawSentence:
         )
 
 
-def split_sentences(text: str, *, limit: int = LIMIT) -> list[RawSentence]:
+def split_sentences(text: str, *, limit: int = LIMIT, wrapped: bool = False) -> list[RawSentence]:
     """Split a text into sentences of at most `limit` characters.
 
     A longer sentence is cut, and the cut marked: after the last clause punctuation within the limit, else at
     the last white space, else at the last place where a line of print might break, else at the limit.
     """
-    return list(iter_sentences([text], limit=limit))
+    return list(iter_sentences([text], limit=limit, wrapped=wrapped))
 
 
 def iter_sentences(
-    lines: Iterable[str], *, limit: int = LIMIT, look_ahead: bool = True
+    lines: Iterable[str], *, limit: int = LIMIT, look_ahead: bool = True, wrapped: bool = False
 ) -> Iterator[RawSentence]:
     """Split a stream of text, such as an open file, into sentences; offsets count from its beginning.
 
     The result is that of `split_sentences("".join(lines))`, however the text is divided into lines. Open files with
     `newline=""`: else CR LF counts 1. A sentence waits for the next one, so that all the white space behind it is known.
-    Without `look_ahead` a paragraph comes out as soon as a blank line follows it.
+    Without `look_ahead` a line comes out as soon as it ends; of `wrapped` text, a paragraph as soon as a blank line
+    follows it.
     """
     if limit < 1:
         raise InputError(f"the limit must be at least 1 character, not {limit}")
     last: RawSentence | None = None
     spaces: list[str] = []  # behind the last sentence
     reach = 0  # how far they reach
-    for block, spans in _blocks(lines, limit):
+    for block, spans in _blocks(lines, limit, wrapped, eager=not look_ahead):
         if block.offset == reach:
             spaces.append(block.space)
             reach += len(block.space)
@@ -202,17 +203,21 @@ def iter_sentences(
         yield last
 
 
-def _blocks(lines: Iterable[str], limit: int) -> Iterator[tuple[_Block, list[tuple[int, int, bool]]]]:
-    """Read a stream block by block, each with the spans of the sentences that end in it."""
+def _blocks(
+    lines: Iterable[str], limit: int, wrapped: bool, *, eager: bool
+) -> Iterator[tuple[_Block, list[tuple[int, int, bool]]]]:
+    """Read a stream block by block, each with the spans of the sentences that end in it; `eager` waits for no block."""
     pending: list[str] = []
     size, target, offset, past = 0, _BLOCK, 0, _Past()
     for line in lines:
         blank = bool(pending) and pending[-1].endswith("\n") and line.endswith("\n") and line.isspace()
+        if eager and not wrapped:
+            blank = line.endswith("\n")
         pending.append(line)
         size += len(line)
         if blank or size >= target:
             text = "".join(pending)
-            block = _read(text, offset, past)
+            block = _read(text, offset, past, wrapped)
             spans, opened = _spans(block, limit, final=False)
             yield block, spans
             kept = opened.kept
@@ -224,7 +229,7 @@ def _blocks(lines: Iterable[str], limit: int) -> Iterator[tuple[_Block, list[tup
             pending, size = [text], len(text)
             # One row of marks may fill the block: reading as much again before the next look keeps this linear.
             target = max(_BLOCK, 2 * size)
-    block = _read("".join(pending), offset, past)
+    block = _read("".join(pending), offset, past, wrapped)
     yield block, _spans(block, limit, final=True)[0]
 
 
@@ -325,7 +330,7 @@ class _Block:
     ends: list[int]
     kinds: str
     paragraphs: list[tuple[int, int]]
-    closed: bool  # a blank line follows the last paragraph
+    closed: bool  # the last paragraph ends in the block
     past: _Past
 
     def sentence(self, first: int, last: int, cut: bool) -> RawSentence:
@@ -349,12 +354,12 @@ class _Block:
         return (marks + (self.past.quoted and first == 0)) % 2 == 1
 
 
-def _is_blank(space: str) -> bool:
-    """Tell whether a stretch of white space holds a blank line."""
-    return len(_LINE_END.findall(space)) > 1
+def _ends_paragraph(space: str, wrapped: bool) -> bool:
+    """Tell whether a stretch of white space holds a line break or, in wrapped text, a blank line."""
+    return bool(space) and len(_LINE_END.findall(space)) > wrapped
 
 
-def _read(text: str, offset: int, past: _Past) -> _Block:
+def _read(text: str, offset: int, past: _Past, wrapped: bool) -> _Block:
     """Find the characters, their kinds and the paragraphs of a text that begins at `offset` of the whole."""
     quoted = past.quoted
     chars: list[str] = []
@@ -365,7 +370,7 @@ def _read(text: str, offset: int, past: _Past) -> _Block:
     end = 0
     for run in _RUN.finditer(text):
         form, start = run.group(), run.start()
-        blank = start - end > 1 and _is_blank(text[end:start])
+        blank = _ends_paragraph(text[end:start], wrapped)
         end = run.end()
         if blank or not chars:
             firsts.append(len(chars))
@@ -384,7 +389,8 @@ def _read(text: str, offset: int, past: _Past) -> _Block:
     paragraphs = list(pairwise([*firsts, len(chars)]))
     kinds = [_resolve(joined[a:b], quoted and a == 0) for a, b in paragraphs]
     past = replace(past, quoted=quoted)
-    return _Block(text, offset, chars, starts, ends, "".join(kinds), paragraphs, _is_blank(text[end:]), past)
+    closed = _ends_paragraph(text[end:], wrapped)
+    return _Block(text, offset, chars, starts, ends, "".join(kinds), paragraphs, closed, past)
 
 
 def _resolve(kinds: str, quoted: bool) -> str:

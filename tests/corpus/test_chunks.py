@@ -100,4 +100,4 @@ def test_a_sentence_that_is_typed_does_not_wait_for_the_next_one() -> None:
 
     found = chunks_of(typed(), size=1, look_ahead=False)
     assert [sentence.text for sentence in next(found).sentences] == [EASY]
-    assert len(seen) == 2
+    assert len(seen) == 1

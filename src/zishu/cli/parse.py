@@ -113,6 +113,14 @@ def parse_command(
         Path | None,
         typer.Option(metavar="FILE", help="Keep the words of this file whole; one word per line."),
     ] = None,
+    no_patterns: Annotated[
+        bool,
+        typer.Option("--no-patterns", help="Do not keep addresses, dates, numbers and Latin words whole."),
+    ] = False,
+    wrapped: Annotated[
+        bool,
+        typer.Option("--wrapped", help="Join lines: a sentence ends at a blank line, not at a line break."),
+    ] = False,
     pin: Annotated[
         list[str] | None,
         typer.Option(
@@ -218,6 +226,8 @@ def parse_command(
         words=words,
         style=style,
         lexicon=None if lexicon is None else Lexicon.load(lexicon),
+        patterns=not no_patterns,
+        wrapped=wrapped,
         k_best=kbest or 0,
         confidence=not no_confidence,
         decoding=(decoding or DecodingName.MBR).value,

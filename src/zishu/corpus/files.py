@@ -213,7 +213,13 @@ def parse_texts(
 
     def pinned(blocks: Iterable[str], *, look_ahead: bool = True) -> Iterable[RawSentence]:  # noqa: ARG001
         return text_sentences(
-            "".join(blocks), pins=pins, breaks=breaks, arcs=arcs, lexicon=options.known_words
+            "".join(blocks),
+            pins=pins,
+            breaks=breaks,
+            arcs=arcs,
+            lexicon=options.known_words,
+            patterns=options.finds_patterns,
+            wrapped=options.wrapped,
         )
 
     named = len(texts) > 1 or recipe.format == "parquet"

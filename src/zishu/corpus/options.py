@@ -37,6 +37,8 @@ class Options:
     words: bool = False  # the words are given: one sentence per line, words separated by white space
     style: str | None = None  # None for the model's default
     lexicon: Lexicon | Iterable[str] | None = None
+    patterns: bool = True
+    wrapped: bool = False
     k_best: int = 0  # this many analyses of each sentence; 0 for the best one, without a rank
     confidence: bool = True
     decoding: Decoding = "mbr"
@@ -55,7 +57,18 @@ class Options:
         """Cut a text that arrives in blocks into sentences that are ready for a model."""
         if self.words:
             return line_sentences(blocks, look_ahead=look_ahead)
-        return stream_sentences(blocks, self.known_words, look_ahead=look_ahead)
+        return stream_sentences(
+            blocks,
+            self.known_words,
+            patterns=self.finds_patterns,
+            wrapped=self.wrapped,
+            look_ahead=look_ahead,
+        )
+
+    @property
+    def finds_patterns(self) -> bool:
+        """Tell whether to look for patterns; vanilla decoding takes no constraints."""
+        return self.patterns and self.decoding != "vanilla"
 
     @property
     def known_words(self) -> Lexicon | None:

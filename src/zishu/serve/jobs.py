@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from zishu.errors import InputError
@@ -145,21 +146,20 @@ class Job:
             case WordsRequest():
                 yield words_document(request.words)
                 return
-        lexicon = Lexicon(request.lexicon) if request.lexicon else None
+        cut = partial(
+            text_sentences,
+            lexicon=Lexicon(request.lexicon) if request.lexicon else None,
+            patterns=request.patterns,
+            wrapped=request.wrapped,
+        )
         if isinstance(request, TextRequest):
             yield (
                 request.text,
-                text_sentences(
-                    request.text,
-                    pins=request.pins,
-                    breaks=request.breaks,
-                    arcs=request.arcs,
-                    lexicon=lexicon,
-                ),
+                cut(request.text, pins=request.pins, breaks=request.breaks, arcs=request.arcs),
             )
         else:
             for text in request.texts:
-                yield text, text_sentences(text, lexicon=lexicon)
+                yield text, cut(text)
 
     def _show(self, ranked: Sequence[Sentence], unit: Unit) -> str:
         """Return the analyses of a sentence in the format that was asked for."""

@@ -60,6 +60,12 @@ class _Request(_Shape):
 
 class _RawText(_Request):
     lexicon: List[Form] = Field([], description="Words that are kept whole wherever they occur.")
+    patterns: bool = Field(
+        True, description="Whether addresses, dates, numbers, Latin words and the like are kept whole."
+    )
+    wrapped: bool = Field(
+        False, description="Whether a line break is plain white space; else it ends a sentence."
+    )
     kbest: Annotated[int, Field(ge=1)] = Field(
         1, description="How many analyses of each sentence to return at most."
     )

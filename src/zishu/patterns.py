@@ -1,0 +1,52 @@
+"""Find what is one token by its form: addresses, names, numbers, dates, Latin words, rows of one emoji.
+
+`TABLE` is all there is to it: for each kind its name, a regular expression, and whether the token ends where the
+expression does. It does not for numbers, because treebanks join more to them (500万, 第5, 2012年). At every place the
+first kind that matches wins. What is found is handed to the chart as constraints (`zishu.constraints`): no boundary
+inside and, where the token ends, boundaries on both sides. Pins, breaks and lexicons of the user go first. White space is
+never inside a token.
+
+Cost: one pass over the text, a fraction of a microsecond per character; Chinese text without digits and Latin letters
+costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import regex  # type: ignore[import-untyped, unused-ignore]
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_UNITS: Final = r"km/h|m/s|[kKMGT]?(?:Hz|Wh|Pa|[BbWVANJ])|[kcmnμµ]?[mgLls]|in|ft|lb|oz|K|°C|℃"
+
+# Groups inside an expression have names in capitals.
+TABLE: Final = (
+    ("address", r"(?:(?:https?|ftp)://|www\.)[!-~]*[0-9A-Za-z/_=&%#-]", True),
+    ("mail", r"[0-9A-Za-z][0-9A-Za-z._%+-]*@[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)+", True),
+    ("name", r"@[0-9A-Za-z_-]+|@[\w-]{2,20}(?=[\s:：,，]|$)", True),
+    ("topic", r"#[^#\s。！？]{1,40}#|#[0-9A-Za-z_]*[A-Za-z_][0-9A-Za-z_]*", True),
+    ("date", r"\d{4}(?P<SEPARATOR>[-/.])\d{1,2}(?P=SEPARATOR)\d{1,2}(?![\d.])", True),
+    ("time", r"\d{1,2}[:：]\d{2}(?:[:：]\d{2})?(?![\d:：])", True),
+    ("abbreviation", r"(?:\p{Latin}\.){2,}", True),
+    ("file", r"[0-9A-Za-z_][0-9A-Za-z_-]*(?:\.[0-9A-Za-z_-]+)*\.[A-Za-z][0-9A-Za-z]{0,4}(?![0-9A-Za-z_@.-])", True),
+    ("unit", rf"\d+(?:\.\d+)?(?:{_UNITS})(?![\p{{Latin}}\d])|(?:km/h|m/s)(?!\p{{Latin}})", True),
+    ("version", r"[vV]\d+(?:\.\d+)*|\d+(?:\.\d+){2,}(?:-?(?:alpha|beta|rc|dev)\.?\d*)?", True),
+    ("number", r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[%％‰]|(?!\p{Latin}))", False),
+    ("latin", r"[\p{Latin}\d]+\p{M}*(?:[\p{Latin}\p{M}\d]|[-'’&._+](?=[\p{Latin}\d]))*(?:\+\+|#(?![0-9A-Za-z#]))?", True),
+    ("emoji", r"(?P<EMOJI>(?=[\p{Emoji_Presentation}\p{Regional_Indicator}])\X)(?P=EMOJI)*", True),
+)  # fmt: skip
+
+_ANY: Final = regex.compile("|".join(f"(?P<{name}>{form})" for name, form, _ in TABLE), regex.VERSION1)
+# One of these is in every token; searching for them is much faster.
+_HINT: Final = re.compile("[0-9A-Za-z\u00c0-\u024f０-９Ａ-Ｚａ-ｚ@#\u2190-\u2bff\U0001f000-\U0001faff]")
+
+
+def find_tokens(text: str) -> Iterator[tuple[int, int, bool]]:
+    """Yield start and end (exclusive) of every token in a text, and whether there are boundaries on both sides."""
+    if not _HINT.search(text):
+        return
+    for found in _ANY.finditer(text):
+        yield found.start(), found.end(), next(ends for name, _, ends in TABLE if found[name] is not None)
