@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from zishu.corpus import Format
 
 STANDARD = "-"
-_HINT = "Type Chinese text. A blank line parses it, Ctrl-D ends. (zishu parse --help)"
+_HINT = "Type Chinese text. Every line is parsed as it ends, Ctrl-D ends. (zishu parse --help)"
 
 
 class FormatName(StrEnum):
