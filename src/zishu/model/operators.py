@@ -28,8 +28,9 @@ ALLOWED: Final = frozenset(
     Abs Add And Cast Clip Concat Constant ConstantOfShape Cos CumSum DequantizeLinear Div Einsum Elu Equal Erf Exp
     Expand Flatten Gather GatherElements GatherND Gelu Gemm Greater GreaterOrEqual Identity IsInf IsNaN
     LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax LSTM MatMul Max Min Mod Mul Neg Not Or Pad Pow
-    QuantizeLinear Range Reciprocal ReduceMax ReduceMean ReduceMin ReduceSum Relu Reshape ScatterElements ScatterND
-    Shape Sigmoid Sign Sin Slice Softmax Softplus Split Sqrt Squeeze Sub Sum Tanh Tile Transpose Trilu Unsqueeze Where
+    QuantizeLinear Range Reciprocal ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceSum Relu Reshape ScatterElements
+    ScatterND Shape Sigmoid Sign Sin Slice Softmax Softplus Split Sqrt Squeeze Sub Sum Tanh Tile Transpose Trilu
+    Unsqueeze Where
     """.split()  # noqa: SIM905 (a list of seventy would fill two pages)
 )
 FUSED: Final = frozenset({"MultiHeadAttention", "SkipLayerNormalization"})
