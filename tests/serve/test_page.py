@@ -437,6 +437,22 @@ def test_a_lexicon_keeps_words_whole(page: Page) -> None:
     assert page.one("#lexicon").get_attribute("value") == "喜欢北京\n我"
 
 
+def test_line_breaks_end_sentences_unless_the_text_is_wrapped(page: Page) -> None:
+    page.parse(EASY)
+    assert not page.one("#lines").is_displayed()
+    page.parse("我喜欢\n北京")
+    assert [page.words(1), page.words(2)] == [["我", "喜欢"], ["北京"]]
+    page.one("#text").send_keys("。")
+    page.click('#lines option[value="wrapped"]')
+    assert page.words() == EASY_WORDS
+    page.click('.gap[data-offset="5"]')  # one sentence is parsed again
+    assert page.words() == ["我", "喜欢", "北", "京", "。"]
+    page.open(page.hash())
+    page.settle()
+    assert page.one("#lines").get_attribute("value") == "wrapped"
+    assert page.words() == ["我", "喜欢", "北", "京", "。"]
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "gb18030", "utf-16"])
 def test_open_a_file(page: Page, tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "text.txt"

@@ -18,6 +18,7 @@ export function readAddress(hash) {
     text: fields.get("text") ?? "",
     style: fields.get("style") ?? "",
     lexicon: entries(fields.get("lexicon")),
+    wrapped: fields.has("wrapped"),
     constraints: {
       pins: pairs(fields.get("pins")).filter(good),
       breaks: entries(fields.get("breaks")).map(Number).filter(whole),
@@ -33,10 +34,11 @@ export function readAddress(hash) {
 }
 
 /** Write a state as an address, "" if it is too long for one. */
-export function writeAddress({ text, style, lexicon, constraints, ranks }) {
+export function writeAddress({ text, style, lexicon, wrapped, constraints, ranks }) {
   const fields = new URLSearchParams({ text });
   if (style) fields.set("style", style);
   if (lexicon.length) fields.set("lexicon", lexicon.join(","));
+  if (wrapped) fields.set("wrapped", "1");
   const join = (list) => list.map((pair) => pair.join("-")).join(",");
   if (constraints.pins.length) fields.set("pins", join(constraints.pins));
   if (constraints.breaks.length) fields.set("breaks", constraints.breaks.join(","));

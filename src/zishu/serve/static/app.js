@@ -47,6 +47,7 @@ connect({
 function showCount() {
   const letters = codePoints($("text").value).filter((char) => /\S/u.test(char));
   $("count").textContent = t("characters", letters.length);
+  $("lines").hidden = !$("text").value.trim().includes("\n");
 }
 
 /** Offer the styles of the model that has answered, if there is a choice. */
@@ -78,12 +79,14 @@ function showAll() {
 
 /** Show what the address says. */
 function restore() {
-  const { text, style, lexicon, constraints, ranks } = readAddress(location.hash);
+  const { text, style, lexicon, wrapped, constraints, ranks } = readAddress(location.hash);
   $("text").value = text;
   $("lexicon").value = lexicon.join("\n");
+  $("lines").value = wrapped ? "wrapped" : "";
   showLexicon(lexicon.length > 0);
   showCount();
-  if (text.trim()) open({ text, options: { style, lexicon }, constraints, ranks }, { remember: false });
+  const options = { style, lexicon, wrapped };
+  if (text.trim()) open({ text, options, constraints, ranks }, { remember: false });
   else close();
 }
 
@@ -99,6 +102,7 @@ const options = () => ({
   lexicon: $("lexicon")
     .value.split(/[\s,，、;；]+/u)
     .filter(Boolean),
+  wrapped: $("lines").value === "wrapped",
 });
 
 function parseTyped(style = state.options.style) {
@@ -141,6 +145,7 @@ $("text").addEventListener("keydown", (event) => {
   event.preventDefault();
   parseTyped();
 });
+$("lines").addEventListener("change", () => parseTyped());
 $("open-file").addEventListener("click", () => $("file").click());
 $("file").addEventListener("change", async () => {
   await parseFile($("file").files[0]);
