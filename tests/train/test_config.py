@@ -343,6 +343,15 @@ def test_every_configuration_loads(path: Path) -> None:
         assert config.encoder.pretrained == "hub:bert-base-chinese"
 
 
+@pytest.mark.parametrize("path", sorted((CONFIGS / "paper").glob("*.toml")), ids=lambda path: path.stem)
+def test_the_papers_configurations_only_leave_out_parts_of_speech(path: Path) -> None:
+    config, system = load_config(path), load_config(CONFIGS / path.name)
+    assert config.name == f"paper-{path.stem}"
+    assert replace(config, name=system.name, scorer=system.scorer) == system
+    assert replace(system.scorer, upos=False) == config.scorer
+    assert (config.encoder.kind, config.optimiser.epochs) == ("bert", 10)
+
+
 def test_every_system_of_the_paper_has_its_configuration() -> None:
     names = {path.stem for path in CONFIGS.glob("*.toml")}
     ablated = {name for name in SYSTEMS if "-no-" in name}
