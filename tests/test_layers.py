@@ -65,7 +65,8 @@ LAYERS: dict[str, set[str]] = {
     "model": _GROUND | {"chart", "document", "sentences", "structures"},
     "parser": _RUNTIME | {"lexicon", "constraints", "sentences"},
     "analysis": _RUNTIME | {"metrics", "treebank", "parser"},
-    "corpus": _RUNTIME | {"lexicon", "constraints", "sentences", "parser"},
+    "granularity": _GROUND | {"document", "structures"},
+    "corpus": _RUNTIME | {"lexicon", "constraints", "sentences", "parser", "granularity"},
     "train": _RUNTIME | {"metrics", "treebank", "structures", "sentences"},
 }
 # The top: these may import everything below, not one another.

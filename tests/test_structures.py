@@ -18,6 +18,7 @@ from zishu.structures import (
     RELATIONS,
     Structure,
     by_form,
+    formation,
     load_structures,
     read_structures,
 )
@@ -178,3 +179,30 @@ def test_the_examples_of_the_guidelines_are_in_the_bundled_lexicon(
 def test_a_dependent_stands_on_the_side_its_relation_asks_for(bundled: list[Structure]) -> None:
     arcs = (arc for entry in bundled for arc in zip(range(1, 5), entry.heads, entry.relations, strict=False))
     assert all((relation in BEFORE) == (dependent < head) for dependent, head, relation in arcs if head)
+
+
+@pytest.mark.parametrize(
+    ("form", "arcs", "text"),
+    [
+        ("我", "0", "我"),
+        ("吃饭", "0 1:obj", "[吃 饭] object"),
+        ("火车站", "2:att 3:att 0", "[[火 车] 站] attribute"),
+        ("图书馆", "3:att 1:coo 0", "[[图 书] 馆] attribute"),
+        ("副总统", "3:att 3:att 0", "[副 [总 统]] attribute"),
+        ("看不见", "0 3:adv 1:cmp", "[看 [不 见]] complement"),
+        ("来得及", "0 1:suf 1:cmp", "[[来 得] 及] complement"),
+        ("巧克力", "0 1:una 1:una", "[巧 克 力] unanalysable"),
+        ("尼罗河", "3:att 1:una 0", "[[尼 罗] 河] attribute"),
+        ("孩子们", "0 1:suf 1:suf", "[[孩 子] 们] suffix"),
+        ("小猴子", "2:att 0 2:suf", "[小 [猴 子]] attribute"),
+        ("无怪乎", "2:adv 0 2:suf", "[[无 怪] 乎] suffix"),
+        ("干干净净", "0 1:red 1:coo 3:red", "[[干 干] [净 净]] coordination"),
+        ("社会主义", "4:att 1:coo 4:att 0", "[[社 会] [主 义]] attribute"),
+        ("不吃饭", "2:adv 0 2:obj", "[不 [吃 饭]] adverbial"),
+    ],
+)
+def test_word_formation_as_text(form: str, arcs: str, text: str) -> None:
+    fields = [field.split(":") for field in arcs.split()]
+    heads = [int(field[0]) for field in fields]
+    relations = [field[1] if len(field) > 1 else "root" for field in fields]
+    assert formation(list(form), heads, relations) == text

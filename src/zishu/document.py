@@ -49,10 +49,14 @@ class Word:
     xpos: str | None = None  # the part of speech of the treebank's own tag set
     feats: str | None = None  # its features, as in CoNLL-U: Number=Plur|Person=3, "_" for a word without any
     lemma: str | None = None
+    # The relation of each character to its head in the word, "root" for the root, and the probability of the whole
+    # structure; None for latent trees and for words without a structure (letters, digits, symbols):
+    char_rels: tuple[str, ...] | None = None
+    structure_prob: float | None = None
 
     @property
     def prob(self) -> float | None:
-        """Return how sure the model is of all of this word: the product of the other probabilities.
+        """Return how sure the model is of this word in its sentence: the product of the four probabilities above.
 
         None if one of these is unknown; that of the part of speech is left out if the word has none.
         """

@@ -28,7 +28,7 @@ import os
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from zishu import chart
 from zishu.document import Document
@@ -52,6 +52,9 @@ if TYPE_CHECKING:
 
 MODELS: Final = Path(__file__).parent / "models"
 DEFAULT: Final = "default"
+
+InnerTrees = Literal["structure", "latent"]
+INNER_TREES: Final = get_args(InnerTrees)
 
 # Characters that are read before the model runs: some fifteen of its batches, so that lengths even out.
 LOOK_AHEAD: Final = 30_000
@@ -77,18 +80,23 @@ def bundled_models() -> list[str]:
 
 
 def load(
-    model: str | os.PathLike[str] | None = None, *, style: str | None = None, threads: int = 0
+    model: str | os.PathLike[str] | None = None,
+    *,
+    style: str | None = None,
+    inner: InnerTrees = "structure",
+    threads: int = 0,
 ) -> Parser:
     """Load a parser: a bundled model by its name (without one, "default"), or the model in a directory.
 
     `style` names the treebank whose conventions the parser follows from then on; without it, the model's first one.
+    `inner` says which trees inside words it returns (see `Parser`).
     Networks and chart run on `threads` threads; 0 means one for each core. The chart has one setting for the whole
     process (`zishu.chart.set_threads`), so the last parser that is loaded with a number decides for all of them.
     """
     if threads < 0:
         raise InputError(f"the number of threads must be at least 0, not {threads}")
     path = find_model(model)
-    parser = Parser(load_model(path, threads=threads), path=path).in_style(style)
+    parser = Parser(load_model(path, threads=threads), path=path, inner=inner).in_style(style)
     if threads:
         chart.set_threads(threads)
     return parser
@@ -103,10 +111,12 @@ class Parser:
     collection of strings. `arcs` are pairs (dependent, head) of pinned words that the tree must have, given by the offsets
     where the words begin; the head None is the root, and a third entry fixes the relation. See `zishu.constraints` and
     `zishu.arcs`. `style` names the treebank whose conventions for words and relations
-    are followed; `parser.styles` lists those that the model knows.
+    are followed; `parser.styles` lists those that the model knows. `inner` says which trees inside words are returned:
+    "structure" (the default), those of the structure scorer, with relations, if the model has one (see
+    docs/word-structure.md); "latent", those of the paper, which the parser has learned by itself.
     """
 
-    __slots__ = ("model", "path", "style")
+    __slots__ = ("inner", "model", "path", "style")
 
     def __init__(
         self,
@@ -114,7 +124,11 @@ class Parser:
         *,
         path: str | os.PathLike[str] | None = None,
         style: str | None = None,
+        inner: InnerTrees = "structure",
     ) -> None:
+        if inner not in INNER_TREES:
+            raise InputError(f"unknown inner trees {inner!r}: choose from {', '.join(INNER_TREES)}")
+        self.inner: Final = inner
         self.model: Final = model if style is None else model.in_style(style)
         self.path: Final = None if path is None else Path(path)
         self.style: Final = style or next(iter(model.settings.styles), None)
@@ -132,11 +146,11 @@ class Parser:
         """Return the styles that the model knows, the default one first; empty if it has none."""
         return self.model.settings.styles
 
-    def in_style(self, style: str | None) -> Parser:
-        """Return a parser with the same model that follows another style; None changes nothing."""
-        if style is None or style == self.style:
+    def in_style(self, style: str | None, inner: InnerTrees | None = None) -> Parser:
+        """Return a parser with the same model and another style or other inner trees; None changes nothing."""
+        if style in (None, self.style) and inner in (None, self.inner):
             return self
-        return Parser(self.model, path=self.path, style=style)
+        return Parser(self.model, path=self.path, style=style or self.style, inner=inner or self.inner)
 
     def __call__(
         self,
@@ -149,6 +163,7 @@ class Parser:
         patterns: bool = True,
         wrapped: bool = False,
         style: str | None = None,
+        inner: InnerTrees | None = None,
         confidence: bool = True,
         decoding: Decoding = "mbr",
     ) -> Document:
@@ -168,7 +183,7 @@ class Parser:
             patterns=patterns and decoding != "vanilla",
             wrapped=wrapped,
         )
-        parsed = self.in_style(style)._parse(raw, confidence=confidence, decoding=decoding)
+        parsed = self.in_style(style, inner)._parse(raw, confidence=confidence, decoding=decoding)
         return Document(text, tuple(parsed))
 
     def parse_words(
@@ -176,6 +191,7 @@ class Parser:
         sentences: Iterable[Sequence[str]],
         *,
         style: str | None = None,
+        inner: InnerTrees | None = None,
         confidence: bool = True,
         decoding: Decoding = "mbr",
     ) -> Document:
@@ -187,7 +203,7 @@ class Parser:
         if isinstance(sentences, str):
             raise InputError("parse_words takes sentences of words, not a string")
         text, raw = words_document(sentences)
-        parsed = self.in_style(style)._parse(raw, confidence=confidence, decoding=decoding)
+        parsed = self.in_style(style, inner)._parse(raw, confidence=confidence, decoding=decoding)
         return Document(text, tuple(parsed))
 
     def pipe(
@@ -198,6 +214,7 @@ class Parser:
         patterns: bool = True,
         wrapped: bool = False,
         style: str | None = None,
+        inner: InnerTrees | None = None,
         confidence: bool = True,
         decoding: Decoding = "mbr",
         batch_chars: int = LOOK_AHEAD,
@@ -208,7 +225,7 @@ class Parser:
                 "pipe takes an iterable of texts, not a string: for one text call the parser itself"
             )
         _check_size(batch_chars)
-        parser = self.in_style(style)
+        parser = self.in_style(style, inner)
         parse = partial(parser._parse, confidence=confidence, decoding=decoding, size=batch_chars)
         cut = partial(
             text_sentences,
@@ -226,6 +243,7 @@ class Parser:
         patterns: bool = True,
         wrapped: bool = False,
         style: str | None = None,
+        inner: InnerTrees | None = None,
         confidence: bool = True,
         decoding: Decoding = "mbr",
         words: bool = False,
@@ -249,7 +267,7 @@ class Parser:
             if words
             else stream_sentences(pieces, known, patterns=patterns, wrapped=wrapped)
         )
-        parser = self.in_style(style)
+        parser = self.in_style(style, inner)
         return parser._parse(raw, confidence=confidence, decoding=decoding, size=batch_chars)
 
     def k_best(
@@ -264,6 +282,7 @@ class Parser:
         patterns: bool = True,
         wrapped: bool = False,
         style: str | None = None,
+        inner: InnerTrees | None = None,
     ) -> list[list[Sentence]]:
         """Return up to `k` different analyses of every sentence of a text, the most probable first.
 
@@ -280,7 +299,7 @@ class Parser:
             patterns=patterns,
             wrapped=wrapped,
         )
-        return list(self.in_style(style).analyse(raw, k_best=k))
+        return list(self.in_style(style, inner).analyse(raw, k_best=k))
 
     def analyse(
         self,
@@ -299,7 +318,7 @@ class Parser:
             yield from ([sentence] for sentence in parsed)
             return
         for lot in _lots(sentences, LOOK_AHEAD):
-            yield from self.model.k_best(lot, k_best)
+            yield from self.model.k_best(lot, k_best, structures=self.inner == "structure")
 
     def _parse(
         self,
@@ -310,7 +329,9 @@ class Parser:
         size: int = LOOK_AHEAD,
     ) -> Iterator[Sentence]:
         for lot in _lots(sentences, size):
-            yield from self.model.parse(lot, confidence=confidence, decoding=decoding)
+            yield from self.model.parse(
+                lot, confidence=confidence, decoding=decoding, structures=self.inner == "structure"
+            )
 
 
 def _documents(

@@ -18,6 +18,7 @@ bundled lexicon takes a fraction of a second. This module knows nothing about pa
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Final
 
@@ -28,7 +29,7 @@ from zishu.reading import Source, read_lines, source_name
 from zishu.tree import ROOT_LABEL, check_heads, is_projective
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 # Relations whose dependent stands before its head, and those whose dependent stands behind it.
 BEFORE: Final = {
@@ -48,11 +49,27 @@ BEHIND: Final = {
 }
 RELATIONS: Final = BEFORE | BEHIND
 
+# What the relations are called in text for readers.
+NAMES: Final = {
+    "att": "attribute",
+    "adv": "adverbial",
+    "sbj": "subject",
+    "pre": "prefix",
+    "coo": "coordination",
+    "obj": "object",
+    "cmp": "complement",
+    "cls": "measure word",
+    "suf": "suffix",
+    "red": "reduplication",
+    "una": "unanalysable",
+}
+
 UPOS: Final = frozenset(
     "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()  # noqa: SIM905
 )
 
-_WORD = regex.compile(r"\p{Han}{2,}")
+_CHINESE = regex.compile(r"\p{Han}+")
+_COMPLETING: Final = frozenset("子头儿")
 _ARC = regex.compile(r"([1-9][0-9]*):([a-z]+)")
 
 
@@ -105,6 +122,50 @@ def by_form(entries: Iterable[Structure]) -> dict[str, tuple[Structure, ...]]:
     return groups
 
 
+@lru_cache(maxsize=65536)
+def is_chinese(form: str) -> bool:
+    """Tell whether a word consists of Chinese characters alone: only such words have a structure."""
+    return _CHINESE.fullmatch(form) is not None
+
+
+def formation(chars: Sequence[str], heads: Sequence[int], relations: Sequence[str]) -> str:
+    """Say how a word is formed: its parts in brackets, and the relation between the two largest.
+
+    火车站 with the tree 2:att 3:att 0 is `[[火 车] 站] attribute`. Objects and complements join their head before what
+    stands to its left, and so do suffixes that complete a word (小 猴子). Other suffixes join after it. The parts of an
+    unanalysable word join all at once.
+    """
+    if len(chars) == 1:
+        return chars[0]
+    text, relation = _part(chars, heads, relations, heads.index(0) + 1)
+    return f"{text} {NAMES.get(relation, relation)}"
+
+
+def _part(chars: Sequence[str], heads: Sequence[int], relations: Sequence[str], root: int) -> tuple[str, str]:
+    """Return the part of a word below a character, and the relation that joins its two largest parts."""
+    dependents = [d for d, head in enumerate(heads, start=1) if head == root]
+    # From the nearest to the farthest on each side; the end of a list is taken first.
+    before = [d for d in dependents if d < root]
+    behind = [d for d in dependents if d > root][::-1]
+    flat = []
+    while behind and relations[behind[-1] - 1] == "una":
+        flat.append(_part(chars, heads, relations, behind.pop())[0])
+    text, relation = chars[root - 1], ""
+    if flat:
+        text, relation = f"[{' '.join([text, *flat])}]", "una"
+    while before or behind:
+        nearest = behind[-1] if behind else 0
+        last = relations[nearest - 1] in ("suf", "red") and chars[nearest - 1] not in _COMPLETING
+        if behind and not (before and last):
+            dependent = behind.pop()
+            text = f"[{text} {_part(chars, heads, relations, dependent)[0]}]"
+        else:
+            dependent = before.pop()
+            text = f"[{_part(chars, heads, relations, dependent)[0]} {text}]"
+        relation = relations[dependent - 1]
+    return text, relation
+
+
 def _parse(line: str) -> tuple[Structure, str]:
     """Return the entry on a line, and what is wrong with its fields if anything is."""
     form, *rest = line.split()
@@ -123,7 +184,7 @@ def _parse(line: str) -> tuple[Structure, str]:
 
 def _problem(entry: Structure, homographs: list[Structure]) -> str:
     """Say what is wrong with an entry, or return an empty string."""
-    if not _WORD.fullmatch(entry.form):
+    if len(entry.form) < 2 or not is_chinese(entry.form):
         return "not a word of two or more Chinese characters"
     if unknown := sorted(set(entry.upos) - UPOS):
         return f"unknown part of speech {unknown[0]!r}"

@@ -51,7 +51,9 @@ def test_the_schema() -> None:
         "head": 3,
         "deprel": "obj",
         "char_heads": [3, 1, 0],
+        "char_rels": None,
         "root": 2,
+        "structure_prob": None,
         "prob": 0.21,
         "boundary_prob": 0.5,
         "head_prob": 0.6,
@@ -64,8 +66,8 @@ def test_the_schema() -> None:
 def test_what_is_not_known_is_null() -> None:
     word = json.loads(to_json(parsed([("好", None, 0, "root", None)])))["words"][0]
     unknown = {key for key, value in word.items() if value is None}
-    probs = {"prob", "boundary_prob", "head_prob", "label_prob", "upos_prob"}
-    assert unknown == {"lemma", "upos", "xpos", "feats", "char_heads", "root", *probs}
+    probs = {"prob", "boundary_prob", "head_prob", "label_prob", "upos_prob", "structure_prob"}
+    assert unknown == {"lemma", "upos", "xpos", "feats", "char_heads", "char_rels", "root", *probs}
 
 
 def test_tags_and_the_probability_of_the_part_of_speech() -> None:
@@ -161,3 +163,21 @@ def test_unknown_keys_are_passed_over() -> None:
     record = json.loads(to_json(SHANGHAI))
     record["words"][0]["sense"] = "上海"
     assert from_json(json.dumps({"colour": "red", **record})) == rounded(SHANGHAI)
+
+
+def test_relations_inside_words_read_back() -> None:
+    word = replace(SHANGHAI.words[3], char_rels=("att", "coo", "root"), structure_prob=0.75)
+    sentence = replace(SHANGHAI, words=(*SHANGHAI.words[:3], word, *SHANGHAI.words[4:]))
+    record = json.loads(to_json(sentence))["words"][3]
+    assert (record["char_rels"], record["structure_prob"]) == (["att", "coo", "root"], 0.75)
+    # The probability of the structure is no part of that of the word in its sentence.
+    assert record["prob"] == 0.21
+    assert from_json(to_json(sentence)).words[3] == word
+
+
+@pytest.mark.parametrize("relations", [["att"], ["att", 1, "root"], "att"])
+def test_relations_that_do_not_fit_the_tree_are_refused(relations: object) -> None:
+    record = json.loads(to_json(SHANGHAI))
+    record["words"][3]["char_rels"] = relations
+    with pytest.raises(InputError, match="char_rels"):
+        from_json(json.dumps(record))

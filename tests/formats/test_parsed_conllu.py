@@ -158,3 +158,17 @@ def test_other_values_that_break_the_format_are_errors() -> None:
         to_conllu(parsed([("好", "X", 0, "", (0,))]), sent_id="1")
     with pytest.raises(InputError, match="white space"):
         to_conllu(replace(SHANGHAI, after="x"), sent_id="1")
+
+
+def test_relations_inside_words_are_subtypes_of_intra() -> None:
+    word = replace(SHANGHAI.words[3], char_rels=("att", "coo", "root"), structure_prob=0.75)
+    sentence = replace(SHANGHAI, words=(*SHANGHAI.words[:3], word, *SHANGHAI.words[4:]))
+    row = to_conllu(sentence, sent_id="1").splitlines()[6]
+    assert "CharHeads=3,1,0|CharRels=att,coo,root|" in row
+    assert "|ConfStructure=0.7500|" in row
+    rows = [line.split("\t") for line in to_chars_conllu(sentence, sent_id="1").splitlines() if "\t" in line]
+    assert [row[7] for row in rows] == [
+        *("INTRA", "nsubj", "INTRA", "root", "ccomp", "INTRA"),
+        *("INTRA:att", "INTRA:coo", "obj"),
+        "punct",
+    ]

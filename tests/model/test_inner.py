@@ -9,7 +9,7 @@ import pytest
 
 from oracle import trees
 from zishu.errors import InputError
-from zishu.model.inner import InnerSettings, best_structures, word_inputs
+from zishu.model.inner import InnerSettings, StructureScorer, best_structures, read_arcs, word_inputs
 from zishu.model.vocabulary import Vocabulary
 
 NAMES = ("att", "obj", "coo")
@@ -21,7 +21,7 @@ def test_the_best_structure_and_its_probability_are_those_of_enumeration():
     lengths = np.array([1, 2, 3, 4, 5, 2, 4])
     arcs = random.normal(size=(7, 5, 6)) * 2
     relations = np.log(random.dirichlet(np.ones(3), size=(7, 5, 5)))
-    settings = InnerSettings(NAMES, (), temperature=1.7)
+    settings = InnerSettings(NAMES, {}, temperature=1.7)
     for w, inner in enumerate(best_structures(arcs, relations, lengths, settings)):
         n = int(lengths[w])
         scores = {heads: sum(arcs[w, d, head] / 1.7 for d, head in enumerate(heads)) for heads in trees(n)}
@@ -52,7 +52,7 @@ def test_inputs_are_padded_and_know_the_words_inside_longer_words():
 
 
 def test_settings_come_back_from_json():
-    settings = InnerSettings(NAMES, ("科学", "车站"), 1.25, {"seed": 0})
+    settings = InnerSettings(NAMES, {"科学": ("2:att 0",), "才能": ("0 1:coo", "2:adv 0")}, 1.25, {"seed": 0})
     assert InnerSettings.from_json(settings.to_json()) == settings
 
 
@@ -64,13 +64,48 @@ def test_settings_come_back_from_json():
         ({"relations": ["att", "nsubj"]}, "relations"),
         ({"relations": ["att", "att"]}, "twice"),
         ({"relations": []}, "empty"),
-        ({"words": ["科学"]}, "words"),
+        ({"lexicon": ["科学"]}, "lexicon"),
+        ({"lexicon": {"科学": []}}, "lexicon"),
         ({"temperature": 0}, "temperature"),
         ({"temperature": float("nan")}, "temperature"),
         ({"temperature": None}, "temperature"),
     ],
 )
 def test_wrong_settings_are_refused(change, message):
-    data = {**InnerSettings(NAMES, ("科学",)).to_json(), **change}
+    data = {**InnerSettings(NAMES, {"科学": ("2:att 0",)}).to_json(), **change}
     with pytest.raises(InputError, match=message):
         InnerSettings.from_json(data)
+
+
+class _Session:
+    """A network that returns given scores."""
+
+    def __init__(self, arcs, relations):
+        self.scores = [arcs, relations]
+
+    def run(self, names, inputs):
+        assert names == ["arcs", "relations"]
+        return self.scores
+
+
+def test_the_scorer_chooses_among_the_structures_of_the_lexicon():
+    """才能 is 才 + 能 or 才 before 能; 科学 has one structure, whatever the scores; 车站 is not in the lexicon."""
+    vocabulary = Vocabulary.build(dict.fromkeys("才能科学车站", 1))
+    names = ("coo", "adv", "att")
+    settings = InnerSettings(names, {"才能": ("0 1:coo", "2:adv 0"), "科学": ("2:att 0",)})
+    arcs = np.zeros((3, 2, 3))
+    arcs[:, 0, 0] = 2.0  # the first character is the root
+    relations = np.full((3, 2, 2, 3), math.log(1 / 3))
+    scorer = StructureScorer(settings, vocabulary, _Session(arcs, relations))
+    found = scorer.find(np.zeros((6, 4), dtype=np.float32), ["才能", "科学", "车站"])
+    assert [inner.heads for inner in found] == [(0, 1), (2, 0), (0, 1)]
+    assert [inner.relations for inner in found[:2]] == [("root", "coo"), ("att", "root")]
+    assert found[0].prob == pytest.approx(math.exp(2) / (math.exp(2) + 1))
+    assert found[1].prob == 1
+    assert found[2].prob == pytest.approx(found[0].prob / 3)
+
+
+@pytest.mark.parametrize("text", ["", "1:att", "2:att 1:coo", "0 x:coo", "0 0"])
+def test_a_structure_of_the_lexicon_must_be_a_tree(text):
+    with pytest.raises(InputError, match="not the structure"):
+        read_arcs(text)

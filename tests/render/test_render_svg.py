@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
@@ -158,3 +159,19 @@ def test_user_strings_are_no_markup() -> None:
     assert "".join(texts[1:-1]) == r"<b>&\x00\ud800\uffff"
     assert (texts[0], texts[-1]) == ("a&b", "<X>")
     assert root.findtext(f"{SVG}title") == r"<b>&\x00\ud800\uffff"
+
+
+def test_relations_inside_words_are_named_on_demand() -> None:
+    word = replace(SHANGHAI.words[3], char_rels=("att", "coo", "root"))
+    sentence = replace(SHANGHAI, words=(*SHANGHAI.words[:3], word, *SHANGHAI.words[4:]))
+    assert not [label for label in layout(sentence).labels if label.kind == "inner"]
+    places = layout(sentence, relations=True)
+    check(places)
+    assert [label.text for label in places.labels if label.kind == "inner"] == ["coo", "att"]
+    texts = [
+        element.text
+        for element in ElementTree.fromstring(to_svg(sentence, relations=True)).iter(f"{SVG}text")
+    ]
+    assert {"coo", "att"} <= set(texts)
+    # Latent trees have no relations to name.
+    assert to_svg(SHANGHAI, relations=True) == to_svg(SHANGHAI)

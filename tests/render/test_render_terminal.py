@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -234,3 +235,10 @@ def test_long_words_are_cut_to_the_width() -> None:
     rows = draw(sentence, width=60).split("\n")
     assert max(map(cells, rows)) <= 60
     assert "https://example.org…" in rows[0]
+
+
+def test_relations_inside_words_are_named_on_demand() -> None:
+    word = replace(SHANGHAI.words[3], char_rels=("att", "coo", "root"))
+    assert "".join(span.text for span in structure(word, relations=True)) == "[金[融:coo]:att]业"
+    assert "".join(span.text for span in structure(word)) == "[金[融]]业"
+    assert "".join(span.text for span in structure(SHANGHAI.words[3], relations=True)) == "[金[融]]业"

@@ -11,11 +11,12 @@ import pytest
 
 import tiny
 from oracle import trees
+from zishu import cli
 from zishu.errors import InputError
 from zishu.model import load_model
 from zishu.model.inner import best_structures
-from zishu.parser import MODELS
-from zishu.structures import RELATIONS, load_structures
+from zishu.parser import MODELS, load
+from zishu.structures import RELATIONS, is_chinese, load_structures
 
 torch = pytest.importorskip("torch")
 
@@ -136,6 +137,7 @@ def test_the_scorer_has_learned_its_words(trained):
                 **_more(networks, entry.form),
             }
         )[0, 1:]
+        # Without the lexicon: what the network itself has learned.
         scores = networks.structures.score(encoded, [entry.form])
         [inner] = best_structures(*scores, np.array([len(entry.form)]), settings)
         right += (inner.heads, inner.relations) == (entry.heads, entry.relations)
@@ -163,3 +165,72 @@ def test_files_of_a_scorer_that_do_not_fit_are_refused(trained, tmp_path):
     (folder / "structures.onnx").write_bytes(b"x")
     with pytest.raises(InputError, match=r"structures\.onnx: not an? "):
         load_model(folder)
+
+
+def test_a_parser_returns_structures_or_latent_trees(trained):
+    folder = trained[0]
+    parser, latent = load(folder), load(folder, inner="latent")
+    text = "科学家在火车站用iPhone吃饭，2024年。"
+    found, before = parser(text)[0], latent(text)[0]
+    same = ("form", "start", "end", "upos", "head", "deprel", "boundary_prob", "head_prob", "label_prob")
+    for ours, theirs in zip(found, before, strict=True):
+        assert [getattr(ours, name) for name in same] == [getattr(theirs, name) for name in same]
+        assert theirs.char_heads is not None
+        assert theirs.char_rels is None
+        assert theirs.structure_prob is None
+        if len(ours.form) == 1:
+            assert (ours.char_heads, ours.char_rels) == ((0,), ("root",))
+        elif is_chinese(ours.form):
+            assert len(ours.char_rels) == len(ours.char_heads) == len(ours.form)
+            assert ours.char_rels[ours.char_heads.index(0)] == "root"
+            assert 0 < ours.structure_prob <= 1
+        else:
+            assert (ours.char_heads, ours.char_rels, ours.structure_prob) == (None, None, None)
+    words = {word.form: word for word in found}
+    assert (words["吃饭"].char_heads, words["吃饭"].char_rels) == ((0, 1), ("root", "obj"))
+    # The arc that enters a word ends in the root character of its structure.
+    tree = found.char_tree
+    assert tree.labels[text.index("吃")] == words["吃饭"].deprel
+    assert tree.labels[text.index("饭")] == "INTRA"
+    assert parser(text, inner="latent")[0].words == before.words
+    assert parser(text, confidence=False)[0][0].structure_prob is None
+    ranked = parser.k_best(text, 2)[0]
+    assert [word.char_rels for word in ranked[0]] == [word.char_rels for word in found]
+
+
+def test_a_model_without_a_scorer_has_latent_trees(trained, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(trained[0], folder, ignore=shutil.ignore_patterns("structures.*"))
+    text = "我们在火车站吃饭。"
+    assert load(folder)(text)[0].words == load(trained[0], inner="latent")(text)[0].words
+
+
+def test_unknown_inner_trees_are_refused(trained):
+    with pytest.raises(InputError, match="choose from structure, latent"):
+        load(trained[0])("好", inner="gold")
+
+
+def test_the_command_prints_how_words_are_formed(trained, capsys):
+    assert cli.run(["structure", "金融业", "吃饭", "iPhone", "--model", str(trained[0])]) == 0
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert first == "金融业: [[金 融] 业] attribute  2:att 3:att 0  1.00"
+    assert second.startswith("吃饭: [吃 饭] object  0 1:obj  ")
+    assert third.startswith("iPhone: no structure")
+
+
+def test_the_command_needs_a_scorer(trained, tmp_path, capsys):
+    folder = tmp_path / "model"
+    shutil.copytree(trained[0], folder, ignore=shutil.ignore_patterns("structures.*"))
+    assert cli.run(["structure", "吃饭", "--model", str(folder)]) == 2
+    assert "train-structures" in capsys.readouterr().err
+
+
+def test_parse_has_options_for_inner_trees_and_granularity(trained, capsys):
+    def run(*options: str) -> str:
+        arguments = ["parse", "我们吃饭。", "--model", str(trained[0]), "--format", "conllu", *options]
+        assert cli.run(arguments) == 0
+        return capsys.readouterr().out
+
+    assert "CharHeads=0,1|CharRels=root,obj|" in run()
+    assert "CharRels" not in run("--inner", "latent")
+    assert run("--granularity", "coarse") == run()  # nothing to join here

@@ -31,6 +31,7 @@ from zishu.cli.parse import parse_command
 from zishu.cli.pretrain import pretrain_command
 from zishu.cli.serve import serve_command
 from zishu.cli.stats import stats_command
+from zishu.cli.structure import structure_command
 from zishu.cli.train import train_command
 from zishu.cli.train_structures import train_structures_command
 from zishu.cli.warm_up import warm_up_command
@@ -52,6 +53,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("pretrain", pretrain_command),
     ("serve", serve_command),
     ("stats", stats_command),
+    ("structure", structure_command),
     ("train", train_command),
     ("train-structures", train_structures_command),
     ("warm-up", warm_up_command),

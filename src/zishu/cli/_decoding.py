@@ -1,4 +1,4 @@
-"""Options that several commands share: how to decode, and in which style."""
+"""Options of parsing: how to decode, in which style, with which trees inside words."""
 
 from __future__ import annotations
 
@@ -24,6 +24,21 @@ DecodingOption = Annotated[
         show_default="mbr",
     ),
 ]
+
+
+class InnerName(StrEnum):
+    """The kinds of trees inside words."""
+
+    STRUCTURE = "structure"
+    LATENT = "latent"
+
+
+class GranularityName(StrEnum):
+    """How long words are."""
+
+    FINE = "fine"
+    COARSE = "coarse"
+
 
 StyleOption = Annotated[
     str | None,

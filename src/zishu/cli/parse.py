@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from zishu.cli._decoding import DecodingName, DecodingOption, StyleOption
+from zishu.cli._decoding import DecodingName, DecodingOption, GranularityName, InnerName, StyleOption
 from zishu.errors import InputError
 
 if TYPE_CHECKING:
@@ -182,6 +182,22 @@ def parse_command(
         bool, typer.Option("--no-confidence", help="Leave out the probabilities; faster.")
     ] = False,
     decoding: DecodingOption = None,
+    inner: Annotated[
+        InnerName,
+        typer.Option(
+            help="structure: trees inside words from the structure scorer, with relations; latent: those that the parser "
+            "has learned by itself, as in the paper."
+        ),
+    ] = InnerName.STRUCTURE,
+    granularity: Annotated[
+        GranularityName,
+        typer.Option(
+            help="fine: words as in the treebank; coarse: affixes of the gsd style joined with their stems."
+        ),
+    ] = GranularityName.FINE,
+    relations: Annotated[
+        bool, typer.Option("--relations", help="Name the relations inside words in trees and figures.")
+    ] = False,
     engine: Annotated[
         EngineName, typer.Option(help="Parse on this machine, or file by file on a Ray cluster.")
     ] = EngineName.LOCAL,
@@ -231,6 +247,9 @@ def parse_command(
         k_best=kbest or 0,
         confidence=not no_confidence,
         decoding=(decoding or DecodingName.MBR).value,
+        inner=inner.value,
+        granularity=granularity.value,
+        relations=relations,
     )
     if texts:
         for text in texts:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from zishu.errors import InputError
+from zishu.granularity import GRANULARITIES, coarsen
 from zishu.lexicon import Lexicon
 from zishu.sentences import line_sentences, stream_sentences
 
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     from zishu.corpus.chunks import Chunk
     from zishu.corpus.outputs import Written
     from zishu.document import Sentence
+    from zishu.granularity import Granularity
     from zishu.model.decode import Decoding
-    from zishu.parser import Parser
+    from zishu.parser import InnerTrees, Parser
     from zishu.reading import FilePath
     from zishu.text import RawSentence
 
@@ -42,12 +44,19 @@ class Options:
     k_best: int = 0  # this many analyses of each sentence; 0 for the best one, without a rank
     confidence: bool = True
     decoding: Decoding = "mbr"
+    inner: InnerTrees = "structure"
+    granularity: Granularity = "fine"  # "coarse" joins affixes with their stems (`zishu.granularity`)
+    relations: bool = False  # drawings name the relations inside words
 
     def __post_init__(self) -> None:
         if self.lexicon is not None and not isinstance(self.lexicon, Lexicon):
             object.__setattr__(self, "lexicon", Lexicon(self.lexicon))
         if self.k_best < 0:
             raise InputError(f"k_best must be at least 0, not {self.k_best}")
+        if self.granularity not in GRANULARITIES:
+            raise InputError(
+                f"unknown granularity {self.granularity!r}: choose from {', '.join(GRANULARITIES)}"
+            )
         if self.words and self.lexicon:
             raise InputError("a lexicon is of no use where the words are given")
         if self.k_best and (self.decoding != "mbr" or not self.confidence):
@@ -77,9 +86,12 @@ class Options:
 
     def analyse(self, parser: Parser, sentences: Iterable[RawSentence]) -> Iterator[list[Sentence]]:
         """Yield the analyses of each sentence, the best first."""
-        return parser.analyse(
+        analyses = parser.analyse(
             sentences, k_best=self.k_best, confidence=self.confidence, decoding=self.decoding
         )
+        if self.granularity == "fine":
+            return analyses
+        return ([coarsen(sentence) for sentence in several] for several in analyses)
 
     def record(self) -> dict[str, Any]:
         """Return the options as JSON has them, with a fingerprint of the lexicon."""
@@ -113,5 +125,5 @@ class Recipe:
         from zishu.corpus.outputs import write_chunk
         from zishu.parser import load
 
-        parser = load(self.model, style=self.options.style, threads=self.threads)
+        parser = load(self.model, style=self.options.style, inner=self.options.inner, threads=self.threads)
         return lambda chunk: write_chunk(chunk, self.options.analyse(parser, chunk.sentences), self)

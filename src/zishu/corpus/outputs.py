@@ -107,7 +107,7 @@ def _show(sentence: Sentence, number: int, rank: int | None, place: Place, recip
         case "svg" | "html":
             from zishu.render.svg import to_svg
 
-            figure = to_svg(sentence).rstrip("\n") + "\n"
+            figure = to_svg(sentence, relations=recipe.options.relations).rstrip("\n") + "\n"
             return figure if recipe.format == "svg" else _section(figure, name, rank, doc_id)
         case "tree":
             from zishu.render.terminal import draw
@@ -116,7 +116,8 @@ def _show(sentence: Sentence, number: int, rank: int | None, place: Place, recip
             if rank is not None:
                 prob = "" if sentence.prob is None else f", probability {sentence.prob:.4g}"
                 head += f"sentence {name}, analysis {rank}{prob}\n"
-            return head + draw(sentence, colour=recipe.colour, width=recipe.width) + "\n"
+            relations = recipe.options.relations
+            return head + draw(sentence, colour=recipe.colour, width=recipe.width, relations=relations) + "\n"
     write = to_conllu if recipe.format == "conllu" else to_chars_conllu
     starts = number_in_document == 1 and (rank or 1) == 1
     head = f"# newdoc id = {' '.join(doc_id.split())}\n" if starts else ""

@@ -73,12 +73,14 @@ def schema() -> pa.Schema:
         ("head", number, False),  # the id of another word of the sentence; 0: its root
         ("deprel", string, False),
         ("char_heads", pa.list_(number), True),  # characters of the word from 1; 0: its root
+        ("char_rels", pa.list_(string), True),  # the relations to these heads; "root"
         ("root", number, True),  # which character that is, from 0
+        ("structure_prob", chance, True),  # of char_heads and char_rels
         ("boundary_prob", chance, True),
         ("head_prob", chance, True),
         ("label_prob", chance, True),
         ("upos_prob", chance, True),
-        ("prob", chance, True),  # the product of these
+        ("prob", chance, True),  # the product of the last four
         ("sent_prob", pa.float64(), True),  # of the whole sentence: too small for 32 bits if that is long
         ("sent_cut", pa.bool_(), False),  # the sentence was cut for its length and goes on in the next one
     ]

@@ -2,7 +2,8 @@
 
     {"sent_id": "1", "text": "上海计划", "start": 0, "end": 4, "after": " ", "prob": 0.91, "cut": false, "words": [
       {"id": 1, "form": "上海", "start": 0, "end": 2, "lemma": "上海", "upos": "PROPN", "xpos": "NNP", "feats": "_",
-       "head": 2, "deprel": "nsubj", "char_heads": [2, 0], "root": 1, "prob": 0.96, "boundary_prob": 0.99,
+       "head": 2, "deprel": "nsubj", "char_heads": [2, 0], "char_rels": ["att", "root"], "root": 1,
+       "structure_prob": 0.97, "prob": 0.96, "boundary_prob": 0.99,
        "head_prob": 0.99, "label_prob": 0.99, "upos_prob": 0.99},
       ...]}
 
@@ -111,7 +112,8 @@ def _word(word: Word) -> str:
     lemma = form if word.lemma == word.form else _encode(word.lemma)
     return (
         f'{{"id": {word.id}, "form": {form}, "start": {word.start}, "end": {word.end}, "lemma": {lemma}, '
-        f"{_tags(word.upos, word.xpos, word.feats)}, {_arc(word.head, word.deprel)}, {_inner(word.char_heads)}, {probs}}}"
+        f"{_tags(word.upos, word.xpos, word.feats)}, {_arc(word.head, word.deprel)}, "
+        f'{_inner(word.char_heads, word.char_rels)}, "structure_prob": {_prob(word.structure_prob)}, {probs}}}'
     )
 
 
@@ -142,10 +144,14 @@ def _arc(head: int, deprel: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _inner(char_heads: tuple[int, ...] | None) -> str:
+def _inner(char_heads: tuple[int, ...] | None, char_rels: tuple[str, ...] | None) -> str:
     if char_heads is None:
-        return '"char_heads": null, "root": null'
-    return f'"char_heads": [{", ".join(map(str, char_heads))}], "root": {char_heads.index(0)}'
+        return '"char_heads": null, "char_rels": null, "root": null'
+    relations = "null" if char_rels is None else _escape(_encode(list(char_rels)))
+    return (
+        f'"char_heads": [{", ".join(map(str, char_heads))}], "char_rels": {relations}, '
+        f'"root": {char_heads.index(0)}'
+    )
 
 
 def _read_word(number: int, record: object) -> Word:
@@ -159,6 +165,13 @@ def _read_word(number: int, record: object) -> Word:
         if any(type(head) is not int for head in char_heads):
             raise InputError(f"word {number}: char_heads is no list of numbers: {list(char_heads)}")
         check_heads(char_heads, kind=f"word {number}: character")
+    char_rels = record.get("char_rels")
+    if char_rels is not None:
+        char_rels = tuple(_get(record, "char_rels", list))
+        if char_heads is None or len(char_rels) != len(char_heads):
+            raise InputError(f"word {number}: char_rels and char_heads differ in length")
+        if any(type(relation) is not str for relation in char_rels):
+            raise InputError(f"word {number}: char_rels is no list of strings: {list(char_rels)}")
     tags = {name: None if record.get(name) is None else _get(record, name, str) for name in COLUMNS}
     return Word(
         id=number,
@@ -172,6 +185,8 @@ def _read_word(number: int, record: object) -> Word:
         head_prob=_get_prob(record, "head_prob"),
         label_prob=_get_prob(record, "label_prob"),
         upos_prob=_get_prob(record, "upos_prob"),
+        char_rels=char_rels,
+        structure_prob=_get_prob(record, "structure_prob"),
         **tags,
     )
 

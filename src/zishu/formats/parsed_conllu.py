@@ -9,13 +9,16 @@ Comments: `sent_id`, `text`, `prob` (probability of words, tree and inner trees)
 that was cut for its length, then those of the caller. The keys of MISC for a word; unknown values are left out:
 
     CharHeads   the head of each of its characters, numbered from 1 inside the word; 0 is the root character
+    CharRels    the relation of each of its characters to its head in the word, root for the root character
+    ConfStructure   the probability of CharHeads and CharRels
     Conf        its probability, the product of ConfWord (boundaries), ConfHead, ConfLabel and ConfUpos
     Start, End  its half-open place in the text that was parsed, in code points
     SpaceAfter=No, SpacesAfter=...   the white space behind it, as UD and UDPipe write it: no key for one space,
                 `\s` space, `\t` tab, `\n`, `\r`; any other white space is `\uXXXX` here. Forms and white space
                 together are exactly the text, but for white space before the first sentence.
 
-In a character tree the relation inside words is INTRA. The root character of a word has the word's relation, tags and
+In a character tree the relation inside words is INTRA, or INTRA:obj and so on where the structure of the word is known
+(`zishu.structures.RELATIONS`). The root character of a word has the word's relation, tags and
 Conf, but no lemma. MISC has `Word`, the number of the word, and `Place`, B M E S (begin, middle, end, single), instead of
 CharHeads.
 
@@ -53,7 +56,7 @@ def to_conllu(sentence: Sentence, *, sent_id: str, **comments: object) -> str:
     lines = _comments(sentence, sent_id, comments)
     lines += [
         f"{word.id}\t{word.form}\t{_tags(word.lemma, word.upos, word.xpos, word.feats)}\t{word.head}\t{word.deprel}\t_\t"
-        f"{_heads(word.char_heads)}{_confidence(word)}Start={word.start}|End={word.end}{space}"
+        f"{_heads(word.char_heads, word.char_rels)}{_confidence(word)}Start={word.start}|End={word.end}{space}"
         for word, space in zip(sentence.words, _spaces(sentence), strict=True)
     ]
     return _block(lines, len(sentence.words))
@@ -66,12 +69,14 @@ def to_chars_conllu(sentence: Sentence, *, sent_id: str, **comments: object) -> 
     tree = sentence.char_tree
     number = 0
     for word, space in zip(sentence.words, _spaces(sentence), strict=True):
-        end = word.start
+        end, offset = word.start, number
         while end < word.end:
             char, head, label = tree.chars[number], tree.heads[number], tree.labels[number]
             start, end, number = end, end + len(char), number + 1
             tags, confidence = _tags(None, None, None, None), ""
-            if label != INTRA:
+            if label == INTRA:
+                label = _inside(word.char_rels, number - offset)
+            else:
                 tags, confidence = _tags(None, word.upos, word.xpos, word.feats), _conf(word)
             place = (
                 ("S" if end == word.end else "B") if start == word.start else "E" if end == word.end else "M"
@@ -107,8 +112,14 @@ def _block(lines: Sequence[str], rows: int) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _heads(char_heads: tuple[int, ...] | None) -> str:
-    return "" if char_heads is None else f"CharHeads={','.join(map(str, char_heads))}|"
+def _heads(char_heads: tuple[int, ...] | None, char_rels: tuple[str, ...] | None) -> str:
+    heads = "" if char_heads is None else f"CharHeads={','.join(map(str, char_heads))}|"
+    return heads if char_rels is None else f"{heads}CharRels={','.join(char_rels)}|"
+
+
+def _inside(char_rels: tuple[str, ...] | None, number: int) -> str:
+    """Return the relation of a character to another one of its word."""
+    return INTRA if char_rels is None else f"{INTRA}:{char_rels[number - 1]}"
 
 
 def _tags(*columns: str | None) -> str:
@@ -123,7 +134,13 @@ def _conf(word: Word) -> str:
 
 def _confidence(word: Word) -> str:
     boundary, head, label, upos = word.boundary_prob, word.head_prob, word.label_prob, word.upos_prob
-    named = (("ConfWord", boundary), ("ConfHead", head), ("ConfLabel", label), ("ConfUpos", upos))
+    named = (
+        ("ConfWord", boundary),
+        ("ConfHead", head),
+        ("ConfLabel", label),
+        ("ConfUpos", upos),
+        ("ConfStructure", word.structure_prob if len(word.form) > 1 else None),
+    )
     return _conf(word) + "".join([f"{name}={prob:.4f}|" for name, prob in named if prob is not None])
 
 

@@ -54,11 +54,19 @@ WORD: Final = _record(
             "minItems": 1,
             "description": "The head of each of its characters, numbered from 1 in the word, 0 for the root.",
         },
+        "char_rels": {
+            "type": ["array", "null"],
+            "items": {"type": "string"},
+            "minItems": 1,
+            "description": "The relation of each of its characters to its head in the word, `root` for the root; null for "
+            "latent trees and for words without a structure.",
+        },
         "root": {
             "type": ["integer", "null"],
             "minimum": 0,
             "description": "The place of its root character in the word, counted in characters from 0.",
         },
+        "structure_prob": _prob("The probability of `char_heads` and `char_rels`, given the word."),
         "prob": _prob("The product of the following probabilities."),
         "boundary_prob": _prob("The probability of its boundaries."),
         "head_prob": _prob("The probability of its head, given the words."),

@@ -85,6 +85,11 @@ def _char_heads(token: Token) -> tuple[int, ...] | None:
     return None if heads is None else tuple(heads)
 
 
+def _char_rels(token: Token) -> tuple[str, ...] | None:
+    relations = _value(5)(token)
+    return None if relations is None else tuple(relations)
+
+
 def _root_char(token: Token) -> str | None:
     heads = _char_heads(token)
     return None if heads is None else characters(token.text)[heads.index(0)]
@@ -100,16 +105,18 @@ def _extend() -> None:
     if not Token.has_extension(NAME):
         Token.set_extension(
             NAME, default=None
-        )  # char_heads and the four probabilities, as the words have them
+        )  # char_heads, the four probabilities, char_rels, structure_prob, as the words have them
     if not Doc.has_extension(NAME):
         Doc.set_extension(NAME, default=None)  # the settings that a document was parsed with
     getters: dict[str, Callable[[Token], Any]] = {
         "char_heads": _char_heads,
+        "char_rels": _char_rels,
         "root_char": _root_char,
         "boundary_prob": _value(1),
         "head_prob": _value(2),
         "label_prob": _value(3),
         "upos_prob": _value(4),
+        "structure_prob": _value(6),
         "prob": _prob,
     }
     for name, getter in getters.items():
@@ -431,7 +438,8 @@ def annotate(doc: Doc, places: Sequence[int], sentences: Iterable[Sequence[Word]
                 )
             inner = None if word.char_heads is None else list(word.char_heads)
             probs = (word.boundary_prob, word.head_prob, word.label_prob, word.upos_prob)
-            doc[place]._.zishu = (inner, *probs)
+            names = None if word.char_rels is None else list(word.char_rels)
+            doc[place]._.zishu = (inner, *probs, names, word.structure_prob)
     # White space hangs on the word before it, at the beginning on the first word, else on its own first token.
     known = np.zeros(len(doc), bool)
     known[list(places)] = True

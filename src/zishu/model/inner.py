@@ -19,7 +19,8 @@ and returns
     relations float32 [w, L, L, R]    log-probabilities of the relations given the arc, for heads 1 to L
 
 A tree's probability is proportional to the exponential of its arcs' scores. The chart finds the best projective tree and
-its probability; the probability of a structure counts the relations, too. Only words of two or more Chinese
+its probability; the probability of a structure counts the relations, too. A word of the lexicon has a structure that the
+lexicon gives it: the scorer chooses if there are several. Only words of two or more Chinese
 characters have a structure. One character is its own root. Other words (letters, digits, symbols) have no inner tree.
 
 Cost: one call of the network per batch, and charts of a few characters.
@@ -29,27 +30,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import regex
 
 from zishu.chart import TreeDistribution
-from zishu.errors import InputError
-from zishu.structures import RELATIONS
-from zishu.tree import ROOT_LABEL
+from zishu.errors import InputError, InvalidTree
+from zishu.structures import RELATIONS, is_chinese
+from zishu.tree import ROOT_LABEL, check_heads
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from numpy.typing import NDArray
 
+    from zishu.document import Sentence, Word
     from zishu.model.outputs import Floats
     from zishu.model.vocabulary import Vocabulary
 
 FORMAT: Final = 1
-HAN: Final = regex.compile(r"\p{Han}{2,}")
+_SINGLE: Final = (ROOT_LABEL,)
+_SHORT: Final = 4  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,8 @@ class InnerSettings:
     """What the runtime must know of a structure scorer, and where it came from: the content of structures.json."""
 
     relations: tuple[str, ...]
-    words: tuple[str, ...]  # the lexicon's words of two characters
+    # Words and their structures as in the lexicon ("2:att 3:att 0"), several where the part of speech decides.
+    lexicon: Mapping[str, tuple[str, ...]]
     temperature: float = 1.0  # scores are divided by it
     training: Mapping[str, Any] = field(default_factory=dict)  # the run's settings and scores; only shown
 
@@ -68,7 +72,7 @@ class InnerSettings:
             "relations": list(self.relations),
             "temperature": self.temperature,
             "training": dict(self.training),
-            "words": " ".join(self.words),
+            "lexicon": {form: list(entries) for form, entries in self.lexicon.items()},
         }
 
     @classmethod
@@ -78,20 +82,23 @@ class InnerSettings:
             raise InputError("not the settings of a structure scorer")
         if data["format"] > FORMAT:
             raise InputError(f"format {data['format']} is newer than this version of Zishu: update it")
-        relations, words = data.get("relations"), data.get("words")
+        relations, lexicon = data.get("relations"), data.get("lexicon")
         if not isinstance(relations, list) or any(name not in RELATIONS for name in relations):
             raise InputError(f"'relations' must be a list of these: {', '.join(RELATIONS)}")
         if not relations or len(set(relations)) < len(relations):
             raise InputError("'relations' is empty or holds a value twice")
-        if not isinstance(words, str):
-            raise InputError("'words' must be a string of words with spaces between them")
+        if not isinstance(lexicon, dict) or not all(
+            isinstance(entries, list) and entries and all(isinstance(entry, str) for entry in entries)
+            for entries in lexicon.values()
+        ):
+            raise InputError("'lexicon' must map words to lists of structures")
         temperature = data.get("temperature")
         if not isinstance(temperature, int | float) or not isfinite(temperature) or temperature <= 0:
             raise InputError("'temperature' must be a number above 0")
         training = data.get("training", {})
         return cls(
             tuple(relations),
-            tuple(words.split()),
+            {form: tuple(entries) for form, entries in lexicon.items()},
             float(temperature),
             training if isinstance(training, Mapping) else {},
         )
@@ -106,9 +113,6 @@ class Inner:
     prob: float
 
 
-SINGLE: Final = Inner((0,), (ROOT_LABEL,), 1.0)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class StructureScorer:
     """The structure scorer of a model."""
@@ -116,17 +120,96 @@ class StructureScorer:
     settings: InnerSettings
     vocabulary: Vocabulary
     session: Any  # onnxruntime.InferenceSession
-    known: frozenset[str]  # `settings.words`, to look up
+
+    def find(self, encoded: Floats, words: Sequence[str]) -> list[Inner]:
+        """Return the structures of words whose characters are encoded, one row per character."""
+        settings, lexicon = self.settings, self.settings.lexicon
+        arcs, relations = self.score(encoded, words)
+        found = best_structures(arcs, relations, np.array([len(word) for word in words]), settings)
+        for w, word in enumerate(words):
+            entries = lexicon.get(word) or lexicon.get("".join(self.vocabulary.known(word)))
+            if entries is not None:
+                found[w] = _chosen(arcs[w], relations[w], [read_arcs(entry) for entry in entries], settings)
+        return found
 
     def score(self, encoded: Floats, words: Sequence[str]) -> tuple[Floats, Floats]:
         """Return the scores of arcs and relations inside words whose characters are encoded, one row per character."""
-        inputs = word_inputs(encoded, words, self.vocabulary, self.known)
+        inputs = word_inputs(encoded, words, self.vocabulary, self.settings.lexicon)
         arcs, relations = self.session.run(["arcs", "relations"], inputs)
         return arcs, relations
 
 
+@lru_cache(maxsize=4096)
+def read_arcs(text: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Return the heads and relations of a structure in the lexicon's notation, such as 2:att 3:att 0."""
+    pairs = [field.partition(":") for field in text.split()]
+    try:
+        heads = tuple(int(head) for head, _, _ in pairs)
+        check_heads(heads, kind="character")
+    except (ValueError, InvalidTree) as error:
+        raise InputError(f"not the structure of a word: {text!r}") from error
+    return heads, tuple(relation or ROOT_LABEL for _, _, relation in pairs)
+
+
+def _chosen(
+    arcs: Floats,
+    relations: Floats,
+    entries: Sequence[tuple[tuple[int, ...], tuple[str, ...]]],
+    settings: InnerSettings,
+) -> Inner:
+    """Return the most probable of the structures that the lexicon gives a word, and its probability among these."""
+    if len(entries) == 1:
+        return Inner(*entries[0], 1.0)
+    scores = np.array(
+        [
+            sum(
+                arcs[d, head] + (relations[d, head - 1, settings.relations.index(relation)] if head else 0.0)
+                for d, (head, relation) in enumerate(zip(*entry, strict=True))
+            )
+            for entry in entries
+        ]
+    )
+    weights = np.exp((scores - scores.max()) / settings.temperature)
+    best = int(weights.argmax())
+    return Inner(*entries[best], float(weights[best] / weights.sum()))
+
+
+def add_structures(
+    scorer: StructureScorer, encoded: Floats, analyses: Sequence[Sequence[Sentence]], *, confidence: bool
+) -> None:
+    """Give the words of a batch their structures; row b of `encoded` is the sentence of `analyses[b]`, ROOT first.
+
+    Latent inner trees, which the words have before, tell where the characters are.
+    """
+    places: dict[bool, list[tuple[int, int, Word]]] = {False: [], True: []}
+    for b, several in enumerate(analyses):
+        for sentence in several:
+            place = 1
+            for word in sentence.words:
+                assert word.char_heads is not None
+                length = len(word.char_heads)
+                if length == 1:
+                    word.char_rels = _SINGLE
+                    word.structure_prob = 1.0 if confidence else None
+                elif is_chinese(word.form):
+                    # The few long words are scored by themselves, or all would be padded to the longest.
+                    places[length > _SHORT].append((b, place, word))
+                else:
+                    word.char_heads = None
+                place += length
+    for chosen in filter(None, places.values()):
+        lengths = np.array([len(word.form) for _, _, word in chosen])
+        rows = np.repeat([b for b, _, _ in chosen], lengths)
+        starts = np.array([place for _, place, _ in chosen]) - (np.cumsum(lengths) - lengths)
+        columns = np.repeat(starts, lengths) + np.arange(lengths.sum())
+        found = scorer.find(encoded[rows, columns], [word.form for _, _, word in chosen])
+        for (_, _, word), inner in zip(chosen, found, strict=True):
+            word.char_heads, word.char_rels = inner.heads, inner.relations
+            word.structure_prob = inner.prob if confidence else None
+
+
 def word_inputs(
-    encoded: Floats, words: Sequence[str], vocabulary: Vocabulary, known: frozenset[str]
+    encoded: Floats, words: Sequence[str], vocabulary: Vocabulary, lexicon: Container[str]
 ) -> dict[str, NDArray[Any]]:
     """Return what the network reads; `encoded` has the characters of all words, one after the other."""
     lengths = np.array([len(word) for word in words], dtype=np.int64)
@@ -142,7 +225,7 @@ def word_inputs(
     for row, length in enumerate(lengths.tolist()):
         if length > 2:
             for k in range(length - 1):
-                pairs[row, k] = text[place + k] + text[place + k + 1] in known
+                pairs[row, k] = text[place + k] + text[place + k + 1] in lexicon
         place += length
     return {"encoded": table, "chars": numbers, "pairs": pairs, "lengths": lengths}
 

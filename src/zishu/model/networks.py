@@ -57,6 +57,10 @@ class Scorer(Protocol):
     def in_style(self, number: int) -> Scorer:
         """Return the same networks for the style with this number."""
 
+    @property
+    def structures(self) -> StructureScorer | None:
+        """Return the structure scorer, None if there is none."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Networks:
@@ -81,7 +85,8 @@ class Networks:
     def run(self, sentences: Sentences, word_lengths: Sequence[Sequence[int]] | None = None) -> Outputs:
         """Return the scores of one batch; a parser of words needs `word_lengths`."""
         encoded = self.encode(features(sentences, self.chars, self.bigrams, self.style))
-        return self.score(encoded, word_lengths, without=self.settings.absent(self.style))
+        outputs = self.score(encoded, word_lengths, without=self.settings.absent(self.style))
+        return outputs if self.structures is None else replace(outputs, encoded=encoded)
 
     def encode(self, arrays: Mapping[str, NDArray[np.int64]]) -> NDArray[np.float32]:
         """Encode a batch of sentences in numbers (see `features`), long ones in overlapping windows."""
@@ -148,9 +153,15 @@ class Ensemble:
         pooled: dict[str, Floats] = {}
         for name in (field.name for field in fields(Outputs)):
             values = [getattr(output, name) for output in outputs]
-            if values[0] is not None:
+            if values[0] is not None and name != "encoded":
                 pooled[name] = np.concatenate(values, axis=2) if name in LABEL_ENDS else _mean(values)
-        return Outputs(**pooled)
+        # The trees inside words are the first member's.
+        return Outputs(**pooled, encoded=outputs[0].encoded)
+
+    @property
+    def structures(self) -> StructureScorer | None:
+        """Return the structure scorer of the first member."""
+        return self.members[0].structures
 
     def score_labels(self, dependents: Floats, heads: Floats) -> Floats:
         """Return the mean log-probabilities `[m, labels]` of the labels of m arcs."""

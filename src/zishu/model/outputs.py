@@ -46,6 +46,7 @@ class Outputs:
     feats: Floats | None = None
     lemma: Floats | None = None
     tags: Floats | None = None  # batch N+1 4; only of a segmenter
+    encoded: Floats | None = None  # batch N+1 width, of the encoder; only of a model with a structure scorer
 
     @classmethod
     def from_mapping(cls, arrays: Mapping[str, Any]) -> Outputs:

@@ -22,6 +22,7 @@ from zishu.errors import InputError
 from zishu.model.decode import decode, decode_k_best
 from zishu.model.features import batches
 from zishu.model.fixed_arcs import check_relations
+from zishu.model.inner import add_structures
 from zishu.model.outputs import lengths_of, word_lengths_of
 from zishu.model.segments import decode_segments
 from zishu.sentences import word_gaps, word_sentence
@@ -63,23 +64,33 @@ class Model:
         return replace(self, networks=self.networks.in_style(style_number(self.settings, style)))
 
     def parse(
-        self, sentences: Sequence[RawSentence], *, confidence: bool = False, decoding: Decoding = "mbr"
+        self,
+        sentences: Sequence[RawSentence],
+        *,
+        confidence: bool = False,
+        decoding: Decoding = "mbr",
+        structures: bool = False,
     ) -> list[Sentence]:
         """Parse sentences; what is known of their words is kept.
 
         `confidence` adds probabilities (see `zishu.model.confidence`); `zishu.model.decode` tells the ways of decoding.
+        With `structures` the trees inside words come from the structure scorer, if the model has one (`zishu.model.inner`);
+        otherwise they are latent.
         """
         self._check_parses(sentences)
 
         def work(batch: list[RawSentence]) -> list[Sentence]:
-            scorer = self.networks.score_labels
-            return decode(
-                self.run(batch), batch, self.settings, scorer, confidence=confidence, decoding=decoding
-            )
+            outputs, scorer = self.run(batch), self.networks.score_labels
+            found = decode(outputs, batch, self.settings, scorer, confidence=confidence, decoding=decoding)
+            if structures:
+                self._add_structures(outputs, [[sentence] for sentence in found], confidence=confidence)
+            return found
 
         return self._in_batches(sentences, work)
 
-    def k_best(self, sentences: Sequence[RawSentence], k: int) -> list[list[Sentence]]:
+    def k_best(
+        self, sentences: Sequence[RawSentence], k: int, *, structures: bool = False
+    ) -> list[list[Sentence]]:
         """Return up to k analyses of each sentence, the best first, with confidence.
 
         They differ in their words or in the heads of these.
@@ -87,9 +98,20 @@ class Model:
         self._check_parses(sentences)
 
         def work(batch: list[RawSentence]) -> list[list[Sentence]]:
-            return decode_k_best(self.run(batch), batch, self.settings, self.networks.score_labels, k)
+            outputs = self.run(batch)
+            found = decode_k_best(outputs, batch, self.settings, self.networks.score_labels, k)
+            if structures:
+                self._add_structures(outputs, found, confidence=True)
+            return found
 
         return self._in_batches(sentences, work)
+
+    def _add_structures(
+        self, outputs: Outputs, analyses: Sequence[Sequence[Sentence]], *, confidence: bool
+    ) -> None:
+        scorer = self.networks.structures
+        if scorer is not None and outputs.encoded is not None:
+            add_structures(scorer, outputs.encoded, analyses, confidence=confidence)
 
     def segment(self, sentences: Sequence[RawSentence], *, confidence: bool = False) -> list[Segments]:
         """Cut sentences into words, with a segmenter; `confidence` tells how probable they are."""
@@ -135,17 +157,24 @@ class Pipeline:
         return replace(self, segmenter=self.segmenter.in_style(style), parser=self.parser.in_style(style))
 
     def parse(
-        self, sentences: Sequence[RawSentence], *, confidence: bool = False, decoding: Decoding = "mbr"
+        self,
+        sentences: Sequence[RawSentence],
+        *,
+        confidence: bool = False,
+        decoding: Decoding = "mbr",
+        structures: bool = False,
     ) -> list[Sentence]:
         """Cut sentences into words, unless these are known, and parse them."""
         cut, segments = self._segment(sentences, confidence)
-        parsed = self.parser.parse(cut, confidence=confidence, decoding=decoding)
+        parsed = self.parser.parse(cut, confidence=confidence, decoding=decoding, structures=structures)
         return [_with_segments(found, segments.get(k)) for k, found in enumerate(parsed)]
 
-    def k_best(self, sentences: Sequence[RawSentence], k: int) -> list[list[Sentence]]:
+    def k_best(
+        self, sentences: Sequence[RawSentence], k: int, *, structures: bool = False
+    ) -> list[list[Sentence]]:
         """Return up to k analyses of the best words of each sentence, with confidence."""
         cut, segments = self._segment(sentences, confidence=True)
-        ranked = self.parser.k_best(cut, k)
+        ranked = self.parser.k_best(cut, k, structures=structures)
         return [
             [_with_segments(found, segments.get(b)) for found in several] for b, several in enumerate(ranked)
         ]

@@ -156,7 +156,7 @@ def _load_structures(folder: Path, vocabulary: Vocabulary, threads: int) -> Stru
     settings = _read(folder / STRUCTURES_CONFIG, InnerSettings.from_json)
     names = {"encoded", "chars", "pairs", "lengths"}
     session = _session(folder / STRUCTURES, names, {"arcs", "relations"}, threads)
-    return StructureScorer(settings, vocabulary, session, frozenset(settings.words))
+    return StructureScorer(settings, vocabulary, session)
 
 
 def _read(path: Path, make: Callable[[object], _Result]) -> _Result:

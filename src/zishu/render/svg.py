@@ -57,6 +57,8 @@ _LEVEL: Final = 19.0  # between two arcs, with a label between them
 _FIRST_LEVEL: Final = 20.0
 _INNER_LEVEL: Final = 8.0
 _FIRST_INNER_LEVEL: Final = 11.0
+_INNER_SIZE: Final = 8.0
+_INNER_HEIGHT: Final = 9.0  # of the name of a relation inside a word
 _PORT: Final = 6.0  # how far beside the arrow of a character the arcs leave it
 _INNER_PORT: Final = 4.0
 _TIP: Final = 6.0  # the length of an arrow's tip
@@ -87,7 +89,7 @@ class Box(NamedTuple):
 class Label:
     """A text centred in its box."""
 
-    kind: Literal["char", "relation", "tag"]
+    kind: Literal["char", "relation", "tag", "inner"]
     text: str
     box: Box
 
@@ -128,8 +130,8 @@ class _Shape(NamedTuple):
         return self.centres[self.root]
 
 
-def layout(sentence: Sentence) -> Layout:
-    """Find a place for everything such that no two texts overlap."""
+def layout(sentence: Sentence, *, relations: bool = False) -> Layout:
+    """Find a place for everything such that no two texts overlap; `relations` inside words are left out by default."""
     words = sentence.words
     shapes = [_shape(word) for word in words]
     lefts = _places(words, shapes)
@@ -160,9 +162,14 @@ def layout(sentence: Sentence) -> Layout:
         for char, centre in zip(shape.chars, shape.centres, strict=True):
             width = _text_width(char, _CHAR_SIZE)
             labels.append(Label("char", char, Box(left + centre - width / 2, box_top, width, _BOX_HEIGHT)))
-        for arc in _inner_arcs(word, left, shape, inner_foot):
+        named = relations and word.char_rels is not None
+        for arc, relation in _inner_arcs(word, left, shape, inner_foot, named=named):
             arcs.append(arc)
             deepest = max(deepest, arc.top)
+            if named:
+                centre = (arc.start + arc.end) / 2
+                labels.append(_label("inner", relation, centre, arc.top, size=_INNER_SIZE))
+                deepest = max(deepest, arc.top + _INNER_HEIGHT)
     tag_top = deepest + 4.0
     for word, left, shape in zip(words, lefts, shapes, strict=True):
         if word.upos:
@@ -228,29 +235,34 @@ def _side(head: int, dependent: int) -> int:
     return 1 if dependent > head else -1
 
 
-def _inner_arcs(word: Word, left: float, shape: _Shape, foot: float) -> list[Arc]:
-    # The model has a tree for the letters of a Latin word or the digits of a number, too, but it means nothing.
+def _inner_arcs(word: Word, left: float, shape: _Shape, foot: float, *, named: bool) -> list[tuple[Arc, str]]:
+    """Return the arcs inside a word and their relations, with room for the names of these below them."""
+    # Latent trees have arcs between the letters of a Latin word or the digits of a number, too, but these mean nothing.
     if word.char_heads is None or not _HAN.search(word.form):
         return []
     pairs = [(h, d) for d, h in enumerate(word.char_heads, start=1) if h != ROOT]
-    return [
-        Arc(
-            "inner",
-            left + shape.centres[h - 1] + _side(h, d) * _INNER_PORT,
-            left + shape.centres[d - 1],
-            foot,
-            foot + _FIRST_INNER_LEVEL + (level - 1) * _INNER_LEVEL,
-        )
-        for (h, d), level in _levels(pairs).items()
-    ]
+    step = _INNER_LEVEL + (_INNER_HEIGHT if named else 0.0)
+    found = []
+    for (h, d), level in _levels(pairs).items():
+        start = left + shape.centres[h - 1] + _side(h, d) * _INNER_PORT
+        top = foot + _FIRST_INNER_LEVEL + (level - 1) * step
+        arc = Arc("inner", start, left + shape.centres[d - 1], foot, top)
+        found.append((arc, "" if word.char_rels is None else word.char_rels[d - 1]))
+    return found
 
 
 def _label(
-    kind: Literal["relation", "tag"], text: str, centre: float, top: float, *, size: float = _LABEL_SIZE
+    kind: Literal["relation", "tag", "inner"],
+    text: str,
+    centre: float,
+    top: float,
+    *,
+    size: float = _LABEL_SIZE,
 ) -> Label:
     text = visible(text)
     width = _text_width(text, size)
-    return Label(kind, text, Box(centre - width / 2, top, width, _LABEL_HEIGHT))
+    height = _INNER_HEIGHT if kind == "inner" else _LABEL_HEIGHT
+    return Label(kind, text, Box(centre - width / 2, top, width, height))
 
 
 def _framed(boxes: Sequence[Box], labels: Sequence[Label], arcs: Sequence[Arc]) -> Layout:
@@ -276,14 +288,20 @@ def _framed(boxes: Sequence[Box], labels: Sequence[Label], arcs: Sequence[Arc]) 
 
 
 def to_svg(
-    sentence: Sentence, *, confidence: bool = False, colour: str | None = None, background: str | None = None
+    sentence: Sentence,
+    *,
+    confidence: bool = False,
+    relations: bool = False,
+    colour: str | None = None,
+    background: str | None = None,
 ) -> str:
     """Return the figure as an XML document.
 
-    With `confidence` the boxes of words of which the parser is less sure are filled more strongly. `colour` and
+    With `confidence` the boxes of words of which the parser is less sure are filled more strongly. With `relations` the
+    arcs inside words have the names of their relations, if these are known. `colour` and
     `background` (CSS colours) replace the colour of the surrounding text and the transparent ground.
     """
-    places = layout(sentence)
+    places = layout(sentence, relations=relations)
     width, height = _number(places.width), _number(places.height)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
@@ -335,6 +353,7 @@ def _box(word: Word, box: Box, confidence: bool) -> str:
         ("head", word.head_prob),
         ("relation", word.label_prob),
         ("part of speech", word.upos_prob),
+        ("structure", word.structure_prob if len(word.form) > 1 else None),
     )
     chances = ", ".join(f"{name} {prob:.2f}" for name, prob in named if prob is not None)
     title = f"{word.form} {word.upos or ''}".strip() + (f": {chances}" if chances else "")
@@ -371,6 +390,7 @@ _STYLES = {
     "char": (_CHAR_SIZE, 21.5, ""),
     "relation": (_LABEL_SIZE, 10.5, ""),
     "tag": (_TAG_SIZE, 10.5, ' opacity="0.65"'),
+    "inner": (_INNER_SIZE, 7.0, f' fill="{INNER_COLOUR}"'),
 }  # the size of the letters, how far their base line lies below the box's upper edge, more attributes
 
 

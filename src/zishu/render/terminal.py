@@ -105,8 +105,10 @@ class Span(NamedTuple):
     style: str = ""
 
 
-def structure(word: Word) -> list[Span]:
+def structure(word: Word, *, relations: bool = False) -> list[Span]:
     """Return the tree inside a word, a bracket around each character but the root with all that hangs on it.
+
+    With `relations` a bracket ends in the name of its relation, if that is known: [火:att]车.
 
     A word of one character, or one whose inner tree is unknown, has none; a tree with crossing arcs, which
     brackets cannot show, is given as the list of its heads.
@@ -123,16 +125,26 @@ def structure(word: Word) -> list[Span]:
             first[above - 1] = min(first[above - 1], d)
             last[above - 1] = max(last[above - 1], d)
             above = heads[above - 1]
-    opened, closed = [0] * len(heads), [0] * len(heads)
-    for d, h in enumerate(heads):
-        if h != ROOT:
+    opened, closed = [0] * len(heads), [""] * len(heads)
+    # Inner brackets close first: those of characters far from the root.
+    depth = [_depth(heads, d) for d in range(len(heads))]
+    for d in sorted(range(len(heads)), key=lambda d: -depth[d]):
+        if heads[d] != ROOT:
             opened[first[d]] += 1
-            closed[last[d]] += 1
+            name = f":{word.char_rels[d]}" if relations and word.char_rels is not None else ""
+            closed[last[d]] += f"{name}]"
     spans = []
     for d, char in enumerate(map(visible, word.chars)):
         style = "inner" if heads[d] else "root"
-        spans.append(Span(f"{'[' * opened[d]}{char}{']' * closed[d]}", style))
+        spans.append(Span(f"{'[' * opened[d]}{char}{closed[d]}", style))
     return spans
+
+
+def _depth(heads: Sequence[int], d: int) -> int:
+    depth = 0
+    while heads[d] != ROOT:
+        d, depth = heads[d] - 1, depth + 1
+    return depth
 
 
 class Cell(NamedTuple):
@@ -155,14 +167,14 @@ _PLANS: Final = (
 )
 
 
-def _table(words: Sequence[Word], longest: int | None) -> dict[str, list[Cell]]:
+def _table(words: Sequence[Word], longest: int | None, relations: bool) -> dict[str, list[Cell]]:
     """Return the cells of every column by its name; `longest` limits the width of a word."""
     digits = len(str(len(words)))
     forms = [visible(word.form) for word in words]
     table: dict[str, list[list[Span]]] = {
         "number": [[Span(f"{word.id:>{digits}}", "number")] for word in words],
         "form": [[Span(form, "form")] for form in forms],
-        "inner": [structure(word) for word in words],
+        "inner": [structure(word, relations=relations) for word in words],
         "upos": [[Span(visible(word.upos or ""), "upos")] for word in words],
         "relation": [[Span(visible(word.deprel), "relation")] for word in words],
         "head": [
@@ -205,11 +217,16 @@ _CODES: Final = {
 }  # fmt: skip
 
 
-def draw(sentence: Sentence, *, colour: bool = False, width: int | None = None) -> str:
-    """Return the drawing, lines joined by line breaks; with a width it keeps within it as well as it can."""
+def draw(
+    sentence: Sentence, *, colour: bool = False, width: int | None = None, relations: bool = False
+) -> str:
+    """Return the drawing, lines joined by line breaks; with a width it keeps within it as well as it can.
+
+    With `relations` the trees inside words name theirs.
+    """
     heads = [word.head for word in sentence.words]
     depth = 1 + max((stem.column for stem in stems(heads).values()), default=-1)
-    table = _table(sentence.words, None if width is None else max(8, width // 3))
+    table = _table(sentence.words, None if width is None else max(8, width // 3), relations)
     widths = {name: max(cell.width for cell in column) for name, column in table.items()}
     for step, names in _PLANS:
         shown = [name for name in names if widths[name]]

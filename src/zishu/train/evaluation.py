@@ -59,6 +59,10 @@ class TorchNetworks:
         scored: Floats = self.network.label_scorer(*ends).cpu().numpy()
         return scored
 
+    @property
+    def structures(self) -> None:
+        """Return nothing: a structure scorer is trained later, for a finished model."""
+
     def in_style(self, number: int) -> TorchNetworks:
         """Return the same network for the style with this number."""
         return replace(self, style=number)

@@ -95,7 +95,7 @@ def train_structures(
     held_out = {form: found for form, found in samples.occurrences.items() if is_held_out(form)}
     network, words = _train(learned, static, vocabulary, epochs, seed, report)
     temperature, scores = _evaluate(network, held_out, vocabulary, words)
-    network, words = _train(samples.occurrences, static, vocabulary, epochs, seed, report)
+    network, _ = _train(samples.occurrences, static, vocabulary, epochs, seed, report)
     training = {
         "files": [path.name for path in files],
         "words": len(samples.occurrences),
@@ -104,7 +104,11 @@ def train_structures(
         "seed": seed,
         "held_out": scores,
     }
-    settings = InnerSettings(_NAMES, tuple(sorted(words)), temperature, training)
+    lexicon: dict[str, tuple[str, ...]] = {}
+    for entry in entries:
+        form = "".join(vocabulary.known(entry.form))
+        lexicon[form] = (*lexicon.get(form, ()), str(entry).split(" ", 2)[2])
+    settings = InnerSettings(_NAMES, lexicon, temperature, training)
     _write(network, settings, directory, vocabulary)
     return settings
 
@@ -218,7 +222,7 @@ def _evaluate(
                     structure_loss(arcs / temperature, cooled, group.trees, group.relations).sum()
                 )
             lengths = group.inputs["lengths"].numpy()
-            found = best_structures(arcs.numpy(), relations.numpy(), lengths, InnerSettings(_NAMES, words=()))
+            found = best_structures(arcs.numpy(), relations.numpy(), lengths, InnerSettings(_NAMES, {}))
             pairs = list(zip(found, group.entries, strict=True))
             trees = [inner.heads == gold.heads for inner, gold in pairs]
             both = [
@@ -239,7 +243,7 @@ def _write(
     """Write both files, then load the model with them and compare its scores with the network's."""
     encoded = np.random.default_rng(0).normal(size=(7, len(network.mean))).astype(np.float32)
     words = ["火车", "科学家", "车站"]
-    arrays = word_inputs(encoded, words, vocabulary, frozenset(settings.words))
+    arrays = word_inputs(encoded, words, vocabulary, settings.lexicon)
     inputs = {name: torch.from_numpy(array) for name, array in arrays.items()}
     with torch.no_grad():
         write_graph(network, inputs, ["arcs", "relations"], directory / STRUCTURES)
