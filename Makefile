@@ -16,8 +16,8 @@ ALL := $(VENV)/.all-installed
 GSD ?= data/gsd
 UD ?= data/ud
 TEXT ?= data/text
-# A model folder that teaches instead of two parsers trained here, for example one with a BERT.
-TEACHER ?= build/teacher
+# The folder of a parser that teaches both models, for example one with a BERT or an ensemble; none by default.
+TEACHER ?=
 # The model that `make structures` adds the trees inside words to.
 MODEL ?= src/zishu/models/default
 # Sentences of the encyclopaedia that the teacher parses, and further options of training.
@@ -102,25 +102,24 @@ build/text.txt: tools/tag_text.py | $(DEV)
 encoder: build/text.txt
 	$(BIN)/zishu pretrain configs/default.toml $(TREEBANKS) --set pretrain.text=$< --resume $(TRAINING)
 
-# A teacher, the text it parses in the styles that fit it, and the two models that learn from it and from the treebanks.
-TAUGHT = $(TREEBANKS) --set teacher.model=$(TEACHER) --set 'teacher.text={gsd = "build/gsd.txt", pud = "build/pud.txt", hk = "build/hk.txt"}' --resume $(TRAINING)
-model: build/gsd.txt build/pud.txt build/hk.txt | $(TEACHER)
+# `default` learns from the treebanks, and from TEACHER if there is one; `fast` learns from TEACHER or from `default`.
+STYLES := runs/styles/seed-0
+DEFAULT := $(if $(TEACHER),runs/taught/seed-0,$(STYLES))
+TEXTS := build/gsd.txt build/pud.txt build/hk.txt
+TAUGHT = $(TREEBANKS) --set teacher.model=$(or $(TEACHER),$(STYLES)/model) \
+  --set 'teacher.text={gsd = "build/gsd.txt", pud = "build/pud.txt", hk = "build/hk.txt"}' --resume $(TRAINING)
+model: $(TEXTS) | $(DEV)
 	$(BIN)/zishu train configs/styles.toml $(TREEBANKS) --resume $(TRAINING)
-	$(BIN)/zishu train configs/taught.toml $(TAUGHT)
+	$(if $(TEACHER),$(BIN)/zishu train configs/taught.toml $(TAUGHT))
 	$(BIN)/zishu train configs/fast.toml $(TAUGHT)
-	cp runs/taught/seed-0/model/* src/zishu/models/default/
+	cp $(DEFAULT)/model/* src/zishu/models/default/
 	cp runs/fast/seed-0/model/* src/zishu/models/fast/
 	$(MAKE) structures
-	$(MAKE) structures MODEL=src/zishu/models/fast
 
 # The trees inside words, on top of a finished model.
 structures: build/wiki.txt build/hk.txt | $(DEV)
 	$(BIN)/zishu train-structures $(MODEL) $(GSD)/train.conllu $(UD)/hk/train.conllu $(UD)/cfl/train.conllu \
 	  $(UD)/pud/train.conllu build/hk.txt build/wiki.txt
-
-build/teacher: | $(DEV)
-	$(BIN)/zishu train configs/styles.toml $(TREEBANKS) --seeds 0,1 --resume $(TRAINING)
-	$(BIN)/zishu ensemble $@ runs/styles/seed-*/model
 
 # Sentences of the encyclopaedia for the styles of its treebanks, stories and dialogues for that of spoken Chinese.
 build/wiki.txt: | $(DEV)

@@ -144,9 +144,10 @@ def test_a_closed_output_matters_only_if_something_is_written(good, tmp_path):
     done = shell("zishu stats FILES >&-", good)
     assert done.returncode == 2
     assert_one_line(done.stderr, "standard output is closed")
-    out = tmp_path / "out"
+    text, out = tmp_path / "in.txt", tmp_path / "out"
+    text.write_text("她喜欢北京。\n", encoding="utf-8")
     for closed in (">&-", "2>&-", "<&- >&- 2>&-"):
-        done = shell(f"zishu parse --no-confidence -i FILES {closed}", good, "-o", out)
+        done = shell(f"zishu parse --no-confidence -i FILES {closed}", text, "-o", out)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
         assert out.read_text(encoding="utf-8").startswith("# sent_id = 1\n")
         out.unlink()
@@ -165,7 +166,11 @@ def test_every_command_that_is_documented_is_there(place):
     known = {*(name for name, _ in cli.COMMANDS), "convert"}
     texts = [path.read_text(encoding="utf-8") for path in Path(__file__).parents[2].glob(place)]
     # At the start of a line (behind a comment sign or a prompt), or in backquotes; in the Makefile behind a folder.
-    named = [name for text in texts for name in re.findall(r"(?m)(?:^[#$ \t]*|`|\)/)zishu ([a-z]+)\b", text)]
+    named = [
+        name
+        for text in texts
+        for name in re.findall(r"(?m)(?:^[#$ \t]*|`|\)/)zishu ([a-z]+(?:-[a-z]+)*)\b", text)
+    ]
     assert named
     assert set(named) <= known
 
@@ -187,10 +192,10 @@ def test_every_command_has_a_short_way_to_its_help():
 def test_configurations_are_known_by_name(tmp_path):
     listed = run("config").stdout
     assert {line.split()[0] for line in listed.splitlines()} == {
-        path.stem for path in (Path(__file__).parents[1] / "configs").glob("*.toml")
+        path.stem for path in (Path(__file__).parents[2] / "configs").glob("*.toml")
     }
     printed = run("config", "latent-c2f")
-    assert printed.stdout == (Path(__file__).parents[1] / "configs/latent-c2f.toml").read_text(
+    assert printed.stdout == (Path(__file__).parents[2] / "configs/latent-c2f.toml").read_text(
         encoding="utf-8"
     )
     unknown = run("config", "latent-c3f")

@@ -634,8 +634,8 @@ def test_a_terminal_gets_colour_a_tree_and_a_hint():
     with start(stdin=theirs, stdout=theirs, env={**os.environ, "COLUMNS": "60"}) as process:
         os.close(theirs)
         assert process.stderr is not None
-        assert b"blank line" in process.stderr.readline()
-        os.write(ours, f"{EASY}\n\n".encode())
+        hint = process.stderr.readline()
+        os.write(ours, f"{EASY}\n".encode())
         seen = b""
         while b"PUNCT" not in seen:  # the sentence is there before the input ends
             seen += os.read(ours, 4096)
@@ -646,6 +646,7 @@ def test_a_terminal_gets_colour_a_tree_and_a_hint():
         assert process.wait(timeout=120) == 0
         assert process.stderr.read() == b""
     os.close(ours)
+    assert b"Every line is parsed as it ends" in hint
     assert b"\x1b[" in seen
     assert "喜欢" in seen.decode()
 

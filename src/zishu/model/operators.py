@@ -33,7 +33,7 @@ ALLOWED: Final = frozenset(
     Unsqueeze Where
     """.split()  # noqa: SIM905 (a list of seventy would fill two pages)
 )
-FUSED: Final = frozenset({"MultiHeadAttention", "SkipLayerNormalization"})
+FUSED: Final = frozenset({"MatMulIntegerToFloat"})
 _DOMAINS: Final = {"": ALLOWED, "ai.onnx": ALLOWED, "com.microsoft": FUSED}
 
 # Numbers of fields in ONNX's messages.
