@@ -33,6 +33,7 @@ _GROUND = {
     "tags",
     "forest",
     "projectivity",
+    "transitions",
 }
 _RUNTIME = _GROUND | {"document", "chart", "model", "formats", "render"}
 
@@ -50,6 +51,7 @@ LAYERS: dict[str, set[str]] = {
     "tags": {"text", "tree"},
     "forest": {"errors", "gaps", "text", "tree"},
     "projectivity": {"errors", "text", "tree"},
+    "transitions": {"gaps"},
     "chart": {"errors", "gaps", "deal"},
     "document": {"errors", "tags", "text", "tree"},
     "formats": _GROUND | {"document"},

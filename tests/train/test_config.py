@@ -318,6 +318,7 @@ SYSTEMS = {
 ANCESTORS = {
     "yan-2020": ("parse", "leftward", 1, True, True),
     "wu-2021": ("parse", "annotated", 1, True, True),
+    "transition": ("parse", "leftward", 2, True, True),
 }
 
 
@@ -375,12 +376,30 @@ def test_the_papers_settings_are_the_same_in_every_system() -> None:
         ),
         ("latent-c2f.toml", "encoder.character_dropout=0.2", "encoder.character_dropout has no effect"),
         ("segmenter.toml", "scorer.dropout=0.2", "scorer.dropout has no effect: it is the dropout of MLPs"),
+        ("transition.toml", "structure.roles=1", "structure.roles has no effect"),
+        ("transition.toml", "scorer.arc=100", "scorer.arc has no effect"),
+        ("latent-c2f.toml", "structure.beam=4", "structure.beam has no effect"),
     ],
 )
 def test_what_nothing_reads_is_refused(file, setting, message):
     load_config(CONFIGS / file)
     with pytest.raises(ConfigError, match=f"--set {re.escape(setting)}: {message}"):
         load_config(CONFIGS / file, [setting])
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("task=parse-words", "is for the task 'parse'"),
+        ("structure.policy=latent", "needs a structure.policy other than 'latent'"),
+        ("structure.single_root=false", "needs structure.single_root and structure.root_as_head"),
+        ("structure.root_as_head=false", "needs structure.single_root and structure.root_as_head"),
+        ("structure.beam=5000", "structure.beam = 5000: at most 1024"),
+    ],
+)
+def test_a_transition_parser_builds_one_legal_tree(setting, message):
+    with pytest.raises(ConfigError, match=message):
+        load_config(CONFIGS / "transition.toml", [setting])
 
 
 def test_the_dropout_of_a_recurrent_layer_on_a_bert_is_read():

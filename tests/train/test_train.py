@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,9 +20,13 @@ from safetensors.torch import load_file
 
 import raw
 import tiny
+from zishu.arcs import Arc
+from zishu.cli import info
 from zishu.errors import ConfigError, InputError
 from zishu.model import load_model
+from zishu.model.calibration import calibrate
 from zishu.model.features import features
+from zishu.model.networks import check_members
 from zishu.model.parsers import parse_trees
 from zishu.sentences import word_sentence
 from zishu.train import loop
@@ -55,6 +60,8 @@ SYSTEMS = {
     "yan-2020": {"objective": "head-selection", "structure": {"policy": "leftward", "roles": 1}},
     "wu-2021": {"objective": "head-selection", "structure": {"policy": "annotated", "roles": 1}},
     "head-selection-c2f": {"objective": "head-selection", "structure": {"policy": "rightward"}},
+    "transition": {"objective": "transition", "structure": {"policy": "leftward"}},
+    "transition-annotated": {"objective": "transition", "structure": {"policy": "annotated", "beam": 1}},
     "head-selection-words": {"objective": "head-selection", "task": "parse-words"},
 }
 ENCODERS = {
@@ -127,6 +134,29 @@ def test_non_projective_trees_are_learned_and_produced(system, treebank, tmp_pat
     assert any("↑" in label for label in model.settings.labels)
     found = model.parse(raw.all_words([tree.forms for tree in tiny.ALL]))
     assert [tuple(word.head for word in sentence) for sentence in found] == [tree.heads for tree in tiny.ALL]
+
+
+def test_a_transition_parser_honours_words_and_says_what_it_cannot_do(treebank, tmp_path):
+    train(make_config(treebank, tmp_path / "run", **SYSTEMS["transition"]))
+    model = load_model(tmp_path / "run" / "model")
+    [tree, *_] = tiny.TREES
+    for forms in (tree.forms, tuple("".join(tree.forms)), ("".join(tree.forms),)):
+        [found] = model.parse([word_sentence(forms)], confidence=True)
+        assert tuple(word.form for word in found) == forms
+        assert all(word.boundary_prob == 1 for word in found)
+        assert 0 < found.prob <= 1
+    [ranked] = model.k_best([raw.chars("".join(tree.forms))], 3)
+    assert [sentence.prob for sentence in ranked] == sorted((s.prob for s in ranked), reverse=True)
+    assert len({tuple((word.form, word.head) for word in sentence) for sentence in ranked}) == len(ranked) > 1
+    with pytest.raises(InputError, match="cannot honour fixed arcs"):
+        model.parse([replace(word_sentence(tree.forms), arcs=(Arc((1, 2), (2, 3)),))])
+    with pytest.raises(InputError, match="a transition parser has no temperature"):
+        calibrate(model, tiny.TREES)
+    assert "probabilities  those of its beam, 8 analyses wide" in re.sub(
+        " {2,}", "  ", "\n".join(info.lines(info.describe(tmp_path / "run" / "model")))
+    )
+    with pytest.raises(InputError, match="transition parsers have no scores of trees"):
+        check_members([model.settings, model.settings])
 
 
 def in_pieces(tree):

@@ -98,10 +98,13 @@ def _rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield f"{len(found[column])} {title}", " ".join(found[column])
         for style, columns in found["absent_tags"].items():
             yield f"empty in {style}", " ".join(columns)
-        temperatures = (
-            f"of relations {found['label_temperature']}, of parts of speech {found['upos_temperature']}"
-        )
-        yield "temperature", f"{found['temperature']}, {temperatures}"
+        if found["beam"]:
+            yield "probabilities", f"those of its beam, {found['beam']} analyses wide"
+        else:
+            temperatures = (
+                f"of relations {found['label_temperature']}, of parts of speech {found['upos_temperature']}"
+            )
+            yield "temperature", f"{found['temperature']}, {temperatures}"
     yield "size", f"{sum(found['files'].values()) / 1e6:.1f} MB"
     data = config.get("data", {}) if isinstance(config, dict) else {}
     data = data if isinstance(data, dict) else {}

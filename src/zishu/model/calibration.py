@@ -85,6 +85,8 @@ class Calibration:
 
 def calibrate(model: Model, treebank: Iterable[WordTree]) -> Calibration:
     """Find the temperatures of a model on a treebank that it was not trained on; trees that cross are left out."""
+    if model.settings.beam:
+        raise InputError("a transition parser has no temperature: its probabilities are those of its beam")
     if not model.settings.can.parses:
         raise InputError(f"a model for the task {model.settings.task!r} has no temperature")
     trees = [tree for tree in treebank if tree.is_projective]

@@ -28,6 +28,7 @@ from zishu.chart import TreeDistribution
 from zishu.document import Sentence, Word
 from zishu.errors import InputError
 from zishu.gaps import FREE
+from zishu.model import beam
 from zishu.model.confidence import measure, measure_vanilla, measure_words
 from zishu.model.fixed_arcs import allowed_arcs, fix_relations, over_words
 from zishu.model.k_best import distinct_trees
@@ -80,6 +81,8 @@ def decode(
     if not sentences:
         return []
     batch = _batch(outputs, sentences, settings, label_scorer)
+    if settings.beam:
+        return [best for [best] in _decode_beam(batch, 1, confidence=confidence)]
     if decoding != "vanilla":
         return _decode_typed(batch, mbr=decoding == "mbr", confidence=confidence)
     inner = inner_gaps(batch.gaps.shape, batch.lengths)
@@ -109,6 +112,8 @@ def decode_k_best(
     if not sentences:
         return []
     batch = _batch(outputs, sentences, settings, label_scorer)
+    if settings.beam:
+        return _decode_beam(batch, k, confidence=True)
     trees = _trees(batch)
     numbers, found = distinct_trees(trees, k)
     ranked: list[list[Sentence]] = [[] for _ in sentences]
@@ -153,15 +158,16 @@ class _Batch:
 def _batch(
     outputs: Outputs, sentences: Sequence[RawSentence], settings: Settings, label_scorer: LabelScorer
 ) -> _Batch:
-    if outputs.inter is None:
+    units = outputs.states if settings.beam else outputs.inter
+    if units is None:
         raise InputError(f"a model for the task {settings.task!r} has no arcs to decode")
     lengths, word_lengths = lengths_of(sentences), None
     if settings.can.units == "words":
         word_lengths = word_lengths_of(sentences)
         lengths = np.array(list(map(len, word_lengths)))
-        gaps = no_gaps(*outputs.inter.shape[:2])
+        gaps = no_gaps(*units.shape[:2])
     else:
-        gaps = known_gaps(sentences, outputs.inter.shape[1])
+        gaps = known_gaps(sentences, units.shape[1])
     arcs = [sentence.arcs for sentence in sentences]
     if word_lengths is not None:
         arcs = list(map(over_words, arcs, word_lengths))
@@ -209,6 +215,34 @@ def _label(
         else:
             sure = measure(trees, numbers, words, of_labels)
     return _sentences(batch, numbers, words, names, sure)
+
+
+def _decode_beam(batch: _Batch, k: int, *, confidence: bool) -> list[list[Sentence]]:
+    """Find up to k analyses of each sentence with a transition parser."""
+    settings = batch.settings
+    if any(batch.arcs):
+        raise InputError("a transition parser cannot honour fixed arcs, only known words")
+    assert batch.outputs.states is not None
+    found = beam.search(batch.outputs.states, batch.lengths, batch.gaps, settings, k)
+    words = find_words(found.heads, found.intra, batch.lengths[found.numbers])
+    labels = label_probabilities(
+        batch.outputs,
+        settings.labels,
+        batch.label_scorer,
+        found.numbers[words.tree],
+        words.root,
+        words.root_head,
+    )
+    best = labels.argmax(axis=1)
+    calibrated = at_temperature(labels, settings.label_temperature)
+    of_labels = np.exp(calibrated[np.arange(len(best)), best])
+    sure = beam.confidence(found, of_labels) if confidence else None
+    names = [settings.labels[label] for label in best.tolist()]
+    ranked: list[list[Sentence]] = [[] for _ in batch.sentences]
+    sentences = _sentences(batch, found.numbers, words, names, sure)
+    for b, sentence in zip(found.numbers.tolist(), sentences, strict=True):
+        ranked[b].append(sentence)
+    return ranked
 
 
 def _decode_vanilla(batch: _Batch, *, confidence: bool) -> list[Sentence]:

@@ -182,6 +182,8 @@ def check_members(members: Sequence[Settings]) -> None:
     if len(members) < 2:
         raise InputError("an ensemble has two members at least")
     first = members[0]
+    if first.beam:
+        raise InputError("transition parsers have no scores of trees that an ensemble could average")
     if not first.can.parses or first.can.of_models:
         raise InputError(f"an ensemble is one of parsers, not of models for the task {first.task!r}")
     for number, member in enumerate(members[1:], 2):

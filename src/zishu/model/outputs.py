@@ -47,6 +47,7 @@ class Outputs:
     lemma: Floats | None = None
     tags: Floats | None = None  # batch N+1 4; only of a segmenter
     encoded: Floats | None = None  # batch N+1 width, of the encoder; only of a model with a structure scorer
+    states: Floats | None = None  # batch U+1 (places x width); only of a transition parser
 
     @classmethod
     def from_mapping(cls, arrays: Mapping[str, Any]) -> Outputs:

@@ -42,6 +42,7 @@ from zishu.model.settings import (
     read_settings,
 )
 from zishu.model.vocabulary import Vocabulary
+from zishu.transitions import FEATURES
 
 if TYPE_CHECKING:
     import os
@@ -118,9 +119,12 @@ def _load_networks(folder: Path, settings: Settings, threads: int) -> Networks:
 def _load_networks_now(folder: Path, settings: Settings, threads: int) -> Networks:
     parses = settings.can.parses
     outputs = {"tags"}
+    if settings.beam and not settings.actions:
+        raise InputError(f"{folder / CONFIG}: the weights of a transition parser's actions are missing")
     if parses:
-        outputs = {"inter", "label_dep", "label_head"}
-        outputs |= {"intra"} if settings.roles == 2 else set()
+        outputs = {"states"} if settings.beam else {"inter"}
+        outputs |= {"label_dep", "label_head"}
+        outputs |= {"intra"} if settings.roles == 2 and not settings.beam else set()
         outputs |= set(settings.tags)
     elif not settings.transitions:
         raise InputError(f"{folder / CONFIG}: the scores of a segmenter's tag pairs are missing")
@@ -220,6 +224,8 @@ def _try(networks: Networks, folder: Path) -> None:
         fitting += [
             found[name].shape[2:] == (size,) for name, size in sizes.items() if found[name] is not None
         ]
+        if outputs.states is not None:
+            fitting.append(outputs.states.shape[2] == FEATURES * (len(settings.actions[0]) - 1))
         if outputs.label_dep is not None and outputs.label_head is not None:
             arrays.append(networks.score_labels(outputs.label_dep[0], outputs.label_head[0]))
             fitting.append(arrays[-1].shape == (2, len(settings.labels)))

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from zishu.errors import InputError
 from zishu.tags import COLUMNS
+from zishu.transitions import ACTIONS
 from zishu.tree import INTRA
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ FILES: Final = (CONFIG, CHARS, BIGRAMS, ENCODER, SCORER, LABELS, STRUCTURES, STR
 
 # A model may come from a stranger. None of ours comes near these bounds.
 MOST_MEMBERS: Final = 64
+WIDEST_BEAM: Final = 1024
 LARGEST_JSON: Final = 1 << 26  # bytes
 LARGEST_NETWORK: Final = 1 << 32
 _DEEPEST: Final = 50  # lists and objects inside each other
@@ -116,6 +118,10 @@ class Settings:
     transitions: tuple[tuple[float, ...], ...] = ()
     starts: tuple[float, ...] = ()
     ends: tuple[float, ...] = ()
+    # Of a transition parser (`zishu.model.beam`): how many analyses it keeps, and the weights of its last layer, a row
+    # with the bias at its end for each action. 0: the parser has a chart.
+    beam: int = 0
+    actions: tuple[tuple[float, ...], ...] = ()
     name: str = ""
     version: str = ""
     training: Mapping[str, Any] = field(
@@ -136,6 +142,12 @@ class Settings:
             return f"{self.roles} roles for the task {self.task!r}"
         if (INTRA in self.labels) != self.can.finds_structures:
             return f"the label {INTRA} belongs to the task 'parse' and to no other"
+        if not 0 <= self.beam <= WIDEST_BEAM or (
+            self.beam and (not self.can.finds_structures or self.roles != 2)
+        ):
+            return f"a beam of {self.beam}: it is from 1 to {WIDEST_BEAM}, of a parser of characters with two roles"
+        if self.actions and (len(self.actions) != ACTIONS or len({*map(len, self.actions)}) != 1):
+            return f"a transition parser has {ACTIONS} actions"
         lowest, highest = _TEMPERATURES
         for temperature in (self.temperature, self.label_temperature, self.upos_temperature):
             if not lowest <= temperature <= highest:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from zishu.errors import ConfigError
-from zishu.model.settings import TASKS
+from zishu.model.settings import TASKS, WIDEST_BEAM
 
 if TYPE_CHECKING:
     import os
@@ -35,7 +35,7 @@ TrainedTask = Literal["parse", "parse-words", "segment", "pipeline"]
 Policy = Literal["latent", "leftward", "rightward", "annotated"]
 Roles = Literal[1, 2]
 EncoderKind = Literal["bilstm", "transformer", "bert"]
-TreeObjective = Literal["tree-crf", "head-selection"]
+TreeObjective = Literal["tree-crf", "head-selection", "transition"]
 Objective = Literal["masked", "replaced"]
 PretrainOptimiser = Literal["adamw", "muon"]
 Precision = Literal["float32", "bfloat16"]
@@ -119,6 +119,8 @@ class StructureConfig:
     """Whether a word's characters must form one subtree (the ablation "- single-root" turns it off)."""
     root_as_head: bool = True
     """Whether a word's dependents must hang on its root character (the ablation "- root-as-head")."""
+    beam: Size = 8
+    """Of the objective `transition`: how many analyses of a sentence are kept after every action; 1 is greedy."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -316,9 +318,10 @@ class Config:
     words; `pipeline`: the last two, each trained on its own, and chained."""
     objective: TreeObjective = "tree-crf"
     """`tree-crf`: the probability of the gold trees among all trees, as in the paper; `head-selection`: the head of
-    every character by itself, among all heads. Decoding is the same. It needs one tree for every word: a
-    `structure.policy` other than `latent`, and `annotated` words without an entry are leftward. Of no effect on
-    segmentation."""
+    every character by itself, among all heads, with the same decoding; `transition`: the next action of a transition
+    system over characters, with a beam instead of a chart, for the task `parse`. The last two need one
+    tree for every word: a `structure.policy` other than `latent`, and `annotated` words without an entry
+    are leftward. Of no effect on segmentation."""
     seed: Seed = 0
     """Seed of everything random."""
     initial: str = ""
@@ -560,6 +563,11 @@ def _check_effect(config: Config, values: Mapping[str, _Value]) -> None:
             idle["encoder.dropout"] = why
     if not config.can.parses:
         idle["scorer.dropout"] = "it is the dropout of MLPs that a segmenter does not have"
+    if config.objective == "transition":
+        idle["structure.roles"] = "a transition parser has an action for each role"
+        idle["scorer.arc"] = "a transition parser scores actions, not arcs"
+    else:
+        idle["structure.beam"] = "it is for objective = 'transition'"
     for key, why in idle.items():
         if key in values:
             raise ConfigError(f"{values[key].source}: {key} has no effect: {why}; leave it out")
@@ -594,6 +602,18 @@ def _check_together(config: Config, source: str) -> None:
     if config.structure.policy == "annotated":
         found = config.data.structures != ""
         demand(found, "structure.policy = 'annotated' needs data.structures, a WIST-format file")
+    if config.objective == "transition":
+        structure = config.structure
+        demand(config.task == "parse", "objective = 'transition' is for the task 'parse'")
+        demand(
+            structure.policy != "latent",
+            "objective = 'transition' needs a structure.policy other than 'latent'",
+        )
+        demand(
+            structure.single_root and structure.root_as_head,
+            "objective = 'transition' needs structure.single_root and structure.root_as_head",
+        )
+        demand(structure.beam <= WIDEST_BEAM, f"structure.beam = {structure.beam}: at most {WIDEST_BEAM}")
     encoder = config.encoder
     if encoder.kind == "bert":
         demand(

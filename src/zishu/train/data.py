@@ -339,7 +339,7 @@ def _make_forest(
             policy=structure.policy,
             structures=structures,
             single_root=structure.single_root,
-            one_tree=objective == "head-selection",
+            one_tree=objective != "tree-crf",
         )
     # Stand a single character in for every word: then the forest is the word tree itself.
     words = WordTree(("字",) * len(tree.forms), tree.heads, tree.deprels)

@@ -59,7 +59,7 @@ _DIMENSIONS = {
     **dict.fromkeys(("lengths", "styles"), ("batch",)),
     "pool": ("batch", "units", "n"),
     **dict.fromkeys(("inter", "intra"), ("batch", "units", "units")),
-    **dict.fromkeys(("label_dep", "label_head", *COLUMNS), ("batch", "units")),
+    **dict.fromkeys(("label_dep", "label_head", "states", *COLUMNS), ("batch", "units")),
     **dict.fromkeys(("dep", "head", "labels"), ("arcs",)),
     "arcs": ("batch", "n", "heads"),
     "relations": ("batch", "n", "n"),
@@ -76,6 +76,8 @@ def settings_of(network: Network, training: Mapping[str, Any] | None = None) -> 
     )
     if training is not None:
         settings = replace(settings, training=training)
+    if settings.beam:
+        settings = replace(settings, actions=network.action_weights())
     if not settings.can.parses:
         crf = network.crf
         settings = replace(

@@ -93,7 +93,7 @@ def finish(
     model = export_model(network, folder / MODEL, training={"config": config_to_dict(config), **result})
     if config.export.precision == "int8":
         model = _quantise(config, folder, model, dev, result)
-    if config.can.parses:
+    if config.can.parses and not model.settings.beam:
         default = next(iter(dev))
         set_temperatures(folder / MODEL, calibrate(model.in_style(default or None), dev[default]))
     return _write_result(folder, result)

@@ -75,9 +75,11 @@ def build_network(
         c: tags for c, tags in inventory.tags.items() if parses and config.scorer.weight(c)
     }
     inventory = replace(inventory, tags=learned)
+    transition = config.can.finds_structures and config.objective == "transition"
     settings = Settings(
         task=config.task,
-        roles=config.structure.roles if config.can.finds_structures else 1,
+        roles=(2 if transition else config.structure.roles) if config.can.finds_structures else 1,
+        beam=config.structure.beam if transition else 0,
         root_as_head=config.structure.root_as_head,
         labels=inventory.labels if parses else (),
         **learned,

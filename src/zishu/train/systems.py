@@ -24,6 +24,7 @@ from torch import nn
 from zishu.train.chart_bridge import log_partition
 from zishu.train.crf import ChainCRF
 from zishu.train.scorer import ArcScorer, LabelScorer, Projection
+from zishu.transitions import ACTIONS, FEATURES, LEAK, oracle
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -56,9 +57,14 @@ class Network(nn.Module):
             self.emissions = nn.Linear(width, 4)
             self.crf = ChainCRF()
         else:
-            self.arc_dep = Projection(width, scorer.arc, dropout=scorer.dropout)
-            self.arc_head = Projection(width, scorer.arc, dropout=scorer.dropout)
-            self.arcs = ArcScorer(scorer.arc, roles=settings.roles)
+            if settings.beam:
+                self.states = nn.Linear(width, FEATURES * scorer.label)
+                self.state_dropout = nn.Dropout(scorer.dropout)
+                self.actions = nn.Linear(scorer.label, ACTIONS)
+            else:
+                self.arc_dep = Projection(width, scorer.arc, dropout=scorer.dropout)
+                self.arc_head = Projection(width, scorer.arc, dropout=scorer.dropout)
+                self.arcs = ArcScorer(scorer.arc, roles=settings.roles)
             self.label_dep = Projection(width, scorer.label, dropout=scorer.dropout)
             self.label_head = Projection(width, scorer.label, dropout=scorer.dropout)
             self.label_scorer = LabelScorer(scorer.label, len(settings.labels))
@@ -80,8 +86,11 @@ class Network(nn.Module):
             return {"tags": self.emissions(encoded)}
         if pool is not None:
             encoded = pool @ encoded
-        scores = self.arcs(self.arc_dep(encoded), self.arc_head(encoded))
-        outputs = dict(zip(("inter", "intra"), scores, strict=False))
+        if self.settings.beam:
+            outputs = {"states": self.states(encoded)}
+        else:
+            scores = self.arcs(self.arc_dep(encoded), self.arc_head(encoded))
+            outputs = dict(zip(("inter", "intra"), scores, strict=False))
         outputs["label_dep"] = self.label_dep(encoded)
         outputs["label_head"] = self.label_head(encoded)
         for column in self.tag_weights:
@@ -97,7 +106,11 @@ class Network(nn.Module):
         if not self.settings.can.parses:
             tags = self.crf.loss(outputs["tags"][:, 1:], batch.tags[:, 1:], batch.lengths)
             return tags.sum() / batch.lengths.sum()
-        of_trees = self._tree_loss if self.objective == "tree-crf" else self._selection_loss
+        of_trees = {
+            "tree-crf": self._tree_loss,
+            "head-selection": self._selection_loss,
+            "transition": self._transition_loss,
+        }[self.objective]
         loss = of_trees(outputs, batch).sum() / units
         for (column, weight), gold in zip(self.tag_weights.items(), batch.columns.unbind(1), strict=True):
             loss = loss + weight * _tag_loss(outputs[column], gold, batch.shares) / units
@@ -131,6 +144,33 @@ class Network(nn.Module):
         right = torch.cat(self._forest_scores(outputs, batch), dim=2)[dependents].logsumexp(dim=1)
         per_sentence = torch.zeros(len(inter), device=inter.device)
         return per_sentence.index_add(0, dependents[0], everything - right)
+
+    def _transition_loss(self, outputs: dict[str, Tensor], batch: Batch) -> Tensor:
+        """Return -log p(action | state) along the oracle's way, and -log p(label | arc), summed over a sentence."""
+        device = outputs["states"].device
+        sentences, places, chosen, legal = [], [], [], []
+        columns = (batch.units, batch.slot_heads[:, 1:, 0], batch.slot_intra[:, 1:, 0])
+        for b, (n, heads, intra) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+            for state, action in oracle(heads[:n], intra[:n]):
+                possible = state.legal(n)
+                sentences.append(b)
+                places.append(state.features(n))
+                chosen.append(action)
+                legal.append([a in possible for a in range(ACTIONS)])
+        rows = torch.tensor(sentences, device=device)
+        by_place = outputs["states"].view(*outputs["states"].shape[:2], FEATURES, -1)
+        at = torch.tensor(places, device=device)
+        hidden = by_place[rows[:, None], at, torch.arange(FEATURES, device=device)].sum(1)
+        scores = self.actions(self.state_dropout(nn.functional.leaky_relu(hidden, LEAK)))
+        scores = scores.masked_fill(~torch.tensor(legal, device=device), -torch.inf)
+        logp = torch.log_softmax(scores, dim=1)[torch.arange(len(rows)), torch.tensor(chosen, device=device)]
+        labels = self._slot_labels(outputs, batch).masked_fill(batch.slot_heads < 0, 0.0).sum((1, 2))
+        return -labels.index_add(0, rows, logp)
+
+    def action_weights(self) -> tuple[tuple[float, ...], ...]:
+        """Return the weights of the last layer of a transition parser, with the bias at the end of a row."""
+        joined = torch.cat([self.actions.weight, self.actions.bias[:, None]], dim=1)
+        return tuple(tuple(row) for row in joined.tolist())
 
     def _forest_scores(self, outputs: dict[str, Tensor], batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the arc scores with the log-probabilities of their labels, -inf where the forest has no arc."""

@@ -165,11 +165,16 @@ def load_teacher(config: Config, inventory: Inventory) -> Teacher | None:
         return None
     model = load_model(config.teacher.model)
     settings = model.settings
-    if not isinstance(model, Model) or not settings.can.finds_structures or settings.roles != 2:
+    if (
+        not isinstance(model, Model)
+        or not settings.can.finds_structures
+        or settings.roles != 2
+        or settings.beam
+    ):
         raise ConfigError(
-            f"teacher.model: {config.teacher.model}: expected a parser of characters with two roles"
+            f"teacher.model: {config.teacher.model}: expected a parser of characters with two roles and a chart"
         )
-    if not config.can.finds_structures or config.structure.roles != 2:
+    if not config.can.finds_structures or config.structure.roles != 2 or config.objective == "transition":
         raise ConfigError(
             "teacher.model: only a parser of characters with two roles can learn from a teacher"
         )
