@@ -87,10 +87,10 @@ def test_odd_characters_keep_their_columns() -> None:
     )
     assert draw(sentence) == "\n".join(
         [
-            "  ┌─► 1 e\u0301                        X    dep   ← 2 \\x1b[0m",
-            "──┼─► 2 \\x1b[0m   \\x1b[[][0][m]  X    root",
-            "  ├─► 3 👨‍👩‍👧                       SYM  dep   ← 2 \\x1b[0m",
-            "  └─► 4 中\\ud800  中[\\ud800]     X    dep   ← 2 \\x1b[0m",
+            "  ┌─► 1 e\u0301                     X    dep   ← 2 \\x1b[0m",
+            "──┼─► 2 \\x1b[0m               X    root",
+            "  ├─► 3 👨‍👩‍👧                    SYM  dep   ← 2 \\x1b[0m",
+            "  └─► 4 中\\ud800  中[\\ud800]  X    dep   ← 2 \\x1b[0m",
         ]
     )
 

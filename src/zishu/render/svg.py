@@ -21,9 +21,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-import regex  # type: ignore[import-untyped, unused-ignore]
-
 from zishu.render._cells import cells, visible
+from zishu.render._inner import drawn_heads
 from zishu.text import characters
 from zishu.tree import ROOT
 
@@ -39,7 +38,6 @@ FONTS: Final = (
 INNER_COLOUR: Final = "#d9480f"  # of the arcs inside words; readable on white and on black
 DOUBT_COLOUR: Final = "#f08c00"
 
-_HAN: Final = regex.compile(r"\p{Han}")
 _BROAD: Final = frozenset("mwMW%@—…")  # letters that are nearly as wide as they are high
 
 # All in pixels.
@@ -237,10 +235,10 @@ def _side(head: int, dependent: int) -> int:
 
 def _inner_arcs(word: Word, left: float, shape: _Shape, foot: float, *, named: bool) -> list[tuple[Arc, str]]:
     """Return the arcs inside a word and their relations, with room for the names of these below them."""
-    # Latent trees have arcs between the letters of a Latin word or the digits of a number, too, but these mean nothing.
-    if word.char_heads is None or not _HAN.search(word.form):
+    heads = drawn_heads(word)
+    if heads is None:
         return []
-    pairs = [(h, d) for d, h in enumerate(word.char_heads, start=1) if h != ROOT]
+    pairs = [(h, d) for d, h in enumerate(heads, start=1) if h != ROOT]
     step = _INNER_LEVEL + (_INNER_HEIGHT if named else 0.0)
     found = []
     for (h, d), level in _levels(pairs).items():

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from zishu.render._cells import cells, visible
+from zishu.render._inner import drawn_heads
 from zishu.text import characters
 from zishu.tree import ROOT, is_projective
 
@@ -110,10 +111,10 @@ def structure(word: Word, *, relations: bool = False) -> list[Span]:
 
     With `relations` a bracket ends in the name of its relation, if that is known: [火:att]车.
 
-    A word of one character, or one whose inner tree is unknown, has none; a tree with crossing arcs, which
-    brackets cannot show, is given as the list of its heads.
+    A word of one character or without a Chinese character, or one whose inner tree is unknown, has none. A tree with
+    crossing arcs, which brackets cannot show, is given as the list of its heads.
     """
-    heads = word.char_heads
+    heads = drawn_heads(word)
     if heads is None or len(heads) == 1:
         return []
     if not is_projective(heads):
