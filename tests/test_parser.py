@@ -43,7 +43,7 @@ def forms(sentences: Iterable[Sentence]) -> list[list[str]]:
 
 
 def without_probabilities(sentence: Sentence) -> Sentence:
-    none = dict.fromkeys(("boundary_prob", "head_prob", "label_prob", "upos_prob"))
+    none = dict.fromkeys(("boundary_prob", "head_prob", "label_prob", "upos_prob", "structure_prob"))
     bare = (replace(word, **none) for word in sentence.words)
     return replace(sentence, words=tuple(bare), prob=None)
 
@@ -58,7 +58,9 @@ def same(left: Iterable[Sentence], right: Iterable[Sentence]) -> bool:
 
 
 def probabilities(sentence: Sentence) -> list[float | None]:
-    each = ((w.boundary_prob, w.head_prob, w.label_prob, w.upos_prob) for w in sentence.words)
+    each = (
+        (w.boundary_prob, w.head_prob, w.label_prob, w.upos_prob, w.structure_prob) for w in sentence.words
+    )
     return [sentence.prob, *chain(*each)]
 
 

@@ -106,7 +106,7 @@ def test_conllu_gives_the_text_back(capsys, kind):
     if kind == "chars":
         assert words[0] == list(EASY)
         labels = [token.deprel for token in sentences[0].tokens]
-        assert labels.count(INTRA) == 2
+        assert sum(label.startswith(INTRA) for label in labels) == 2
         assert labels.count("root") == 1
     else:
         assert words[0] == ["我", "喜欢", "北京", "。"]

@@ -186,7 +186,7 @@ def test_sentences_are_converted_as_the_library_does(
         ({"word": {"start": 1}}, "word 1 does not stand"),
         ({"word": {"form": "你"}}, "word 1 does not stand"),
         ({"word": {"head": 9}}, "outside"),
-        ({"word": {"char_heads": [2, 0]}}, "2 char_heads"),
+        ({"word": {"char_heads": [2, 0], "char_rels": ["att", "root"]}}, "2 char_heads"),
         ({"word": {"deprel": "a\tb"}}, "tab"),
     ],
 )
