@@ -2,7 +2,7 @@
 
 - A damaged cache, or a disk that is full, costs time but never a run: the kernels are compiled, and a warning says why.
 - Of several processes with an empty cache one compiles. The others wait for it, and read what it wrote.
-- Whoever waits for the compiler is told so: messages go to the logger `zishu.chart`, which `zishu` shows on a terminal.
+- A user who waits for the compiler gets a message: it goes to the logger `zishu.chart`, which `zishu` shows on a terminal.
 
 Where no folder can be written to, kernels are compiled in every process. `NUMBA_CACHE_DIR` names a folder.
 """
