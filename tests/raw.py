@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def chars(units: Sequence[str], gaps: Any = None) -> RawSentence:
-    """A sentence of these characters, of whose words nothing else is known."""
+    """Return a sentence of these characters; nothing else is known about its words."""
     return replace(word_sentence(units), gaps=gaps)
 
 

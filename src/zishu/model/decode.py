@@ -72,7 +72,7 @@ def decode(
     """Return the tree of every sentence of a batch.
 
     For the task "parse-words" the words of every sentence must be known. Vanilla decoding, which is for networks with
-    one role, cannot honour constraints: sentences of whose gaps anything is known are then decoded by "viterbi".
+    one role, cannot honour constraints, so sentences with any known gap are decoded by "viterbi".
     """
     if decoding not in DECODINGS:
         raise InputError(f"unknown decoding {decoding!r}: choose from {', '.join(DECODINGS)}")

@@ -204,7 +204,7 @@ def _from_config(config: Any) -> nn.Module:
 
 
 def _load(kind: Any, source: str, **options: Any) -> Any:
-    """Load something from a folder or, by `hub:NAME`, from the hub; what is there already is not asked for again."""
+    """Load something from a folder or, by `hub:NAME`, from the hub or its local cache."""
     name = source.removeprefix(HUB)
     options |= {"trust_remote_code": False}
     if kind is AutoModel:

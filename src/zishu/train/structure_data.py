@@ -94,7 +94,7 @@ def _treebank(path: Path) -> Iterator[RawSentence]:
 
 
 def _plain(path: Path) -> Iterator[RawSentence]:
-    """Yield the sentences of a plain text, of whose words only white space is known."""
+    """Yield the sentences of a plain text; only its white space says anything about words."""
     for line in read_lines(path):
         yield from text_sentences(line)
 
