@@ -191,7 +191,7 @@ _COSTLY: Any = (
     {"text": ("a" + "\u0301" * 389) * 256, "pins": _PINS},
     {"text": "字。" * 49_000, "lexicon": ["。字"]},
     {"text": "a" * 99_000, "lexicon": ["a" * k for k in range(1, 33)]},
-    {"text": "a" * 98_000, "kbest": 10},
+    {"text": "a" * 98_000, "k_best": 10},
 )
 _IDLE = 300  # connections that say nothing, and as many that stop in the middle of a head
 _SLOW = 50  # bodies that come slowly

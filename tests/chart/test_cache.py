@@ -155,7 +155,7 @@ def test_after_a_warm_up_nothing_is_compiled(tmp_path: Path) -> None:
     before = files(tmp_path)
     assert before
     times = [path.stat().st_mtime_ns for path in before]
-    for arguments in (["上海计划发展金融业。"], ["--kbest", "3", "我来。"], ["--words", "我 来"]):
+    for arguments in (["上海计划发展金融业。"], ["--k-best", "3", "我来。"], ["--words", "我 来"]):
         subprocess.run([COMMAND, "parse", *arguments], env=environment, capture_output=True, check=True)
     assert files(tmp_path) == before
     assert [path.stat().st_mtime_ns for path in before] == times

@@ -203,7 +203,7 @@ def test_pins_breaks_and_a_lexicon(tmp_path, capsys):
 
 
 def test_the_k_best_analyses(tmp_path, capsys):
-    assert run(EASY + EASY, "--kbest", "3", "--format", "json") == 0
+    assert run(EASY + EASY, "--k-best", "3", "--format", "json") == 0
     from_text = capsys.readouterr().out
     records = [json.loads(line) for line in from_text.splitlines()]
     assert [(record["sent_id"], record["rank"]) for record in records] == [
@@ -211,18 +211,18 @@ def test_the_k_best_analyses(tmp_path, capsys):
     ]  # fmt: skip
     probs = [record["prob"] for record in records[:3]]
     assert probs == sorted(probs, reverse=True)
-    assert run("-i", write(tmp_path / "in.txt", EASY + EASY), "--kbest", "3", "--format", "json") == 0
+    assert run("-i", write(tmp_path / "in.txt", EASY + EASY), "--k-best", "3", "--format", "json") == 0
     assert capsys.readouterr().out == from_text
-    assert run(EASY, "--kbest", "2", "--format", "conllu") == 0
+    assert run(EASY, "--k-best", "2", "--format", "conllu") == 0
     best, second = read_conllu(io.StringIO(capsys.readouterr().out))
     assert [(s.sent_id, s.comment("rank")) for s in (best, second)] == [("1-1", "1"), ("1-2", "2")]
-    assert run(EASY, "--kbest", "2") == 0
+    assert run(EASY, "--k-best", "2") == 0
     assert "sentence 1, analysis 2, probability 0.0" in capsys.readouterr().out
 
 
 def test_the_k_best_trees_of_given_words(tmp_path, capsys):
     text = "我 喜 欢北京。\n他 来"
-    assert run(text, "--words", "--kbest", "2", "--format", "json") == 0
+    assert run(text, "--words", "--k-best", "2", "--format", "json") == 0
     from_text = capsys.readouterr().out
     records = [json.loads(line) for line in from_text.splitlines()]
     assert [(record["sent_id"], record["rank"]) for record in records] == [
@@ -235,7 +235,7 @@ def test_the_k_best_trees_of_given_words(tmp_path, capsys):
     # All trees over two words.
     assert sum(record["prob"] for record in records[2:]) == pytest.approx(1, abs=1e-3)
     path = write(tmp_path / "in.txt", text)
-    assert run("-i", path, "--words", "--kbest", "2", "--format", "json") == 0
+    assert run("-i", path, "--words", "--k-best", "2", "--format", "json") == 0
     assert capsys.readouterr().out == from_text
 
 
@@ -516,11 +516,11 @@ def test_a_table_is_no_way_to_other_files(tmp_path):
         ([EASY, "--pin", "1-2"], "--pin 1-2: expected two offsets A:B"),
         ([EASY, "--pin", "0:2", "--pin", "1:3"], "1"),
         ([EASY, "--pin", "0:99"], "99"),
-        ([EASY, "--kbest", "0"], "--kbest"),
-        ([EASY, "--kbest", "2", "--no-confidence"], "k_best ranks by probability"),
-        ([EASY, "--kbest", "2", "--decoding", "viterbi"], "k_best ranks by probability"),
+        ([EASY, "--k-best", "0"], "--k-best"),
+        ([EASY, "--k-best", "2", "--no-confidence"], "k_best ranks by probability"),
+        ([EASY, "--k-best", "2", "--decoding", "viterbi"], "k_best ranks by probability"),
         (
-            ["-i", "x", "-o", "y", "--kbest", "2", "--resume"],
+            ["-i", "x", "-o", "y", "--k-best", "2", "--resume"],
             "several analyses of each sentence cannot be resumed",
         ),
         ([EASY, "--words", "--pin", "0:1"], "offsets into one text whose words are not given"),

@@ -53,7 +53,7 @@ def test_the_example_of_the_documentation(tmp_path: Path, monkeypatch: pytest.Mo
     ("name", "options", "more", "arguments"),
     [
         ("out.conllu.gz", Options(), {}, []),
-        ("out.jsonl", Options(k_best=2), {}, ["--kbest", 2]),
+        ("out.jsonl", Options(k_best=2), {}, ["--k-best", 2]),
         (
             "out",
             Options(decoding="viterbi"),

@@ -81,7 +81,7 @@ def test_the_schema_is_strict() -> None:
         check(WORD, {})
 
 
-@pytest.mark.parametrize("options", [[], ["--kbest", "2"]])
+@pytest.mark.parametrize("options", [[], ["--k-best", "2"]])
 def test_the_command_writes_what_the_schema_says(options: list[str]) -> None:
     done = CliRunner().invoke(cli, ["parse", TEXT, "--format", "json", *options])
     assert done.exit_code == 0, done.output
@@ -96,7 +96,7 @@ def test_the_command_writes_what_the_schema_says(options: list[str]) -> None:
     "request_",
     [
         {"text": TEXT},
-        {"text": TEXT, "kbest": 3},
+        {"text": TEXT, "k_best": 3},
         {"text": TEXT, "confidence": False},
         {"texts": [TEXT, "", " "]},
         {"words": [["我", "喜欢", "北京"], ["好"]]},

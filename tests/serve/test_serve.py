@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 TEXT = "我喜欢北京。上海计划发展金融业。"
 TEXTS = [TEXT, "", "她昨天 在图书馆借了两本书！\n\n<b>&\"'</b>"]
 WORDS = [["我", "喜欢", "北京"], ["上海", "计划", "发展", "金融业", "。"]]
-SMALL = Limits(body=2_000, chars=100, texts=3, lexicon=2, constraints=2, kbest=3)
+SMALL = Limits(body=2_000, chars=100, texts=3, lexicon=2, constraints=2, k_best=3)
 
 
 @pytest.fixture(scope="module")
@@ -100,9 +100,9 @@ def test_pins_breaks_and_a_lexicon_are_kept(client: Client) -> None:
 
 def test_arcs_are_kept(client: Client) -> None:
     request = {"text": "我喜欢北京。", "pins": [[0, 1], [1, 3], [3, 5]]}
-    for kbest in (1, 3):
+    for k_best in (1, 3):
         (document,) = documents(
-            client, **request, arcs=[[3, None, None], [1, 3, None], [0, 3, "iobj"]], kbest=kbest
+            client, **request, arcs=[[3, None, None], [1, 3, None], [0, 3, "iobj"]], k_best=k_best
         )
         words = document["sentences"][0]["words"]
         assert [(word["head"], word["deprel"]) for word in (words[0], words[2])] == [(3, "iobj"), (0, "root")]
@@ -116,15 +116,15 @@ def test_arcs_are_kept(client: Client) -> None:
 
 
 def test_the_best_few_analyses(client: Client, parser: zishu.Parser) -> None:
-    (document,) = documents(client, text=TEXT, kbest=3)
+    (document,) = documents(client, text=TEXT, k_best=3)
     expected = parser.k_best(TEXT, 3)
     for sentence, ranked in zip(document["sentences"], expected, strict=True):
         alternatives = sentence.pop("alternatives")
         assert sentence == alternatives[0]
         assert alternatives == [json.loads(one.to_json()) for one in ranked]
-    (document,) = documents(client, text=TEXT, kbest=2, format="svg")
+    (document,) = documents(client, text=TEXT, k_best=2, format="svg")
     assert [len(sentence["alternatives"]) for sentence in document["sentences"]] == [2, 2]
-    (document,) = documents(client, text=TEXT, kbest=2, format="conllu")
+    (document,) = documents(client, text=TEXT, k_best=2, format="conllu")
     assert re.findall("# sent_id = (.*)", document["conllu"]) == ["1-1", "1-2", "2-1", "2-2"]
 
 
@@ -158,11 +158,11 @@ def test_nothing_to_parse_is_answered_with_nothing(client: Client) -> None:
         ('{"text": null}', 422, "invalid_request"),
         ('{"text": "a", "colour": 1}', 422, "invalid_request"),
         ('{"text": "a", "format": "../../etc/passwd"}', 422, "invalid_request"),
-        ('{"text": "a", "kbest": 0}', 422, "invalid_request"),
+        ('{"text": "a", "k_best": 0}', 422, "invalid_request"),
         ('{"text": "a", "pins": [[0]]}', 422, "invalid_request"),
         ('{"text": "a", "pins": [[-1, 1]]}', 422, "invalid_request"),
         ('{"texts": ["a"], "pins": [[0, 1]]}', 422, "invalid_request"),
-        ('{"words": [["a"]], "kbest": 2}', 422, "invalid_request"),
+        ('{"words": [["a"]], "k_best": 2}', 422, "invalid_request"),
         ('{"text": "我们", "pins": [[0, 9]]}', 422, "invalid_input"),
         ('{"text": "我们", "arcs": [[0, 1]]}', 422, "invalid_request"),
         ('{"text": "我们", "arcs": [[0, 1, null]]}', 422, "invalid_input"),
@@ -234,7 +234,7 @@ def test_keys_are_not_told_without_end(client: Client) -> None:
         ({"text": "我们", "pins": [[0, 1]] * 3}, "too_many"),
         ({"text": "我们", "arcs": [[0, 1, None]] * 3}, "too_many"),
         ({"text": "我们", "lexicon": ["a", "b", "c"]}, "too_many"),
-        ({"text": "我们", "kbest": 4}, "too_many"),
+        ({"text": "我们", "k_best": 4}, "too_many"),
     ],
 )
 def test_limits_of_a_request(small: Client, request_: dict[str, Any], code: str) -> None:
@@ -244,7 +244,7 @@ def test_limits_of_a_request(small: Client, request_: dict[str, Any], code: str)
 
 def test_the_limits_themselves_are_allowed(small: Client) -> None:
     assert small.parse(text="我" * 100).status == 200
-    assert small.parse(texts=["我"] * 3, lexicon=["a" * 32, "b"], kbest=3).status == 200
+    assert small.parse(texts=["我"] * 3, lexicon=["a" * 32, "b"], k_best=3).status == 200
 
 
 def test_a_large_body_is_refused_before_it_is_read(small: Client) -> None:
@@ -645,7 +645,7 @@ def test_the_description_names_the_limits_and_every_shape(small: Client) -> None
     assert references <= set(schemas)
     assert schemas["TextRequest"]["properties"]["text"]["maxLength"] == SMALL.chars
     assert schemas["TextRequest"]["properties"]["lexicon"]["items"]["maxLength"] == SMALL.lexicon_word
-    assert schemas["TextRequest"]["properties"]["kbest"]["maximum"] == SMALL.kbest
+    assert schemas["TextRequest"]["properties"]["k_best"]["maximum"] == SMALL.k_best
     assert schemas["TextRequest"]["additionalProperties"] is False
     assert set(found["paths"]["/v1/parse"]["post"]["responses"]) == {
         "200", "400", "408", "413", "415", "422", "500", "503", "504",

@@ -87,7 +87,7 @@ def test_only_sentences_of_one_mode_are_parsed_together(make: Make) -> None:
         for confidence in (True, False, True, False, True)
     ]
     answers.append(batcher.submit(job(words=[["一", "。"]])))
-    answers.append(batcher.submit(job(text="一。", kbest=2)))
+    answers.append(batcher.submit(job(text="一。", k_best=2)))
     model.release()
     assert [texts(answer) for answer in answers] == [["一。"]] * 7
     assert model.calls == [1, 4, 2]  # given words go with the others, several analyses another way

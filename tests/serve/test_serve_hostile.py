@@ -37,7 +37,7 @@ COSTLY: list[dict[str, Any]] = [
     {"text": ("a" + "\u0301" * 389) * 256, "pins": PINS},
     {"text": "字。" * 49_000, "lexicon": ["。字"]},
     {"text": "a" * 99_000, "lexicon": ["a" * k for k in range(1, 33)]},
-    {"text": "a" * 98_000, "kbest": 10},
+    {"text": "a" * 98_000, "k_best": 10},
 ]
 
 

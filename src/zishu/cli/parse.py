@@ -138,7 +138,7 @@ def parse_command(
             help="Make the pinned word at offset H, or `root`, the head of the pinned word at D; repeatable.",
         ),
     ] = None,
-    kbest: Annotated[
+    k_best: Annotated[
         int | None, typer.Option(metavar="K", min=1, help="Print the K best analyses of each sentence.")
     ] = None,
     jobs: Annotated[
@@ -244,7 +244,7 @@ def parse_command(
         lexicon=None if lexicon is None else Lexicon.load(lexicon),
         patterns=not no_patterns,
         wrapped=wrapped,
-        k_best=kbest or 0,
+        k_best=k_best or 0,
         confidence=not no_confidence,
         decoding=(decoding or DecodingName.MBR).value,
         inner=inner.value,

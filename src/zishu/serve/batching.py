@@ -206,7 +206,7 @@ class Batcher:
             return []
         ordered = waiting
         if not lane.oldest_first:
-            ordered = sorted(waiting, key=lambda place: place.job.left * place.job.mode.kbest)
+            ordered = sorted(waiting, key=lambda place: place.job.left * place.job.mode.k_best)
         lane.oldest_first = not lane.oldest_first
         mode = ordered[0].job.mode
         budget = self._budget(lane, mode)
@@ -230,13 +230,13 @@ class Batcher:
 
         There is a least size, because the model is slow with few sentences at a time.
         """
-        most = max(1, self._limits.batch_chars // mode.kbest)
+        most = max(1, self._limits.batch_chars // mode.k_best)
         least = most // (2 if lane is self._quick else 4)
         return max(1, least, min(most, int(self._speed(lane, mode) * self._limits.batch_seconds)))
 
     @staticmethod
     def _speed(lane: Lane, mode: Mode) -> float:
-        return lane.speeds.get(mode, _FIRST_SPEED / mode.kbest)
+        return lane.speeds.get(mode, _FIRST_SPEED / mode.k_best)
 
     def _work(self, lane: Lane, places: Sequence[Place]) -> None:
         """Parse a slice of each job, answer those that are done, and put the others back."""

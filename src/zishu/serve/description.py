@@ -134,7 +134,7 @@ def _add_limits(schemas: dict[str, Any], limits: Limits) -> None:
     for raw in (text, texts):
         raw["lexicon"]["maxItems"] = limits.lexicon
         raw["lexicon"]["items"]["maxLength"] = limits.lexicon_word
-        raw["kbest"]["maximum"] = limits.kbest
+        raw["k_best"]["maximum"] = limits.k_best
     # Of lists the characters count together, which a schema cannot say.
     for item in (texts["texts"], words["words"]):
         item["description"] += f" At most {limits.chars} characters together."

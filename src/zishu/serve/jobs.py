@@ -40,7 +40,7 @@ class Mode(NamedTuple):
     """What sentences must share to be parsed together."""
 
     confidence: bool
-    kbest: int
+    k_best: int
     style: str | None = None
     given: bool = False  # the sentences are parsed already and only change their format
 
@@ -78,12 +78,12 @@ class Job:
         self.size = size_of(request)
         self.left = self.size  # about how much of it is still to be done
         given = isinstance(request, ConvertRequest)
-        kbest = request.kbest if isinstance(request, TextRequest | TextsRequest) else 1
-        confidence = kbest > 1 or (not isinstance(request, ConvertRequest) and request.confidence)
+        k_best = request.k_best if isinstance(request, TextRequest | TextsRequest) else 1
+        confidence = k_best > 1 or (not isinstance(request, ConvertRequest) and request.confidence)
         style = None if isinstance(request, ConvertRequest) else request.style
-        self.mode = Mode(confidence, kbest, style, given)
+        self.mode = Mode(confidence, k_best, style, given)
         # About how much work all of it is.
-        self.cost = self.size * kbest
+        self.cost = self.size * k_best
         if isinstance(request, TextRequest | TextsRequest):
             self.cost += sum(map(len, request.lexicon))
         if isinstance(request, TextRequest):
@@ -163,7 +163,7 @@ class Job:
 
     def _show(self, ranked: Sequence[Sentence], unit: Unit) -> str:
         """Return the analyses of a sentence in the format that was asked for."""
-        several = self.mode.kbest > 1
+        several = self.mode.k_best > 1
         match self._request.format:
             case "conllu":
                 return "".join(_conllu(ranked, unit, several))
@@ -186,7 +186,7 @@ def analyse(parser: Parser, mode: Mode, units: Sequence[Unit]) -> list[list[Sent
     if mode.given:
         return [[unit.sentence] for unit in units if not isinstance(unit.sentence, RawSentence)]
     sentences = [unit.sentence for unit in units if isinstance(unit.sentence, RawSentence)]
-    k_best = mode.kbest if mode.kbest > 1 else 0
+    k_best = mode.k_best if mode.k_best > 1 else 0
     styled = parser.in_style(mode.style)
     return list(styled.analyse(sentences, k_best=k_best, confidence=mode.confidence))
 

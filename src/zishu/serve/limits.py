@@ -22,7 +22,7 @@ class Limits:
     lexicon: int = 10_000  # words
     lexicon_word: int = 32  # code points of one of them: so far may a search go from every character
     constraints: int = 10_000  # pins, breaks, and arcs, each
-    kbest: int = 10
+    k_best: int = 10
     seconds: float = (
         60.0  # from its first byte to its answer; for a line of a stream, from its place in the queue
     )

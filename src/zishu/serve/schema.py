@@ -66,7 +66,7 @@ class _RawText(_Request):
     wrapped: bool = Field(
         False, description="Whether a line break is plain white space; else it ends a sentence."
     )
-    kbest: Annotated[int, Field(ge=1)] = Field(
+    k_best: Annotated[int, Field(ge=1)] = Field(
         1, description="How many analyses of each sentence to return at most."
     )
 
@@ -227,7 +227,7 @@ def _check(request: Request, limits: Limits) -> None:
         case WordsRequest():
             counts.append(("sentences", len(request.words), limits.texts))
     if not isinstance(request, WordsRequest):
-        counts.append(("analyses", request.kbest, limits.kbest))
+        counts.append(("analyses", request.k_best, limits.k_best))
     for name, count, most in counts:
         if count > most:
             raise _too_many(count, name, most)
@@ -269,7 +269,7 @@ SENTENCE_SHAPES: dict[str, Schema] = {
         alternatives={
             "type": "array",
             "items": ref("Sentence"),
-            "description": "With `kbest` above 1: its analyses, the most probable first.",
+            "description": "With `k_best` above 1: its analyses, the most probable first.",
         },
     ),
 }

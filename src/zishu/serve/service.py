@@ -51,7 +51,7 @@ _TOLD = (
     "lexicon",
     "lexicon_word",
     "constraints",
-    "kbest",
+    "k_best",
     "seconds",
 )
 

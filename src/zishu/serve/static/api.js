@@ -20,10 +20,10 @@ export class ServiceError extends Error {
  * Parse a text under constraints. `options` may have a `style`, a `lexicon` and whatever else the service takes; what is
  * empty is left out. Return the model's name and the sentences, each as the list of its analyses.
  */
-export async function parse(text, { pins, breaks, arcs }, options, kbest, signal) {
+export async function parse(text, { pins, breaks, arcs }, options, kBest, signal) {
   const all = Object.entries({ ...options, pins, breaks, arcs });
   const wanted = all.filter(([, value]) => value && value.length !== 0);
-  const body = { text, kbest, ...Object.fromEntries(wanted) };
+  const body = { text, k_best: kBest, ...Object.fromEntries(wanted) };
   const { model, documents } = await send("v1/parse", body, signal);
   const sentences = documents[0].sentences.map(({ alternatives, ...sentence }) => alternatives ?? [sentence]);
   return { model, sentences };

@@ -21,7 +21,7 @@ import {
 } from "./constraints.js";
 import { codePoints } from "./text.js";
 
-const KBEST = 5;
+const K_BEST = 5;
 const SHORT = 200; // code points; of longer texts the other analyses are fetched when they are wanted
 
 export const NO_OPTIONS = Object.freeze({ style: "", lexicon: [], wrapped: false }); // "" is the model's default style
@@ -88,27 +88,27 @@ export function useToken(token) {
   refused = null;
 }
 
-const kbestFor = (text) => (codePoints(text).length <= SHORT ? KBEST : 1);
-const sentence = (analyses, kbest, rank = 0) => ({
+const kBestFor = (text) => (codePoints(text).length <= SHORT ? K_BEST : 1);
+const sentence = (analyses, kBest, rank = 0) => ({
   analyses,
   rank: Math.min(rank, analyses.length - 1),
-  all: kbest > 1,
+  all: kBest > 1,
 });
 
 async function parseText(text, constraints, signal) {
-  const kbest = kbestFor(text);
-  const { model, sentences } = await parse(text, constraints, state.options, kbest, signal);
+  const kBest = kBestFor(text);
+  const { model, sentences } = await parse(text, constraints, state.options, kBest, signal);
   const tagged = (analyses) => analyses.map((analysis) => retag(analysis, constraints));
-  return { model, sentences: sentences.map((analyses) => sentence(tagged(analyses), kbest)) };
+  return { model, sentences: sentences.map((analyses) => sentence(tagged(analyses), kBest)) };
 }
 
 /** Parse a sentence again with all its analyses; return null if it is not one sentence when it stands alone. */
 async function parseSentence({ text, start, end }, constraints, rank, signal) {
-  const { sentences } = await parse(text, inside(constraints, { start, end }), state.options, KBEST, signal);
+  const { sentences } = await parse(text, inside(constraints, { start, end }), state.options, K_BEST, signal);
   if (sentences.length !== 1 || sentences[0][0].text !== text) return null;
   return sentence(
     sentences[0].map((analysis) => retag(moved(analysis, start), constraints)),
-    KBEST,
+    K_BEST,
     rank,
   );
 }
@@ -137,7 +137,7 @@ export function open({ text, options, constraints, ranks }, { remember }) {
       const one = sentences[number];
       if (one)
         sentences[number] = one.all
-          ? sentence(one.analyses, KBEST, rank)
+          ? sentence(one.analyses, K_BEST, rank)
           : await reread(one, fixed, rank, signal);
     }
     const freeWords = comparable(free.map(inView));
