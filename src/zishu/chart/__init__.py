@@ -3,6 +3,7 @@
     trees = TreeDistribution(inter, lengths, intra, gaps)
     trees.log_partition()   trees.marginals()   trees.best()   trees.k_best(k)   trees.sample(k, seed)
     trees.given(gaps)       trees.at(temperature)              trees.pick(sentences)
+    trees.favouring(boundaries)
 
 Conventions of the whole project. ROOT is 0 and the characters of a sentence are 1..n. Scores are
 `[batch, N+1, N+1]`, `scores[b, d, h]` is the score of the arc h -> d (dependent first, head second), `lengths[b]` the
@@ -67,6 +68,8 @@ __all__ = [
 
 _Answer = TypeVar("_Answer")
 
+MOST_FAVOURED = 300.0  # exp(-300) is far above what plain sums lose
+
 
 @dataclass(frozen=True, slots=True)
 class Marginals:
@@ -126,7 +129,8 @@ class TreeDistribution:
             scores[:, 1] = intra
         self._dtype = inter.dtype
         self._batch, self._offset = _lay_out(
-            _kernels.Batch(scores, known, sizes, None, bool(root_as_head)), np.zeros(batch)
+            _kernels.Batch(scores, known, sizes, np.empty((batch, 2, 0)), None, bool(root_as_head)),
+            np.zeros(batch),
         )
         self._kept: dict[Hashable, Any] = {}
 
@@ -203,7 +207,8 @@ class TreeDistribution:
         n = int(self._batch.lengths[b])
         chart = _empty_chart(n, _kernels.CHART)
         _check_feasible(self._run(_kernels.CHART, only=b, chart=chart).value[b : b + 1], first=b)
-        return KBest(chart, self._batch.scores[b], n, root_as_head=self._batch.root_as_head)
+        batch = self._batch
+        return KBest(chart, batch.scores[b], batch.gap_scores[b], n, root_as_head=batch.root_as_head)
 
     def _take(self, b: int, ranking: KBest, k: int) -> Trees:
         """Return the first k trees of a ranking."""
@@ -229,12 +234,62 @@ class TreeDistribution:
             for b, n in enumerate(self._batch.lengths):
                 heads, intra = found.heads[b, :, 1 : n + 1], found.intra[b, :, 1 : n + 1]
                 scores = self._batch.scores[b, intra.astype(np.int64), np.arange(1, n + 1), heads]
-                score[b] = scores.sum(axis=1) - found.value[b]
+                score[b] = scores.sum(axis=1) - found.value[b] + self._of_gaps(b, heads, intra)
             return _read_only_trees(found.heads, found.intra, score)
 
         return self._once(("sample", k, seed), draw)
 
+    def _of_gaps(self, b: int, heads: NDArray[np.int64], intra: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return what the gaps of a sentence add to the scores of typed trees `[k, n]`."""
+        k, n = heads.shape
+        if not self._batch.gap_scores.size:
+            return np.zeros(k)
+        # A gap lies inside a word if an intra-word arc passes over it.
+        begin = np.where(intra, np.minimum(heads, np.arange(1, n + 1)), 0)
+        end = np.where(intra, np.maximum(heads, np.arange(1, n + 1)), 0)
+        open_arcs = np.zeros((k, n + 1), dtype=np.int64)
+        np.add.at(open_arcs, (np.arange(k)[:, None], begin), 1)
+        np.add.at(open_arcs, (np.arange(k)[:, None], end), -1)
+        inside = np.cumsum(open_arcs[:, 1:n], axis=1) > 0
+        inter, intra_ = self._batch.gap_scores[b, :, 1:n]
+        total: NDArray[np.float64] = np.where(inside, intra_, inter).sum(axis=1)
+        return total
+
     # --- other distributions
+
+    def favouring(self, boundaries: ArrayLike) -> TreeDistribution:
+        """Return the distribution in which a word boundary at gap k adds `boundaries[b, k]` to the score of a tree.
+
+        So the odds of a boundary there grow by the factor exp(boundaries[b, k]), as far as the other gaps let them; a
+        negative score favours joining. Scores are from -300 to 300; those at the ends of a sentence do not count.
+        """
+        added = np.array(boundaries, dtype=np.float64)
+        if added.shape != self._batch.gaps.shape:
+            raise ValueError(f"boundaries must have the shape {self._batch.gaps.shape}, not {added.shape}")
+        if not self.typed:
+            raise ValueError("an untyped distribution has no boundaries")
+        places = np.arange(added.shape[1])
+        added[~((places >= 1) & (places < self._batch.lengths[:, None]))] = 0.0
+        before = self._favoured()
+        return self._with_gap_scores(before + added, before)
+
+    def _favoured(self) -> NDArray[np.float64]:
+        """Return the scores of boundaries, 0 where nothing is favoured."""
+        if not self._batch.gap_scores.size:
+            return np.zeros(self._batch.gaps.shape)
+        difference: NDArray[np.float64] = self._batch.gap_scores[:, 0] - self._batch.gap_scores[:, 1]
+        return difference
+
+    def _with_gap_scores(
+        self, boundaries: NDArray[np.float64], before: NDArray[np.float64]
+    ) -> TreeDistribution:
+        """Give boundaries these scores instead of those before."""
+        if not (np.abs(boundaries) <= MOST_FAVOURED).all():
+            raise ValueError(f"scores of boundaries must be numbers from -{MOST_FAVOURED} to {MOST_FAVOURED}")
+        # The better role of a gap scores 0, so that plain sums stay below their bound (docs/algorithm.md).
+        gap_scores = np.stack([np.minimum(boundaries, 0.0), np.minimum(-boundaries, 0.0)], axis=1)
+        shift = np.maximum(boundaries, 0.0) - np.maximum(before, 0.0)
+        return self._derive(self._batch._replace(gap_scores=gap_scores), self._offset + shift.sum(axis=1))
 
     def given(
         self, gaps: ArrayLike | None = None, *, inter: ArrayLike | None = None, intra: ArrayLike | None = None
@@ -284,6 +339,10 @@ class TreeDistribution:
             raise ValueError(f"the temperature must be above 0, not {temperature}")
         scores = self._batch.scores / temperature
         other = self._derive(self._batch._replace(scores=scores), self._offset / temperature)
+        if self._batch.gap_scores.size:
+            before = self._favoured()
+            # The offset is divided already.
+            other = other._with_gap_scores(before / temperature, before / temperature)
         if "best" in self._kept:
             best = self.best()
             other._kept["best"] = _read_only_trees(best.heads, best.intra, best.score / temperature)
@@ -294,12 +353,13 @@ class TreeDistribution:
         chosen = np.asarray(sentences, dtype=np.int64)
         if np.array_equal(chosen, np.arange(len(self))):
             return self
-        scores, gaps, lengths, allowed, root_as_head = self._batch
+        scores, gaps, lengths, gap_scores, allowed, root_as_head = self._batch
         width = 1 + int(lengths[chosen].max(initial=1))
         batch = _kernels.Batch(
             np.ascontiguousarray(scores[chosen, :, :width, :width]),
             np.ascontiguousarray(gaps[chosen, :width]),
             lengths[chosen],
+            np.ascontiguousarray(gap_scores[chosen, :, :width]),
             allowed[chosen],
             root_as_head,
         )

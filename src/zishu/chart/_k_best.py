@@ -60,6 +60,7 @@ class KBest:
         self,
         value: NDArray[np.float64],
         scores: NDArray[np.float64],
+        gap_scores: NDArray[np.float64],
         n: int,
         *,
         root_as_head: bool,
@@ -67,6 +68,7 @@ class KBest:
         self._value = value
         self._inter = scores[0]
         self._intra = scores[-1]
+        self._gaps = gap_scores  # roles N+1, or empty
         self._n = n
         self._root_as_head = root_as_head
         self._rankings: dict[Item, _Ranking] = {}
@@ -86,8 +88,10 @@ class KBest:
             return [(((T, r, 1), (T, r, self._n)), float(self._inter[r, 0])) for r in roots]
         if plane in (INTRA_LINK, INTER_LINK):
             i, j = min(h, e), max(h, e)
-            span, scores = (A, self._intra) if plane == INTRA_LINK else (T, self._inter)
-            return [(((span, i, k), (span, j, k + 1)), float(scores[e, h])) for k in range(i, j)]
+            span, scores, role = (A, self._intra, 1) if plane == INTRA_LINK else (T, self._inter, 0)
+            of_gaps = self._gaps[role, i:j].tolist() if self._gaps.size else [0.0] * (j - i)
+            arc = float(scores[e, h])
+            return [(((span, i, k), (span, j, k + 1)), arc + gap) for k, gap in enumerate(of_gaps, start=i)]
         if h == e:
             return [((), 0.0)]
         if plane == T:

@@ -23,6 +23,8 @@ Departures from the textbook (docs/algorithm.md explains them):
    the sentence uses the semiring LOG, which is always exact and many times slower.
 4. Where few arcs are allowed (the forest of a gold tree) a complete span sums over a list of its head's dependents,
    and spans that cannot hold anything are skipped.
+5. A score of a gap is a factor of the term of a link that splits there. It is multiplied into the left part, which is
+   kept in a plane of its own. Without such scores these planes are not touched.
 
 Cost: O(n^3) time with six vector products per span, O(n^2) memory.
 """
@@ -70,10 +72,11 @@ PLAIN, LOG, MAX = np.arange(3)
 # Roles of arcs, in arrays of scores and probabilities.
 INTER, INTRA = np.arange(2)
 
-# Planes of a chart: complete spans (intra-word a, inter-word c, either t) by [head, end]; links by [head, dependent];
-# then the complete spans again, transposed. The outside pass keeps what belongs to plane p in plane OUTSIDE + p.
-A, C, T, INTRA_LINK, INTER_LINK, A_T, C_T, T_T = np.arange(8)
-PLANES = OUTSIDE = np.int64(8)
+# Planes of a chart: complete spans (intra-word a, either t, inter-word c) by [head, end]; links by [head, dependent];
+# then the complete spans again, transposed; then those that can be the left part of a link, times the score of the gap
+# behind them. The outside pass keeps what belongs to plane p in plane OUTSIDE + p.
+A, T, C, INTRA_LINK, INTER_LINK, A_T, T_T, C_T, A_LEFT, T_LEFT = np.arange(10)
+PLANES = OUTSIDE = np.int64(10)
 
 # A sentence counts as one with few arcs if less than one arc in FEW is allowed.
 FEW = 8
@@ -104,6 +107,9 @@ class Batch(NamedTuple):
     scores: Any  # batch roles dependents heads: float64; inter-word first, intra-word second if the chart is typed
     gaps: Any  # batch N+1: int8; BREAK at 0 and from the length on
     lengths: Any  # batch: int64
+    gap_scores: (
+        Any  # batch roles N+1: what a gap that an arc of this role owns adds to a tree, at most 0; or empty
+    )
     allowed: Any  # batch: int64, how many arcs are not forbidden
     root_as_head: bool
 
@@ -127,6 +133,8 @@ class Sentence(NamedTuple):
     n: int
     root_as_head: bool
     gaps: Any
+    soft: bool  # gaps have scores
+    gap_values: Any  # roles m: these scores, or their weights in the semiring PLAIN
     reach: Any  # reach[i]: the last character before the next BREAK
     m: int
     chart: Any  # planes m m
@@ -392,11 +400,17 @@ def _put_link(s, links, h, d, score, parts):
 
 
 @njit(**_INLINE)
+def _left(s, spans):
+    """Return the plane of the spans that are the left part of a link."""
+    return spans + A_LEFT if s.soft else spans
+
+
+@njit(**_INLINE)
 def _put_links(s, role, links, spans, i, j):
     """Put links(i->j) = s_role(i,j) (x) SUM_k spans(i->k) (x) spans(k+1<-j), and its mirror image."""
     right, left = s.values[role, j, i], s.values[role, i, j]
     if max(right, left) > _zero(s.semiring):
-        parts = _sum(s.semiring, s.flat, _at(s.m, spans, i, i), _at(s.m, spans, j, i + 1), j - i)
+        parts = _sum(s.semiring, s.flat, _at(s.m, _left(s, spans), i, i), _at(s.m, spans, j, i + 1), j - i)
         _put_link(s, links, i, j, right, parts)
         _put_link(s, links, j, i, left, parts)
 
@@ -413,6 +427,9 @@ def _sum_complete(s, links, spans, h, e):
 @njit(**_INLINE)
 def _put_complete(s, spans, h, e, x):
     s.chart[spans, h, e] = x
+    if s.soft and h <= e and spans != C:
+        gap = s.gap_values[INTRA if spans == A else INTER, e]
+        s.chart[spans + A_LEFT, h, e] = _keep(s, _times(s.semiring, x, gap), h, e)
     # Lists are summed without the transposed planes, and no sum needs c with root-as-head.
     if not (s.sparse or (spans == C and s.root_as_head)):
         s.chart[spans + A_T, e, h] = x
@@ -423,7 +440,9 @@ def _inside(s):
     """Fill the chart and return the sum over all trees."""
     zero, one = _zero(s.semiring), 1.0 if s.semiring == PLAIN else 0.0
     # a(i,i) = t(i,i) = 1, c(i,i) = 0
-    _clear(s.chart, A, A_T if s.sparse else PLANES, s.n, zero)
+    _clear(s.chart, A, A_T if s.sparse else A_LEFT, s.n, zero)
+    if s.soft:
+        _clear(s.chart, A_LEFT, PLANES, s.n, zero)
     for i in range(1, s.n + 1):
         _put_complete(s, A, i, i, one)
         _put_complete(s, T, i, i, one)
@@ -538,10 +557,11 @@ def _push_links(s, role, links, spans, i, j, arcs, boundary):
         weight = to_right + to_left
         parts = right - s.values[role, j, i] if to_right > 0.0 else left - s.values[role, i, j]
     if weight > 0.0:
-        x, y = _at(s.m, spans, i, i), _at(s.m, spans, j, i + 1)
+        x, y = _at(s.m, _left(s, spans), i, i), _at(s.m, spans, j, i + 1)
         _push(s.semiring, s.flat, x, y, j - i, weight, parts)
         if role == INTER:  # the split k = i; `_outside` counts the others
-            boundary[i] += weight * (s.flat[y] if s.semiring == PLAIN else exp(s.flat[y] - parts))
+            split = _times(s.semiring, s.flat[x], s.flat[y])
+            boundary[i] += weight * (split if s.semiring == PLAIN else exp(split - parts))
 
 
 @njit(**_INLINE)
@@ -549,7 +569,11 @@ def _share(s, spans, h, e):
     """Return what a complete span has received. In plain sums, what one of value 0 has received means nothing."""
     if s.semiring == PLAIN and s.chart[spans, h, e] == 0.0:
         return 0.0
-    return s.chart[OUTSIDE + spans, h, e] + s.chart[OUTSIDE + spans + A_T, e, h]
+    share = s.chart[OUTSIDE + spans, h, e] + s.chart[OUTSIDE + spans + A_T, e, h]
+    if s.soft and h < e and spans != C and s.chart[spans + A_LEFT, h, e] > _zero(s.semiring):
+        left = s.chart[OUTSIDE + spans + A_LEFT, h, e]
+        share += left * s.gap_values[INTRA if spans == A else INTER, e] if s.semiring == PLAIN else left
+    return share
 
 
 @njit(**_JIT)
@@ -584,9 +608,10 @@ def _outside(s, total, arcs, boundary):
                         _push_complete(s, INTRA_LINK, C, h, e, from_c, c)
             # Gap j is a boundary if an inter-word link owns it, whose left part is then t(i->j). All that such links
             # have given to it is in its plane, for complete spans write to the transpose. For i = j see `_push_links`.
-            used = s.chart[OUTSIDE + T, i, j]
+            left = _left(s, T)
+            used = s.chart[OUTSIDE + left, i, j]
             if plain:
-                used = used * s.chart[T, i, j] if s.chart[T, i, j] > 0.0 else 0.0
+                used = used * s.chart[left, i, j] if s.chart[left, i, j] > 0.0 else 0.0
             boundary[j] += used
             _push_links(s, INTER, INTER_LINK, T, i, j, arcs, boundary)
             if s.values.shape[0] == 2:
@@ -662,8 +687,9 @@ def _walk(s, stack, terms, heads, is_intra):
         is_intra[d] = links == INTRA_LINK
         inner = A if links == INTRA_LINK else T
         i, j = min(h, d), max(h, d)
+        left = _left(s, inner)
         for k in range(i, j):
-            terms[k - i] = _times(s.semiring, s.chart[inner, i, k], s.chart[inner, j, k + 1])
+            terms[k - i] = _times(s.semiring, s.chart[left, i, k], s.chart[inner, j, k + 1])
         k = i + _pick(s.semiring, terms, j - i)
         size = _stack(stack, size, spans, d, e)
         size = _stack(stack, size, inner, i, k)
@@ -699,7 +725,8 @@ def run(task, order, batch, answers, chart, seed):
     scores = batch.scores
     m, roles = chart.shape[1], scores.shape[1]
     flat = chart.reshape(-1)
-    weights = np.empty((roles, m, m))
+    weights, gap_weights = np.empty((roles, m, m)), np.empty((2, m))
+    soft = batch.gap_scores.size > 0
     lists = np.empty((LISTS, m, m + 1), dtype=np.int32)
     live = np.empty((m, m), dtype=np.bool_)
     reach = np.empty(m, dtype=np.int64)
@@ -709,18 +736,24 @@ def run(task, order, batch, answers, chart, seed):
         n, gaps = batch.lengths[b], batch.gaps[b]
         _find_reach(gaps, n, reach)
         sparse = task != CHART and batch.allowed[b] * FEW < n * n * roles
-        rest = (sparse, n, batch.root_as_head, gaps, reach, m, chart, flat, lists, live, log_sums, met)
+        rest = (reach, m, chart, flat, lists, live, log_sums, met)
         semiring, values, divided, may_scale = LOG, scores[b], 0.0, False
+        gap_values = batch.gap_scores[b]
         if task in (BEST, CHART):
             semiring = MAX
-        s = Sentence(semiring, values, *rest)
+        s = Sentence(semiring, values, sparse, n, batch.root_as_head, gaps, soft, gap_values, *rest)
         if sparse:
             _list_arcs(s)
         if semiring == LOG:  # first try without logarithms
             semiring, values, divided = PLAIN, weights, _weigh(s, weights)
             may_scale = met[LOST] == NEG_INF
+            if soft:
+                gap_values = gap_weights
+                for role in range(2):
+                    for k in range(1, n + 1):
+                        gap_weights[role, k] = exp(batch.gap_scores[b, role, k])
         while True:
-            s = Sentence(semiring, values, *rest)
+            s = Sentence(semiring, values, sparse, n, batch.root_as_head, gaps, soft, gap_values, *rest)
             total = _inside(s)
             if semiring != PLAIN or _trusted(s, total):
                 break
@@ -729,7 +762,7 @@ def run(task, order, batch, answers, chart, seed):
                 divided += log(total)
                 may_scale = False
             else:
-                semiring, values = LOG, scores[b]
+                semiring, values, gap_values = LOG, scores[b], batch.gap_scores[b]
         value = log(total) + divided if semiring == PLAIN else total
         answers.value[b] = value
         if value > NEG_INF and task == MARGINALS:
