@@ -11,6 +11,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constr
 BASE := $(VENV)/.base-installed
 DEV := $(VENV)/.dev-installed
 ALL := $(VENV)/.all-installed
+DOCS := $(VENV)/.docs-installed
 
 # What the bundled models are made of: UD_Chinese-GSDSimp, three more treebanks, and open text; see their cards.
 GSD ?= data/gsd
@@ -27,7 +28,7 @@ FILES = gsd = "$(GSD)/$(1).conllu", pud = "$(UD)/pud/$(1).conllu", hk = ["$(UD)/
 TREEBANKS = --set 'data.train={$(call FILES,train)}' $(HELD_OUT)
 HELD_OUT = --set 'data.dev={$(call FILES,dev)}' --set 'data.test={gsd = "$(GSD)/test.conllu"}'
 
-.PHONY: help demo lint types test test-page test-all bench bench-parse results encoder model structures clean
+.PHONY: help demo lint types test test-page test-all docs bench bench-parse results encoder model structures clean
 .DEFAULT_GOAL := help
 
 help:
@@ -35,6 +36,7 @@ help:
 	@echo "make test      install it for developers; linter, type checker, tests"
 	@echo "make test-page the tests of the web page, which need a browser (Chromium and its driver)"
 	@echo "make test-all  the slow tests, too"
+	@echo "make docs      build the documentation site into build/site; a broken link is an error"
 	@echo "make bench     measure the speed of the chart and of training"
 	@echo "make bench-parse measure the parser on GSD=folder; UDPIPE=model compares with UDPipe 1"
 	@echo "make results   make the tables of docs/results.md again from the records of the runs"
@@ -60,6 +62,10 @@ $(ALL): pyproject.toml constraints.txt $(VENV)/.created
 	$(PIP) --editable '.[dev,ray]'
 	@touch $(BASE) $(DEV) $@
 
+$(DOCS): pyproject.toml constraints.txt $(VENV)/.created
+	$(PIP) --editable '.[docs]'
+	@touch $(BASE) $@
+
 demo: $(BASE)
 	$(BIN)/zishu eval examples/sample.conllu examples/prediction.conllu
 	$(BIN)/zishu parse --format conllu 政府计划发展金融业。
@@ -80,6 +86,9 @@ test-page: $(DEV)
 
 test-all: $(ALL) lint types
 	$(BIN)/pytest -n $(WORKERS)
+
+docs: $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 bench: $(DEV)
 	$(BIN)/python bench/chart.py

@@ -38,7 +38,7 @@ def test_public_names_are_sorted_and_there() -> None:
 
 
 def test_the_example_of_the_documentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    guide = Path(__file__).parents[2] / "docs" / "parsing.md"
+    guide = Path(__file__).parents[2] / "docs" / "files.md"
     (block,) = re.findall(
         r"^```pycon\n(.*?)^```$", guide.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
     )
