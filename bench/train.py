@@ -23,8 +23,8 @@ from zishu import chart
 from zishu.formats.conllu import from_tree, write_conllu
 from zishu.train import chart_bridge, loop
 from zishu.train.config import by_style, config_from_dict, load_config
-from zishu.train.data import batches_of, collate, make_example, read_treebank
-from zishu.train.setup import read_structures
+from zishu.train.data import collate, make_example, random_batches, read_treebank
+from zishu.train.setup import read_annotated
 from zishu.tree import WordTree
 
 if TYPE_CHECKING:
@@ -80,12 +80,12 @@ def _measure(config: Config, steps: int) -> None:
     chart.set_threads(threads)
     treebank = read_treebank(by_style(config.data.train), projective_only=True)
     run = loop._start(config, Path(), treebank)
-    structures = read_structures(config)
+    structures = read_annotated(config)
     examples = [
         make_example(tree, run.inventory, config.structure, structures, task=config.task, style=style)
         for tree, style in zip(treebank.trees, treebank.styles, strict=True)
     ]
-    batches = batches_of(
+    batches = random_batches(
         [e.length for e in examples], config.optimiser.batch_chars, seed=config.seed, epoch=0
     )
     network, clock = run.network, Clock()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import oracle
 from oracle import BREAK, FREE, JOIN
-from zishu.arcs import ROOT_SPAN, Arc
+from zishu.arcs import ROOT_SPAN, FixedArc
 from zishu.tree import INTRA, CharTree, WordTree
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def score_matrices(
 
 
 @st.composite
-def fixed_arcs(draw: DrawFn, n: int, gaps: Sequence[int]) -> list[Arc]:
+def fixed_arcs(draw: DrawFn, n: int, gaps: Sequence[int]) -> list[FixedArc]:
     """Draw arcs of a legal tree between words that the gaps tell."""
     tree = draw(st.sampled_from(oracle.typed_trees(n, gaps)))
     edges = [k for k in range(n + 1) if k in (0, n) or gaps[k] == BREAK]
@@ -155,7 +155,7 @@ def fixed_arcs(draw: DrawFn, n: int, gaps: Sequence[int]) -> list[Arc]:
     }
     known[0] = ROOT_SPAN
     arcs = [
-        Arc(known[d], known[h])
+        FixedArc(known[d], known[h])
         for d, (h, inside) in enumerate(zip(*tree, strict=True), start=1)
         if not inside and d in known and h in known
     ]

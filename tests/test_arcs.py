@@ -16,14 +16,14 @@ import zishu
 from oracle import has_arc
 from strategies import fixed_arcs, gap_vectors
 from zishu import cli
-from zishu.arcs import ROOT_SPAN, Arc, place_arcs
+from zishu.arcs import ROOT_SPAN, FixedArc, place_arcs
 from zishu.chart import TreeDistribution
 from zishu.errors import InputError
 from zishu.model.fixed_arcs import allowed_arcs, over_words
 from zishu.text import split_sentences
 
 
-def place(text: str, pins: Any, arcs: Any) -> list[tuple[Arc, ...]]:
+def place(text: str, pins: Any, arcs: Any) -> list[tuple[FixedArc, ...]]:
     return place_arcs(arcs, pins, [sentence.starts for sentence in split_sentences(text)])
 
 
@@ -31,7 +31,10 @@ def test_arcs_are_placed_by_the_characters_of_their_sentence() -> None:
     text = "他来了。我 喜欢e\u0301京。"
     pins = [(4, 5), (6, 8), (8, 11), (0, 1)]
     found = place(text, pins, [(8, 6, "obj"), (6, None), (4, 6)])
-    assert found == [(), (Arc((4, 6), (2, 4), "obj"), Arc((2, 4), ROOT_SPAN), Arc((1, 2), (2, 4)))]
+    assert found == [
+        (),
+        (FixedArc((4, 6), (2, 4), "obj"), FixedArc((2, 4), ROOT_SPAN), FixedArc((1, 2), (2, 4))),
+    ]
     assert place(text, pins, []) == [(), ()]
 
 
@@ -68,7 +71,7 @@ def test_contradictions_name_their_offsets(arcs: Any, message: str) -> None:
 
 
 def test_an_arc_may_be_given_twice() -> None:
-    assert place("甲乙", [(0, 1), (1, 2)], [(0, 1), (0, 1)]) == [(Arc((1, 2), (2, 3)),)]
+    assert place("甲乙", [(0, 1), (1, 2)], [(0, 1), (0, 1)]) == [(FixedArc((1, 2), (2, 3)),)]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
@@ -87,7 +90,7 @@ def test_arcs_are_refused_exactly_if_no_tree_has_them(n: int) -> None:
 
 
 @st.composite
-def fixed(draw: st.DrawFn) -> tuple[int, list[int], list[Arc]]:
+def fixed(draw: st.DrawFn) -> tuple[int, list[int], list[FixedArc]]:
     """Draw gaps of up to six characters and fixed arcs between the words that they tell."""
     n = draw(st.integers(1, 6))
     gaps = draw(gap_vectors(n))
@@ -96,7 +99,7 @@ def fixed(draw: st.DrawFn) -> tuple[int, list[int], list[Arc]]:
 
 @given(fixed(), st.integers(0, 2**32 - 1), st.booleans())
 def test_probabilities_are_those_of_the_trees_with_the_arcs(
-    drawn: tuple[int, list[int], list[Arc]], seed: int, root_as_head: bool
+    drawn: tuple[int, list[int], list[FixedArc]], seed: int, root_as_head: bool
 ) -> None:
     n, gaps, arcs = drawn
     inter, intra = np.random.default_rng(seed).normal(0, 2, (2, 1, n + 1, n + 1))
@@ -124,8 +127,8 @@ def test_probabilities_are_those_of_the_trees_with_the_arcs(
 
 
 def test_arcs_over_words() -> None:
-    arcs = [Arc((1, 3), (3, 4)), Arc((3, 4), ROOT_SPAN, "root")]
-    assert over_words(arcs, [2, 1, 5]) == (Arc((1, 2), (2, 3)), Arc((2, 3), ROOT_SPAN, "root"))
+    arcs = [FixedArc((1, 3), (3, 4)), FixedArc((3, 4), ROOT_SPAN, "root")]
+    assert over_words(arcs, [2, 1, 5]) == (FixedArc((1, 2), (2, 3)), FixedArc((2, 3), ROOT_SPAN, "root"))
 
 
 # --- the model, the parser, the command line

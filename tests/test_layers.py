@@ -192,7 +192,7 @@ def test_only_training_reaches_torch() -> None:
         ("corpus/files.py", "from zishu.cli import run", "zishu.cli"),
         ("corpus/shards.py", "def f():\n    import fsspec", "fsspec"),
         ("document.py", "from zishu.formats.jsonl import to_json", "zishu.formats"),
-        ("document.py", "def f():\n    from zishu.model import Model", "zishu.model"),
+        ("document.py", "def f():\n    from zishu.model.model import Model", "zishu.model.model.Model"),
     ],
 )
 def test_the_walk_finds_what_it_should(path: str, source: str, name: str) -> None:

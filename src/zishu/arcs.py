@@ -31,7 +31,7 @@ ROOT_SPAN: Final = (0, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Arc:
+class FixedArc:
     """An arc that every tree of a sentence must have, by half-open spans of its characters, numbered from 1."""
 
     dependent: tuple[int, int]
@@ -59,7 +59,7 @@ class _Offsets:
 
 def place_arcs(
     arcs: Iterable[ArcLike], pins: Iterable[tuple[int, int]], sentences: Sequence[Sequence[int]]
-) -> list[tuple[Arc, ...]]:
+) -> list[tuple[FixedArc, ...]]:
     """Return the fixed arcs of each sentence of a text; contradictions are an `InputError`.
 
     A sentence is given by the offsets of its characters. None may end inside a pin.
@@ -95,7 +95,7 @@ def place_arcs(
 
     return [
         tuple(
-            Arc(span(sentence, arc.dependent), span(sentence, arc.head), arc.relation)
+            FixedArc(span(sentence, arc.dependent), span(sentence, arc.head), arc.relation)
             for arc in found.get(number, ())
         )
         for number, sentence in enumerate(sentences)

@@ -14,8 +14,8 @@ known of the words of a sentence (white space, pins, breaks, a lexicon) is a val
 (`zishu.gaps`), so the chart obeys it and words and tree cannot disagree. Contradictions are found before a model runs,
 and named with their offsets.
 
-Sentences are handed to the model in lots of some ten thousand characters, across texts. It deals them to batches
-of equal length; a lot that is large enough has few sentences without a partner of their length. A parser holds
+Sentences are handed to the model in chunks of some ten thousand characters, across texts. It deals them to batches
+of equal length; a chunk that is large enough has few sentences without a partner of their length. A parser holds
 no state: several threads may use one at once, and a generator that nobody reads on costs nothing.
 
 Cost: the model's, which is linear in the length of the text because no sentence exceeds `zishu.text.LIMIT`
@@ -34,7 +34,7 @@ from zishu import chart
 from zishu.document import Document
 from zishu.errors import InputError
 from zishu.lexicon import Lexicon
-from zishu.model import load_model
+from zishu.model.runtime import load_model
 from zishu.model.settings import CONFIG
 from zishu.sentences import line_sentences, stream_sentences, text_sentences, words_document
 
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from zishu.arcs import ArcLike
     from zishu.constraints import Pin
     from zishu.document import Sentence
-    from zishu.model import Model, Pipeline
     from zishu.model.decode import Decoding
+    from zishu.model.model import Model, Pipeline
     from zishu.text import RawSentence
 
-    Words = Iterable[str] | Lexicon | None
+    LexiconLike = Iterable[str] | Lexicon | None
 
 MODELS: Final = Path(__file__).parent / "models"
 DEFAULT: Final = "default"
@@ -159,7 +159,7 @@ class Parser:
         pins: Iterable[Pin] = (),
         breaks: Iterable[int] = (),
         arcs: Iterable[ArcLike] = (),
-        lexicon: Words = None,
+        lexicon: LexiconLike = None,
         patterns: bool = True,
         wrapped: bool = False,
         style: str | None = None,
@@ -210,7 +210,7 @@ class Parser:
         self,
         texts: Iterable[str],
         *,
-        lexicon: Words = None,
+        lexicon: LexiconLike = None,
         patterns: bool = True,
         wrapped: bool = False,
         style: str | None = None,
@@ -239,7 +239,7 @@ class Parser:
         self,
         pieces: Iterable[str],
         *,
-        lexicon: Words = None,
+        lexicon: LexiconLike = None,
         patterns: bool = True,
         wrapped: bool = False,
         style: str | None = None,
@@ -278,7 +278,7 @@ class Parser:
         pins: Iterable[Pin] = (),
         breaks: Iterable[int] = (),
         arcs: Iterable[ArcLike] = (),
-        lexicon: Words = None,
+        lexicon: LexiconLike = None,
         patterns: bool = True,
         wrapped: bool = False,
         style: str | None = None,
@@ -317,8 +317,8 @@ class Parser:
             parsed = self._parse(sentences, confidence=confidence, decoding=decoding)
             yield from ([sentence] for sentence in parsed)
             return
-        for lot in _lots(sentences, LOOK_AHEAD):
-            yield from self.model.k_best(lot, k_best, structures=self.inner == "structure")
+        for chunk in _chunks(sentences, LOOK_AHEAD):
+            yield from self.model.k_best(chunk, k_best, structures=self.inner == "structure")
 
     def _parse(
         self,
@@ -328,9 +328,9 @@ class Parser:
         decoding: Decoding,
         size: int = LOOK_AHEAD,
     ) -> Iterator[Sentence]:
-        for lot in _lots(sentences, size):
+        for chunk in _chunks(sentences, size):
             yield from self.model.parse(
-                lot, confidence=confidence, decoding=decoding, structures=self.inner == "structure"
+                chunk, confidence=confidence, decoding=decoding, structures=self.inner == "structure"
             )
 
 
@@ -359,18 +359,18 @@ def _documents(
     yield from finished()
 
 
-def _lots(sentences: Iterable[RawSentence], size: int) -> Iterator[list[RawSentence]]:
+def _chunks(sentences: Iterable[RawSentence], size: int) -> Iterator[list[RawSentence]]:
     """Gather sentences until they have `size` characters together."""
-    lot: list[RawSentence] = []
+    chunk: list[RawSentence] = []
     count = 0
     for sentence in sentences:
-        lot.append(sentence)
+        chunk.append(sentence)
         count += len(sentence)
         if count >= size:
-            yield lot
-            lot, count = [], 0
-    if lot:
-        yield lot
+            yield chunk
+            chunk, count = [], 0
+    if chunk:
+        yield chunk
 
 
 def _check_size(batch_chars: int) -> None:
@@ -378,6 +378,6 @@ def _check_size(batch_chars: int) -> None:
         raise InputError(f"batch_chars must be at least 1, not {batch_chars}")
 
 
-def _lexicon(words: Words) -> Lexicon | None:
+def _lexicon(words: LexiconLike) -> Lexicon | None:
     lexicon = words if words is None or isinstance(words, Lexicon) else Lexicon(words)
     return lexicon or None

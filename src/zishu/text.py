@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from zishu.arcs import Arc
+    from zishu.arcs import FixedArc
 
 LIMIT = 256  # characters of a sentence; the chart's cost grows with the cube of it
 
@@ -108,7 +108,7 @@ class RawSentence:
     # A value of `zishu.gaps` for each gap, n + 1 for n characters: [k] lies between k and k + 1, counted from 1. The
     # first and the last are not read. None: nothing is known.
     gaps: NDArray[np.int8] | None = field(default=None, compare=False)
-    arcs: tuple[Arc, ...] = ()  # that its tree must have, between words that the gaps tell
+    arcs: tuple[FixedArc, ...] = ()  # that its tree must have, between words that the gaps tell
 
     def __len__(self) -> int:
         return len(self.chars)

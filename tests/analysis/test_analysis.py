@@ -14,11 +14,11 @@ import oracle
 import tiny
 from zishu.analysis.lengths import uas_by_length
 from zishu.analysis.matches import complete_match
-from zishu.analysis.seeds import Average
-from zishu.analysis.structures import all_structures, draw, leftward_share, read_drawing, shares
-from zishu.analysis.study import Run, study
+from zishu.analysis.structures import all_structures, draw_structure, leftward_share, read_drawing, shares
+from zishu.analysis.study import Predictions, study
 from zishu.analysis.study_files import read_study, study_from_dict, study_to_dict
 from zishu.errors import InputError
+from zishu.metrics import Average
 from zishu.tree import WordTree
 from zishu.treebank.wist import read_wist
 
@@ -81,13 +81,13 @@ def test_a_word_has_characters():
     ],
 )
 def test_drawings(heads, drawing):
-    assert draw(heads) == drawing
+    assert draw_structure(heads) == drawing
     assert read_drawing(drawing) == heads
 
 
 @pytest.mark.parametrize("length", range(1, 7))
 def test_drawings_are_read_back_and_no_two_are_the_same(length):
-    drawings = {draw(heads): heads for heads in all_structures(length)}
+    drawings = {draw_structure(heads): heads for heads in all_structures(length)}
     assert len(drawings) == len(all_structures(length))
     assert all(read_drawing(drawing) == heads for drawing, heads in drawings.items())
 
@@ -108,13 +108,13 @@ def test_the_reader_takes_projective_trees_or_complains(text):
     except InputError:
         return
     # Brackets that change nothing are allowed, so the drawing need not be the same.
-    assert read_drawing(draw(heads)) == heads
+    assert read_drawing(draw_structure(heads)) == heads
 
 
 @pytest.mark.parametrize("heads", [(3, 4, 0, 3), (2, 1), (0, 0), (5, 0)])
 def test_only_projective_trees_are_drawn(heads):
     with pytest.raises(InputError):
-        draw(heads)
+        draw_structure(heads)
 
 
 def test_shares_are_among_the_words_of_one_length():
@@ -230,12 +230,6 @@ def test_predictions_must_be_for_the_words():
 # --- seeds and lengths
 
 
-def test_averages():
-    assert Average((1.0, 3.0)).mean == 2
-    assert Average((1.0, 3.0)).std == pytest.approx(2**0.5)
-    assert Average((1.0,)).as_dict() == {"mean": 1.0, "std": None, "seeds": [1.0]}
-
-
 GOLD = WordTree(
     ("上海", "计划", "发展", "金融业", "。"), (2, 0, 2, 3, 2), ("nsubj", "root", "xcomp", "obj", "punct")
 )
@@ -281,10 +275,10 @@ def make_study(reference=None):
     trees = tiny.TREES
     systems = {
         "wavy": [
-            Run("left", trees, inside(trees, leftward), trees),
-            Run("right", trees, inside(trees, rightward), trees),
+            Predictions("left", trees, inside(trees, leftward), trees),
+            Predictions("right", trees, inside(trees, rightward), trees),
         ],
-        "words": [Run("treecrf", trees, None, None)],
+        "words": [Predictions("treecrf", trees, None, None)],
     }
     return study(trees, systems, reference=reference)
 
@@ -325,7 +319,7 @@ def test_structures_can_be_counted_by_type():
     )
     inside = [[(2, 0), (0, 1), (2, 0), (2, 3, 0), (0, 1), (0, 1)]]
     other = [[(2, 0), (2, 0), (0, 1), (3, 3, 0), (0, 1), (0, 1)]]
-    runs = [Run("a", [tree], inside, None), Run("b", [tree], other, None)]
+    runs = [Predictions("a", [tree], inside, None), Predictions("b", [tree], other, None)]
     report = study([tree], {"x": runs}, reference=LEXICON, count="types")
     assert (report.words, report.by_length) == (6, {2: 2, 3: 1, 4: 0})
     assert report.systems["x"].counts == (
@@ -341,7 +335,7 @@ def test_without_a_reference_the_predictions_give_the_order():
     trees = tiny.TREES
     mostly = inside(trees, leftward)
     mostly[0][0] = (0, 1)  # one word of two characters
-    report = study(trees, {"a": [Run("a", trees, mostly, trees)]})
+    report = study(trees, {"a": [Predictions("a", trees, mostly, trees)]})
     assert report.structures(2) == [(2, 0), (0, 1)]
     assert report.reference_share((2, 0)) is None
     assert report.systems["a"].matches is None
@@ -359,9 +353,9 @@ def test_a_parser_of_words_has_attachment_only():
 
 def test_examples_are_in_chinese_characters_where_there_are_such():
     tree = WordTree(("42", "42", "上海"), (3, 3, 0), ("dep", "dep", "root"))
-    report = study([tree], {"a": [Run("a", [tree], [[(2, 0)] * 3], None)]})
+    report = study([tree], {"a": [Predictions("a", [tree], [[(2, 0)] * 3], None)]})
     assert report.examples == {(2, 0): "上海"}
-    report = study([tree], {"a": [Run("a", [tree], [[(2, 0), (2, 0), (0, 1)]], None)]})
+    report = study([tree], {"a": [Predictions("a", [tree], [[(2, 0), (2, 0), (0, 1)]], None)]})
     assert report.examples == {(2, 0): "42", (0, 1): "上海"}
 
 
@@ -385,7 +379,7 @@ def test_a_study_is_plain_json():
         "entries": 6,
         "by_length": {"2": 4, "3": 1, "4": 1},
         "leftward": pytest.approx(800 / 9),
-        "structures": {draw(heads): count for heads, count in report.reference.items()},
+        "structures": {draw_structure(heads): count for heads, count in report.reference.items()},
     }
     assert data["systems"]["wavy"]["matches"]["all"]["m1"] == 75
     assert data["systems"]["words"]["models"] == ["treecrf"]
@@ -405,7 +399,7 @@ def test_a_study_comes_back_from_its_file(lexicon, tmp_path):
 
 def test_a_system_has_one_kind_of_model():
     trees = tiny.TREES
-    mixed = [Run("a", trees, inside(trees, leftward), trees), Run("b", trees, None, trees)]
+    mixed = [Predictions("a", trees, inside(trees, leftward), trees), Predictions("b", trees, None, trees)]
     with pytest.raises(InputError, match="not seeds of one system: a, b"):
         study(trees, {"mixed": mixed})
     with pytest.raises(InputError, match="no sentences"):

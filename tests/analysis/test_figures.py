@@ -18,7 +18,7 @@ from matplotlib import font_manager, get_data_path
 import tiny
 from zishu.analysis.figures import draw_figures, labels
 from zishu.analysis.fonts import Fonts, choose_fonts
-from zishu.analysis.study import Run, study
+from zishu.analysis.study import Predictions, study
 from zishu.errors import MissingExtra
 from zishu.tree import WordTree
 
@@ -33,8 +33,8 @@ def make_study(*names, structures=True):
     # Another tree in one run, so that there is a spread to draw.
     other = (*trees[:-1], WordTree(trees[-1].forms, (2, 3, 0), trees[-1].deprels))
     runs = [
-        Run("a", trees, left if structures else None, None),
-        Run("b", other, right if structures else None, None),
+        Predictions("a", trees, left if structures else None, None),
+        Predictions("b", other, right if structures else None, None),
     ]
     reference = {"发展": (0, 1), "金融业": (2, 3, 0), "社会主义": (4, 4, 4, 0)} if structures else None
     return study(trees, dict.fromkeys(names or ("latent",), runs), reference=reference)

@@ -12,7 +12,7 @@ from rich.console import Console
 
 import tiny
 from zishu.analysis.structures import read_drawing
-from zishu.analysis.study import Run, study
+from zishu.analysis.study import Predictions, study
 from zishu.cli import run
 from zishu.cli.analyse import print_study
 
@@ -287,7 +287,7 @@ def test_a_missing_matplotlib_is_told_before_any_parsing(folder, tmp_path, capsy
 def test_a_terminal_gets_drawn_tables_whose_structures_can_be_read():
     trees = tiny.TREES
     inside = [[(0, *range(1, length)) for length in tree.lengths] for tree in trees]
-    report = study(trees, {"[x]": [Run("a", trees, inside, trees)]}, reference={"发展": (2, 0)})
+    report = study(trees, {"[x]": [Predictions("a", trees, inside, trees)]}, reference={"发展": (2, 0)})
     stream = io.StringIO()
     print_study(report, Console(file=stream, force_terminal=True, width=120, color_system=None))
     text = stream.getvalue()

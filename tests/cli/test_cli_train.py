@@ -17,6 +17,7 @@ import pytest
 
 from zishu import cli
 from zishu.cli.train import table
+from zishu.metrics import Average
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -195,8 +196,8 @@ def test_the_help_needs_no_torch() -> None:
 
 def test_the_table_shows_every_score() -> None:
     scores = {0: {"dev.lf": 1.0}, 1: {"dev.lf": 2.0, "test.lf": 3.0}}
-    assert table(scores, {"dev.lf": (1.5, 0.5)}) == (
+    assert table(scores, {"dev.lf": Average((1.0, 2.0))}) == (
         ("score", "seed 0", "seed 1", "mean", "sd"),
-        [("dev.lf", "1.00", "2.00", "1.50", "0.50"), ("test.lf", "-", "3.00", "-", "-")],
+        [("dev.lf", "1.00", "2.00", "1.50", "0.71"), ("test.lf", "-", "3.00", "-", "-")],
     )
     assert table({5: {"dev.lf": 1.0}}, {}) == (("score", "seed 5"), [("dev.lf", "1.00")])

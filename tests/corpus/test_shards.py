@@ -221,7 +221,7 @@ def test_what_a_killed_process_left_is_cleaned_away(tmp_path: Path) -> None:
 # ---- the manifest
 
 
-def finished(base: str, name: str = "a.txt") -> tuple[str, shards.Source]:
+def finished(base: str, name: str = "a.txt") -> tuple[str, shards.ShardSource]:
     """Parse one file, and return the output folder and the source."""
     output = join(base, "out")
     [source] = find_sources([put(base, f"in/{name}", "text\n")], output, ".up")

@@ -22,8 +22,10 @@ from strategies import any_heads
 from zishu.errors import InputError
 from zishu.metrics import (
     METRICS,
+    Average,
     Count,
     Evaluation,
+    average_seeds,
     bootstrap,
     bootstrap_all,
     evaluate,
@@ -760,3 +762,16 @@ def test_files_that_are_no_evaluation(tmp_path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(InputError, match=r"dev\.json: not an evaluation"):
         load_evaluation(path)
+
+
+def test_averages_are_of_the_sample() -> None:
+    runs = [{"lf": 1.0, "uf": 5.0}, {"lf": 2.0, "uf": 5.0}, {"lf": 3.0, "uf": 5.0, "only here": 1.0}]
+    averages = average_seeds(runs)
+    assert {name: (one.mean, one.sd) for name, one in averages.items()} == {
+        "lf": (2.0, 1.0),
+        "uf": (5.0, 0.0),
+    }
+    assert average_seeds(runs[:1]) == {"lf": Average((1.0,)), "uf": Average((5.0,))}
+    assert average_seeds([]) == {}
+    assert Average((1.0, 3.0)).sd == pytest.approx(2**0.5)
+    assert Average((1.0,)).as_dict() == {"mean": 1.0, "std": None, "seeds": [1.0]}

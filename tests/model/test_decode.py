@@ -13,7 +13,7 @@ from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE, JOIN
 from zishu.model.decode import DECODINGS
 from zishu.model.decode import decode as decode_raw
-from zishu.model.features import batches, features, pooling
+from zishu.model.features import features, length_batches, pooling
 from zishu.model.labels import legal_labels
 from zishu.model.outputs import Outputs, no_gaps
 from zishu.model.scores import REACH, two_roles
@@ -445,7 +445,7 @@ def test_pooling_averages_characters():
 
 @given(st.lists(st.integers(1, 30)), st.integers(1, 100))
 def test_batches_hold_every_sentence_once_and_no_more_than_the_size(lengths, size):
-    dealt = batches(lengths, size)
+    dealt = length_batches(lengths, size)
     assert sorted(int(k) for batch in dealt for k in batch) == list(range(len(lengths)))
     for batch in dealt:
         padded = len(batch) * (max(lengths[k] for k in batch) + 1)

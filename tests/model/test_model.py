@@ -31,10 +31,11 @@ from raw import (  # noqa: E402
 )  # fmt: skip
 from zishu.errors import InputError, ZishuError  # noqa: E402
 from zishu.gaps import BREAK, FREE  # noqa: E402
-from zishu.model import Model, Pipeline, load_model  # noqa: E402
 from zishu.model.directory import write_ensemble, write_pipeline  # noqa: E402
 from zishu.model.features import features, pooling  # noqa: E402
+from zishu.model.model import Model, Pipeline  # noqa: E402
 from zishu.model.outputs import Outputs  # noqa: E402
+from zishu.model.runtime import load_model  # noqa: E402
 from zishu.model.settings import FORMAT, Settings  # noqa: E402
 from zishu.model.vocabulary import Vocabulary, bigrams  # noqa: E402
 from zishu.parser import Parser  # noqa: E402
@@ -334,7 +335,7 @@ def test_the_runtime_needs_no_torch(joint, directory):
     program = """
 import json, sys
 from dataclasses import replace
-from zishu.model import load_model
+from zishu.model.runtime import load_model
 from zishu.sentences import word_sentence
 model = load_model(sys.argv[1], threads=1)
 sentences = [replace(word_sentence(chars), gaps=None) for chars in json.loads(sys.argv[2])]

@@ -81,7 +81,7 @@ def stopped(*arguments, **options):
     return function(*arguments, **options)
 
 server.{name} = stopped
-server.serve(server.Settings(port=0))
+server.serve(server.ServerSettings(port=0))
 """
 
 

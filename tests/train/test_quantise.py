@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 onnx = pytest.importorskip("onnx")
 
 import tiny  # noqa: E402
-from zishu.model import load_model  # noqa: E402
+from zishu.model.runtime import load_model  # noqa: E402
 from zishu.train.config import load_config  # noqa: E402
 from zishu.train.data import Treebank  # noqa: E402
 from zishu.train.export import export_model  # noqa: E402

@@ -13,7 +13,7 @@ from rich.console import Console
 from zishu.errors import FormatError, MissingExtra, ZishuError
 from zishu.train import report
 from zishu.train.config import Config, DataConfig, EncoderConfig, OptimiserConfig
-from zishu.train.report import Average, MetricsLog, Progress, average_seeds, plot_curve, read_metrics
+from zishu.train.report import MetricsLog, Progress, plot_curve, read_metrics
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -196,10 +196,3 @@ def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtra, match=r"zishu\[train\]"):
         plot_curve(tmp_path / "metrics.jsonl", tmp_path / "curve.png")
-
-
-def test_averages_are_of_the_sample() -> None:
-    runs = [{"lf": 1.0, "uf": 5.0}, {"lf": 2.0, "uf": 5.0}, {"lf": 3.0, "uf": 5.0, "only here": 1.0}]
-    assert average_seeds(runs) == {"lf": Average(2.0, 1.0), "uf": Average(5.0, 0.0)}
-    assert average_seeds(runs[:1]) == {"lf": Average(1.0, 0.0), "uf": Average(5.0, 0.0)}
-    assert average_seeds([]) == {}

@@ -12,7 +12,7 @@ from raw import all_chars
 from train.test_train import make_config
 from zishu.chart import TreeDistribution
 from zishu.errors import ConfigError
-from zishu.model import load_model
+from zishu.model.runtime import load_model
 from zishu.train.loop import train
 from zishu.train.teacher import tree_divergence
 

@@ -20,14 +20,14 @@ from safetensors.torch import load_file
 
 import raw
 import tiny
-from zishu.arcs import Arc
+from zishu.arcs import FixedArc
 from zishu.cli import info
 from zishu.errors import ConfigError, InputError
-from zishu.model import load_model
 from zishu.model.calibration import calibrate
 from zishu.model.features import features
+from zishu.model.model import parse_trees
 from zishu.model.networks import check_members
-from zishu.model.parsers import parse_trees
+from zishu.model.runtime import load_model
 from zishu.sentences import word_sentence
 from zishu.train import loop
 from zishu.train.checkpoint import Interrupted, load_checkpoint
@@ -149,7 +149,7 @@ def test_a_transition_parser_honours_words_and_says_what_it_cannot_do(treebank, 
     assert [sentence.prob for sentence in ranked] == sorted((s.prob for s in ranked), reverse=True)
     assert len({tuple((word.form, word.head) for word in sentence) for sentence in ranked}) == len(ranked) > 1
     with pytest.raises(InputError, match="cannot honour fixed arcs"):
-        model.parse([replace(word_sentence(tree.forms), arcs=(Arc((1, 2), (2, 3)),))])
+        model.parse([replace(word_sentence(tree.forms), arcs=(FixedArc((1, 2), (2, 3)),))])
     with pytest.raises(InputError, match="a transition parser has no temperature"):
         calibrate(model, tiny.TREES)
     assert "probabilities  those of its beam, 8 analyses wide" in re.sub(
@@ -416,13 +416,13 @@ def test_the_learning_rate_falls_to_zero_with_the_last_step(treebank, tmp_path, 
 
     def deal(lengths, batch_chars, *, seed, epoch):
         # Epochs of very different numbers of batches, as they are by chance, only more so.
-        dealt = batches_of(lengths, batch_chars if epoch % 2 else 10, seed=seed, epoch=epoch)
+        dealt = random_batches(lengths, batch_chars if epoch % 2 else 10, seed=seed, epoch=epoch)
         batches.append(len(dealt))
         return dealt
 
-    set_rates, batches_of = loop._set_learning_rates, loop.batches_of
+    set_rates, random_batches = loop._set_learning_rates, loop.random_batches
     monkeypatch.setattr(loop, "_set_learning_rates", record)
-    monkeypatch.setattr(loop, "batches_of", deal)
+    monkeypatch.setattr(loop, "random_batches", deal)
     train(make_config(treebank, tmp_path / "run", optimiser={"epochs": 4, "warmup": 0.25}))
     assert len(set(batches)) > 1
     peak = rates.index(max(rates))

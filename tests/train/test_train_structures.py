@@ -13,8 +13,8 @@ import tiny
 from oracle import trees
 from zishu import cli
 from zishu.errors import InputError
-from zishu.model import load_model
 from zishu.model.inner import best_structures
+from zishu.model.runtime import load_model
 from zishu.parser import MODELS, load
 from zishu.structures import RELATIONS, is_chinese, load_structures
 

@@ -8,7 +8,7 @@ import pytest
 
 from zishu.errors import InputError
 from zishu.formats.conllu import read_conllu
-from zishu.treebank.convert import Problem, convert_brackets, convert_ctb
+from zishu.treebank.convert import SkippedSentence, convert_brackets, convert_ctb
 from zishu.treebank.ctb import find_files
 from zishu.treebank.splits import PARTS, PUBLISHED, SPLITS, as_ranges, file_numbers
 
@@ -115,8 +115,8 @@ def test_unreadable_sentences_are_reported_and_the_rest_is_written(tmp_path):
     first = str(copy / "bracketed" / "chtb_001.fid")
     # The header has four lines; a sentence has three, its tree in the middle.
     assert report.parts["train"].problems == [
-        Problem(first, 9, "a bracket of the tree that begins here is not closed"),
-        Problem(first, 15, "a sentence without words"),
+        SkippedSentence(first, 9, "a bracket of the tree that begins here is not closed"),
+        SkippedSentence(first, 15, "a sentence without words"),
     ]
     assert [problem.reason for problem in report.parts["dev"].problems] == ["two words in one bracket: 来 去"]
     # Numbers are those of the file, so that an unreadable sentence does not rename the others.
@@ -158,7 +158,7 @@ def test_one_file_of_any_origin(tmp_path):
     counts = report.parts["trees"]
     assert (counts.sentences, counts.words, counts.projective, counts.published) == (2, 4, 2, None)
     assert counts.problems == [
-        Problem(str(source), 2, "a bracket of the tree that begins here is not closed")
+        SkippedSentence(str(source), 2, "a bracket of the tree that begins here is not closed")
     ]
     assert [s.sent_id for s in read(tmp_path / "out.conllu")] == ["trees-s1", "trees-s3"]
 

@@ -12,7 +12,7 @@ from zishu.formats.brackets import Tree, format_tree, read_brackets, remove_empt
 from zishu.tree import WordTree
 from zishu.treebank.ctb import dependencies
 from zishu.treebank.head_rules import HEAD_RULES, find_head
-from zishu.treebank.labels import LABELS, RELATIONS
+from zishu.treebank.labels import FUNCTIONAL_RELATIONS, LABEL_SCHEMES
 
 # The published table, written down a second time in another form: direction and list, part by part.
 TABLE = {
@@ -321,13 +321,13 @@ phrase_trees = st.recursive(
 )
 
 
-@given(phrase_trees, st.sampled_from(LABELS))
+@given(phrase_trees, st.sampled_from(LABEL_SCHEMES))
 def test_every_tree_becomes_a_valid_projective_tree_whose_phrases_are_subtrees(tree, labels):
     result = dependencies(tree, labels)
     words = WordTree(result.forms, result.heads, result.relations)  # valid, or it would raise
     assert words.is_projective
     assert [leaf.word for leaf in tree.leaves()] == list(result.forms)
-    assert set(result.relations) <= RELATIONS
+    assert set(result.relations) <= FUNCTIONAL_RELATIONS
     assert [r == "ROOT" for r in result.relations] == [h == 0 for h in result.heads]
 
     def check(node: Tree, first: int) -> int:
@@ -394,7 +394,7 @@ def test_relations_worked_out_by_hand(text, relations):
 
 
 def test_every_functional_relation_has_a_sentence():
-    assert {relation for _, relations in LABELLED for relation in relations.split()} == RELATIONS
+    assert {relation for _, relations in LABELLED for relation in relations.split()} == FUNCTIONAL_RELATIONS
 
 
 # The two sentences of training data that the paper's release shows, and the brackets behind them. Their labels show

@@ -8,18 +8,17 @@ same gold sentences with the same choices; what cannot be compared is refused. `
 
 from __future__ import annotations
 
-import statistics
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zishu.errors import InputError
-from zishu.metrics import bootstrap_all, check_comparable, signature
+from zishu.metrics import average_seeds, bootstrap_all, check_comparable, signature
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from zishu.analysis.runs import Run
-    from zishu.metrics import Bootstrap, Evaluation
+    from zishu.metrics import Average, Bootstrap, Evaluation
 
 # What the tables call a metric. With given words precision and recall are one, and UF and LF are attachment scores.
 TITLES = {
@@ -47,22 +46,13 @@ TITLES_GIVEN_WORDS = {
 DECIMALS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
-    """Hold a system's scores in one metric: one for each seed, their mean and, of several, their spread."""
-
-    values: tuple[float, ...]
-    mean: float
-    sd: float | None
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class System:
+class ComparedSystem:
     """Hold a row of the table. `scores` lacks the metrics that some seed lacks, `differences` what was not tested."""
 
     name: str
     runs: tuple[Run, ...]
-    scores: Mapping[str, Score]
+    scores: Mapping[str, Average]
     differences: Mapping[str, Bootstrap] = field(default_factory=dict)
 
 
@@ -73,7 +63,7 @@ class Comparison:
     part: str
     given_words: bool
     metrics: tuple[str, ...]
-    systems: tuple[System, ...]
+    systems: tuple[ComparedSystem, ...]
     baseline: str | None  # None if nothing was tested
     samples: int
     draw_seeds: bool
@@ -141,7 +131,7 @@ def compare(
     reference = baseline if baseline is not None else next(iter(groups))
     differences = _test(groups, reference, chosen, samples=samples, draw_seeds=draw_seeds, seed=seed)
     systems = tuple(
-        System(name, group, _scores(group, chosen), differences.get(name, {}))
+        ComparedSystem(name, group, _scores(group, chosen), differences.get(name, {}))
         for name, group in groups.items()
     )
     return Comparison(
@@ -195,14 +185,9 @@ def _signature(evaluations: Sequence[Evaluation], warn: Callable[[str], None]) -
     return signature(punct=first.punct, subtypes=first.subtypes, version="+".join(versions))
 
 
-def _scores(group: Sequence[Run], metrics: Sequence[str]) -> dict[str, Score]:
-    scores = {}
-    for metric in metrics:
-        values = tuple(run.scores[metric] for run in group if metric in run.scores)
-        if len(values) == len(group):
-            sd = statistics.stdev(values) if len(values) > 1 else None
-            scores[metric] = Score(values, statistics.fmean(values), sd)
-    return scores
+def _scores(group: Sequence[Run], metrics: Sequence[str]) -> dict[str, Average]:
+    averages = average_seeds([run.scores for run in group])
+    return {metric: averages[metric] for metric in metrics if metric in averages}
 
 
 def _test(

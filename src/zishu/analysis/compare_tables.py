@@ -14,8 +14,8 @@ from zishu.analysis.markdown import escape_markdown, markdown_table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from zishu.analysis.compare import Comparison, Score
-    from zishu.metrics import Bootstrap
+    from zishu.analysis.compare import Comparison
+    from zishu.metrics import Average, Bootstrap
 
 ABSENT = "-"
 
@@ -114,7 +114,7 @@ def as_dict(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def numbers(score: Score | None) -> tuple[str, str]:
+def numbers(score: Average | None) -> tuple[str, str]:
     """Return mean and standard deviation as text; the latter is empty for one seed."""
     if score is None:
         return ABSENT, ""

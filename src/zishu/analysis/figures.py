@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from rich.cells import cell_len  # a Chinese character is two columns wide
 
 from zishu.analysis.fonts import Fonts, check_matplotlib, choose_fonts
-from zishu.analysis.study import LENGTHS
+from zishu.analysis.study import STRUCTURE_LENGTHS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -80,7 +80,7 @@ def draw_figures(study: Study, kind: str, fonts: Fonts | None = None) -> dict[st
     }
     drawn = {}
     with rc_context(settings):
-        for length in LENGTHS:
+        for length in STRUCTURE_LENGTHS:
             if study.structures(length):
                 drawn[f"structures-{length}"] = _save(_structures(study, length, fonts), kind)
         if any(at.uas for system in study.systems.values() for at in system.attachment.values()):
@@ -206,7 +206,7 @@ def _uas(attachments: Mapping[str, Mapping[str, Attachment]], fonts: Fonts) -> F
     values = []
     for k, by_length in enumerate(attachments.values()):
         averages = [at for length in lengths if (at := by_length[length].uas) is not None]
-        means, spread = [a.mean for a in averages], [a.std or 0.0 for a in averages]
+        means, spread = [a.mean for a in averages], [a.sd or 0.0 for a in averages]
         values += [mean - std for mean, std in zip(means, spread, strict=True)]
         places = [group + (k - (len(names) - 1) / 2) * bar for group in range(len(lengths))]
         drawn = axes.bar(

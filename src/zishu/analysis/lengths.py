@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from zishu.analysis.seeds import Average
 from zishu.errors import InputError
-from zishu.metrics import LENGTHS, evaluate, pair
+from zishu.metrics import LENGTHS, Average, evaluate, pair
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from zishu.analysis.seeds import Average
 from zishu.errors import InputError
+from zishu.metrics import Average
 from zishu.text import characters
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from zishu.analysis.structures import Heads
 
 ALL: Final = "all"
-LENGTHS: Final = ("2", "3", "4+")
+_LENGTHS: Final = ("2", "3", "4+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Matches:
 def complete_match(
     words: Sequence[str], seeds: Sequence[Sequence[Heads]], reference: Mapping[str, Heads]
 ) -> dict[str, Matches]:
-    """Count the matches of all words and by word length: keys ALL and LENGTHS.
+    """Count the matches of all words and by word length: keys ALL and _LENGTHS.
 
     `seeds` holds, for each seed, the predicted structure of every word.
     """
@@ -69,13 +69,13 @@ def complete_match(
         raise InputError("complete match needs the predictions of at least one seed")
     if any(len(seed) != len(words) for seed in seeds):
         raise InputError("a seed has predictions for other words")
-    found = {name: [0, 0, *(0 for _ in seeds)] for name in (ALL, *LENGTHS)}
+    found = {name: [0, 0, *(0 for _ in seeds)] for name in (ALL, *_LENGTHS)}
     for number, form in enumerate(words):
         length = len(characters(form))
         if length < 2 or form not in reference:
             continue
         right = [seed[number] == reference[form] for seed in seeds]
-        for name in (ALL, LENGTHS[min(length, 4) - 2]):
+        for name in (ALL, _LENGTHS[min(length, 4) - 2]):
             counts = found[name]
             found[name] = [old + new for old, new in zip(counts, (1, any(right), *right), strict=True)]
     return {name: Matches(total, tuple(by_seed), by_any) for name, (total, by_any, *by_seed) in found.items()}

@@ -66,7 +66,7 @@ def _forests(length: int) -> tuple[Heads, ...]:
     )
 
 
-def draw(heads: Heads) -> str:
+def draw_structure(heads: Heads) -> str:
     """Draw a structure in one line of text; InputError if it is no projective tree."""
     check_heads(heads, kind="character")
     if not is_projective(heads):
@@ -110,7 +110,7 @@ def _reach(heads: Heads, p: int, limit: int) -> int:
 
 
 def read_drawing(text: str) -> Heads:
-    """Return the structure that `draw` drew; InputError if the text is no drawing."""
+    """Return the structure that `draw_structure` drew; InputError if the text is no drawing."""
     heads: list[int | None] = []
     head, rest = _read_level(text, heads)
     dots = [c for c in text if c in (ROOT_DOT, DOT)]

@@ -25,23 +25,22 @@ import regex  # type: ignore[import-untyped, unused-ignore]
 
 from zishu.analysis.lengths import Attachment, uas_by_length
 from zishu.analysis.matches import Matches, complete_match
-from zishu.analysis.seeds import Average
 from zishu.analysis.structures import Heads, commonest, leftward_share, shares
 from zishu.errors import InputError
-from zishu.metrics import evaluate, pair, signature
+from zishu.metrics import Average, evaluate, pair, signature
 from zishu.model.decode import paper_decoding
-from zishu.model.parsers import gold_sentence, parse_trees
+from zishu.model.model import gold_sentence, parse_trees
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from zishu.model import Model, Pipeline
+    from zishu.model.model import Model, Pipeline
     from zishu.tree import WordTree
 
-Count = Literal["tokens", "types"]
+TokensOrTypes = Literal["tokens", "types"]
 
 # The word lengths whose structures are listed: longer words are rare, and their structures many.
-LENGTHS: Final = (2, 3, 4)
+STRUCTURE_LENGTHS: Final = (2, 3, 4)
 
 # The scores of Table 3: their names in `zishu.metrics`, in the order of the paper.
 SCORES: Final = ("seg", "uf", "lf", "lcm")
@@ -50,7 +49,7 @@ _HAN = regex.compile(r"\p{Han}+")
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Predictions:
     """What one model predicts for the gold sentences."""
 
     name: str
@@ -60,7 +59,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class System:
+class StudiedSystem:
     """What the runs of one system have in common: numbers with one value for each seed."""
 
     runs: tuple[str, ...]
@@ -89,9 +88,9 @@ class Study:
 
     sentences: int
     words: int
-    count: Count  # what `by_length` and the structures of the systems count
-    by_length: Mapping[int, int]  # the gold words of each of LENGTHS
-    systems: Mapping[str, System]
+    count: TokensOrTypes  # what `by_length` and the structures of the systems count
+    by_length: Mapping[int, int]  # the gold words of each of STRUCTURE_LENGTHS
+    systems: Mapping[str, StudiedSystem]
     reference: Counter[Heads] | None  # the structures of the lexicon, by entry
     examples: Mapping[Heads, str]  # a word for every structure that occurs
     signature: str
@@ -115,7 +114,7 @@ class Study:
         return known.get(heads, 0.0) if known else None
 
 
-def predict(model: Model | Pipeline, name: str, gold: Sequence[WordTree]) -> Run:
+def predict(model: Model | Pipeline, name: str, gold: Sequence[WordTree]) -> Predictions:
     """Parse the gold sentences with a model as the paper does: with their words, and from their characters alone."""
     if not model.settings.can.parses:
         raise InputError(f"{name}: a segmenter predicts no trees to analyse")
@@ -125,16 +124,16 @@ def predict(model: Model | Pipeline, name: str, gold: Sequence[WordTree]) -> Run
     if model.settings.can.finds_words:
         raw = parse_trees(model, gold, decoding=paper_decoding(model.settings))
     trees = [sentence.tree for sentence in given]
-    return Run(name, trees, inside if all(inside) else None, raw)
+    return Predictions(name, trees, inside if all(inside) else None, raw)
 
 
 def study(
     gold: Sequence[WordTree],
-    systems: Mapping[str, Sequence[Run]],
+    systems: Mapping[str, Sequence[Predictions]],
     *,
     reference: Mapping[str, Heads] | None = None,
     punct: bool = False,
-    count: Count = "tokens",
+    count: TokensOrTypes = "tokens",
 ) -> Study:
     """Analyse the runs of every system, at least one each, against gold trees and a lexicon of structures."""
     if not gold:
@@ -145,7 +144,7 @@ def study(
         sentences=len(gold),
         words=len(words),
         count=count,
-        by_length={length: lengths[length] for length in LENGTHS},
+        by_length={length: lengths[length] for length in STRUCTURE_LENGTHS},
         systems={
             name: _system(gold, runs, reference, punct=punct, count=count) for name, runs in systems.items()
         },
@@ -158,7 +157,7 @@ def study(
 def merge(studies: Sequence[Study]) -> Study:
     """Put studies of different systems together; they must be of the same gold file and reference."""
     first = studies[0]
-    systems: dict[str, System] = {}
+    systems: dict[str, StudiedSystem] = {}
     examples: dict[Heads, str] = {}
     for other in studies:
         if replace(other, systems=first.systems, examples=first.examples) != first:
@@ -172,12 +171,12 @@ def merge(studies: Sequence[Study]) -> Study:
 
 def _system(
     gold: Sequence[WordTree],
-    runs: Sequence[Run],
+    runs: Sequence[Predictions],
     reference: Mapping[str, Heads] | None,
     *,
     punct: bool,
-    count: Count,
-) -> System:
+    count: TokensOrTypes,
+) -> StudiedSystem:
     words = [form for tree in gold for form in tree.forms]
     inside = [_flat(run.inside) for run in runs if run.inside is not None]
     raw = [run.raw for run in runs if run.raw is not None]
@@ -189,7 +188,7 @@ def _system(
         words = [*dict.fromkeys(words)]
         inside = [[seed[form] for form in words] for seed in types]
     evaluations = [evaluate(pair(gold, trees), punct=punct) for trees in raw]
-    return System(
+    return StudiedSystem(
         runs=tuple(run.name for run in runs),
         counts=tuple(Counter(heads for heads in seed if len(heads) > 1) for seed in inside),
         attachment=uas_by_length(gold, [run.given for run in runs], punct=punct),
@@ -203,9 +202,9 @@ def _flat(inside: Iterable[Sequence[Heads]]) -> list[Heads]:
 
 
 def _examples(
-    gold: Sequence[WordTree], runs: Sequence[Run], reference: Mapping[str, Heads]
+    gold: Sequence[WordTree], runs: Sequence[Predictions], reference: Mapping[str, Heads]
 ) -> dict[Heads, str]:
-    """Choose a word for every structure of LENGTHS: one that models often give it, else one of the lexicon.
+    """Choose a word for every structure of STRUCTURE_LENGTHS: one that models often give it, else one of the lexicon.
 
     Words in Chinese characters go before numbers and foreign words, whose inside says little.
     """
@@ -213,10 +212,10 @@ def _examples(
     for run in runs:
         for tree, sentence in zip(gold, run.inside or (), strict=run.inside is not None):
             for form, heads in zip(tree.forms, sentence, strict=True):
-                if len(heads) in LENGTHS:
+                if len(heads) in STRUCTURE_LENGTHS:
                     seen.setdefault(heads, Counter())[form] += 1
     for form, heads in reference.items():
-        if len(heads) in LENGTHS and heads not in seen:
+        if len(heads) in STRUCTURE_LENGTHS and heads not in seen:
             seen[heads] = Counter({form: 1})
     return {
         heads: min(forms, key=lambda form: (not _HAN.fullmatch(form), -forms[form], form))

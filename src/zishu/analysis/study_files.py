@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from zishu.analysis.lengths import Attachment
 from zishu.analysis.matches import Matches
-from zishu.analysis.seeds import Average
-from zishu.analysis.structures import all_structures, draw, leftward_share, read_drawing
-from zishu.analysis.study import LENGTHS, Study, System
+from zishu.analysis.structures import all_structures, draw_structure, leftward_share, read_drawing
+from zishu.analysis.study import STRUCTURE_LENGTHS, StudiedSystem, Study
 from zishu.errors import InputError
+from zishu.metrics import Average
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,7 @@ def study_to_dict(study: Study) -> dict[str, Any]:
         "count": study.count,
         "systems": {name: _system_to_dict(system) for name, system in study.systems.items()},
         "reference": None if study.reference is None else _reference_to_dict(study.reference),
-        "structures": {str(length): _shares_to_dict(study, length) for length in LENGTHS},
+        "structures": {str(length): _shares_to_dict(study, length) for length in STRUCTURE_LENGTHS},
     }
 
 
@@ -45,7 +45,7 @@ def study_from_dict(data: Mapping[str, Any]) -> Study:
         sentences=data["sentences"],
         words=data["words"],
         count=data.get("count", "tokens"),
-        by_length={length: shares[str(length)]["words"] for length in LENGTHS},
+        by_length={length: shares[str(length)]["words"] for length in STRUCTURE_LENGTHS},
         systems={name: _system_from_dict(system) for name, system in data["systems"].items()},
         reference=None if reference is None else _counts_from_dict(reference["structures"]),
         examples={tuple(row["heads"]): row["example"] for at in shares.values() for row in at["shares"]},
@@ -66,7 +66,7 @@ def _shares_to_dict(study: Study, length: int) -> dict[str, Any]:
     rows = [
         {
             "heads": list(heads),
-            "drawing": draw(heads),
+            "drawing": draw_structure(heads),
             "example": study.examples[heads],
             "systems": {
                 name: share and share.as_dict()
@@ -79,7 +79,7 @@ def _shares_to_dict(study: Study, length: int) -> dict[str, Any]:
     return {"words": study.by_length[length], "possible": len(all_structures(length)), "shares": rows}
 
 
-def _system_to_dict(system: System) -> dict[str, Any]:
+def _system_to_dict(system: StudiedSystem) -> dict[str, Any]:
     leftward = system.leftward
     matches = system.matches
     return {
@@ -94,9 +94,9 @@ def _system_to_dict(system: System) -> dict[str, Any]:
     }
 
 
-def _system_from_dict(data: Mapping[str, Any]) -> System:
+def _system_from_dict(data: Mapping[str, Any]) -> StudiedSystem:
     matches = data["matches"]
-    return System(
+    return StudiedSystem(
         runs=tuple(data["models"]),
         counts=tuple(_counts_from_dict(counts) for counts in data["structures"]),
         attachment={
@@ -120,7 +120,7 @@ def _reference_to_dict(reference: Counter[Heads]) -> dict[str, Any]:
     entries = Counter(len(heads) for heads in reference.elements())
     return {
         "entries": sum(entries.values()),
-        "by_length": {str(length): entries[length] for length in LENGTHS},
+        "by_length": {str(length): entries[length] for length in STRUCTURE_LENGTHS},
         "leftward": leftward_share(reference),
         "structures": _counts_to_dict(reference),
     }
@@ -128,7 +128,8 @@ def _reference_to_dict(reference: Counter[Heads]) -> dict[str, Any]:
 
 def _counts_to_dict(counts: Counter[Heads]) -> dict[str, int]:
     return {
-        draw(heads): count for heads, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        draw_structure(heads): count
+        for heads, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     }
 
 

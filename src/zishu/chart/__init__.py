@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    Scores = NDArray[np.float32] | NDArray[np.float64]
+    Floats = NDArray[np.float32] | NDArray[np.float64]
 
 __all__ = [
     "BREAK",
@@ -80,9 +80,9 @@ class Marginals:
     """
 
     logz: NDArray[np.float64]  # batch
-    inter: Scores  # batch dependents heads
-    intra: Scores | None  # batch dependents heads
-    boundary: Scores | None  # batch gaps
+    inter: Floats  # batch dependents heads
+    intra: Floats | None  # batch dependents heads
+    boundary: Floats | None  # batch gaps
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +103,9 @@ class TreeDistribution:
 
     def __init__(
         self,
-        inter: Scores,
+        inter: Floats,
         lengths: ArrayLike,
-        intra: Scores | None = None,
+        intra: Floats | None = None,
         gaps: ArrayLike | None = None,
         *,
         root_as_head: bool = True,
@@ -436,7 +436,7 @@ def _empty_chart(n: int, task: int) -> NDArray[np.float64]:
     return np.empty((planes, n + 1, n + 1))
 
 
-def _scores(values: ArrayLike, name: str) -> Scores:
+def _scores(values: ArrayLike, name: str) -> Floats:
     scores = np.asarray(values)
     if scores.dtype not in (np.float32, np.float64):
         raise ValueError(f"{name} scores must be float32 or float64, not {scores.dtype}")

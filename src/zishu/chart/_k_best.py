@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 A, T, C = int(_kernels.A), int(_kernels.T), int(_kernels.C)
 INTRA_LINK, INTER_LINK = int(_kernels.INTRA_LINK), int(_kernels.INTER_LINK)
 
-Item = tuple[int, int, int]
+ChartItem = tuple[int, int, int]
 # One way to build an item: its parts, and the score that the parts do not hold.
-Way = tuple[tuple[Item, ...], float]
+Way = tuple[tuple[ChartItem, ...], float]
 # One analysis of an item: minus its score (heaps are smallest first), the way, and the rank of each part's analysis.
-Analysis = tuple[float, int, tuple[int, ...]]
+Derivation = tuple[float, int, tuple[int, ...]]
 # (dependent, head, is intra-word)
-Arc = tuple[int, int, bool]
+TypedArc = tuple[int, int, bool]
 
-_TOP: Item = (-1, 0, 0)
+_TOP: ChartItem = (-1, 0, 0)
 
 
 class _Ranking:
@@ -42,8 +42,8 @@ class _Ranking:
 
     def __init__(self, ways: list[Way], value: NDArray[np.float64]) -> None:
         self.ways = ways
-        self.ranked: list[Analysis] = []
-        self.waiting: list[Analysis] = []
+        self.ranked: list[Derivation] = []
+        self.waiting: list[Derivation] = []
         for way, (parts, score) in enumerate(ways):
             best = score + sum(float(value[part]) for part in parts)
             if best > NEG_INF:
@@ -71,16 +71,16 @@ class KBest:
         self._gaps = gap_scores  # roles N+1, or empty
         self._n = n
         self._root_as_head = root_as_head
-        self._rankings: dict[Item, _Ranking] = {}
+        self._rankings: dict[ChartItem, _Ranking] = {}
 
-    def trees(self) -> Iterator[tuple[float, list[Arc]]]:
+    def trees(self) -> Iterator[tuple[float, list[TypedArc]]]:
         """Yield the score and the arcs of every tree, the best first."""
         rank = 0
         while (analysis := self._analysis(_TOP, rank)) is not None:
             yield -analysis[0], list(self._arcs(rank))
             rank += 1
 
-    def _ways(self, item: Item) -> list[Way]:
+    def _ways(self, item: ChartItem) -> list[Way]:
         """List the ways to build an item, as in the recursions of `_kernels._inside`."""
         plane, h, e = item
         if item == _TOP:
@@ -104,12 +104,12 @@ class KBest:
             ways += [(((INTRA_LINK, h, k), (C, k, e)), 0.0) for k in dependents]
         return ways
 
-    def _ranking(self, item: Item) -> _Ranking:
+    def _ranking(self, item: ChartItem) -> _Ranking:
         if item not in self._rankings:
             self._rankings[item] = _Ranking(self._ways(item), self._value)
         return self._rankings[item]
 
-    def _analysis(self, item: Item, rank: int) -> Analysis | None:
+    def _analysis(self, item: ChartItem, rank: int) -> Derivation | None:
         """Return an item's analysis of that rank, or None when it has fewer; by a stack, as items nest deeply."""
         pending = [(item, rank)]
         while pending:
@@ -132,7 +132,7 @@ class KBest:
                 if (way, following) not in ranking.seen:
                     yield way, following
 
-    def _unknown(self, ranking: _Ranking) -> list[tuple[Item, int]]:
+    def _unknown(self, ranking: _Ranking) -> list[tuple[ChartItem, int]]:
         """List the analyses of parts that must be ranked before this item's next one can be."""
         unknown = []
         for way, ranks in self._following(ranking):
@@ -155,7 +155,7 @@ class KBest:
         else:
             ranking.exhausted = True
 
-    def _arcs(self, rank: int) -> Iterator[Arc]:
+    def _arcs(self, rank: int) -> Iterator[TypedArc]:
         pending = [(_TOP, rank)]
         while pending:
             item, rank = pending.pop()

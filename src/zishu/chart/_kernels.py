@@ -124,7 +124,7 @@ class Answers(NamedTuple):
     intra: Any  # batch trees N+1
 
 
-class Sentence(NamedTuple):
+class Workspace(NamedTuple):
     """One sentence: its scores or weights, its chart, and memory for what goes with them."""
 
     semiring: Any
@@ -741,7 +741,7 @@ def run(task, order, batch, answers, chart, seed):
         gap_values = batch.gap_scores[b]
         if task in (BEST, CHART):
             semiring = MAX
-        s = Sentence(semiring, values, sparse, n, batch.root_as_head, gaps, soft, gap_values, *rest)
+        s = Workspace(semiring, values, sparse, n, batch.root_as_head, gaps, soft, gap_values, *rest)
         if sparse:
             _list_arcs(s)
         if semiring == LOG:  # first try without logarithms
@@ -753,7 +753,7 @@ def run(task, order, batch, answers, chart, seed):
                     for k in range(1, n + 1):
                         gap_weights[role, k] = exp(batch.gap_scores[b, role, k])
         while True:
-            s = Sentence(semiring, values, sparse, n, batch.root_as_head, gaps, soft, gap_values, *rest)
+            s = Workspace(semiring, values, sparse, n, batch.root_as_head, gaps, soft, gap_values, *rest)
             total = _inside(s)
             if semiring != PLAIN or _trusted(s, total):
                 break

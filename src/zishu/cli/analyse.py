@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from zishu.analysis.seeds import Average
-    from zishu.analysis.study import Count, Run, Study
+    from zishu.analysis.study import Predictions, Study, TokensOrTypes
+    from zishu.metrics import Average
     from zishu.tree import WordTree
 
 ABSENT = "-"
@@ -118,7 +118,7 @@ def analyse_command(
 
         report = merge([read_study(path) for path in paths])
     else:
-        counted: Count = "types" if count is CountName.TYPES else "tokens"
+        counted: TokensOrTypes = "types" if count is CountName.TYPES else "tokens"
         report = _study(_systems(models, system or []), gold, structures, keep, punct=punct, count=counted)
     if output is not None:
         _write(report, output, figure_format or FigureFormat.SVG)
@@ -135,10 +135,10 @@ def _study(
     keep: Path | None,
     *,
     punct: bool,
-    count: Count,
+    count: TokensOrTypes,
 ) -> Study:
     """Parse the gold file with every model, and analyse what comes out."""
-    from zishu.analysis.run_files import write_run
+    from zishu.analysis.prediction_files import write_predictions
     from zishu.analysis.study import study
     from zishu.formats.conllu import read_conllu
     from zishu.treebank.wist import read_wist
@@ -148,7 +148,7 @@ def _study(
     if not gold:
         raise InputError(f"{gold_path}: there are no sentences to analyse")
     places = {} if keep is None else _places(systems, keep)
-    runs: dict[str, list[Run]] = {name: [] for name in systems}
+    runs: dict[str, list[Predictions]] = {name: [] for name in systems}
     for name, paths in systems.items():
         for path in paths:
             if sys.stderr.isatty():
@@ -157,18 +157,18 @@ def _study(
             runs[name].append(run)
             # At once: a later model may fail.
             if keep is not None:
-                write_run(run, gold, places[name, path])
+                write_predictions(run, gold, places[name, path])
     return study(gold, runs, reference=reference, punct=punct, count=count)
 
 
-def _predictions(path: Path, gold: Sequence[WordTree]) -> Run:
+def _predictions(path: Path, gold: Sequence[WordTree]) -> Predictions:
     """Parse with a model, or read what one has predicted before."""
     if path.suffix == KEPT:
-        from zishu.analysis.run_files import read_run
+        from zishu.analysis.prediction_files import read_predictions
 
-        return read_run(path, gold)
+        return read_predictions(path, gold)
     from zishu.analysis.study import predict
-    from zishu.model import load_model
+    from zishu.model.runtime import load_model
 
     # Loaded here and soon forgotten: a pre-trained encoder is large.
     return predict(load_model(path), str(path), gold)
@@ -230,7 +230,7 @@ def _structure_tables(report: Study, at_least: float) -> list[Table]:
 
     Left out are structures that have a smaller share than `at_least` with every system and in the reference.
     """
-    from zishu.analysis.structures import draw
+    from zishu.analysis.structures import draw_structure
 
     # Systems that do not look into words have no column.
     systems = {name: system for name, system in report.systems.items() if system.counts}
@@ -244,7 +244,7 @@ def _structure_tables(report: Study, at_least: float) -> list[Table]:
             if report.reference is not None:
                 values.append(report.reference_share(heads))
             if max((value for value in values if value is not None), default=0.0) >= at_least:
-                rows.append((draw(heads), *map(_percent, values), report.examples[heads]))
+                rows.append((draw_structure(heads), *map(_percent, values), report.examples[heads]))
         unit = "distinct words" if report.count == "types" else "words"
         laid_out.append(Table((f"% of {words:,} {unit} of {length} characters", *names, "example"), rows))
     return laid_out

@@ -33,8 +33,9 @@ def calibrate_command(
     """
     from zishu.errors import InputError
     from zishu.formats.conllu import read_conllu, trees_of
-    from zishu.model import Model, load_model
     from zishu.model.calibration import calibrate, reliability, set_temperatures
+    from zishu.model.model import Model
+    from zishu.model.runtime import load_model
     from zishu.parser import find_model
 
     model = find_model(model)

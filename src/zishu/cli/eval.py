@@ -138,8 +138,8 @@ def tables(evaluation: Evaluation) -> list[Table]:
 def _parse(
     name: str, trees: list[WordTree], decoding: DecodingName, *, gold_words: bool, style: str | None
 ) -> list[WordTree]:
-    from zishu.model import load_model
-    from zishu.model.parsers import parse_trees
+    from zishu.model.model import parse_trees
+    from zishu.model.runtime import load_model
     from zishu.parser import find_model
 
     model = load_model(find_model(name)).in_style(style)

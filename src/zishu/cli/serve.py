@@ -45,7 +45,7 @@ def serve_command(
     """
     from zishu import serve
 
-    settings = serve.Settings(
+    settings = serve.ServerSettings(
         host=host,
         port=port,
         model=model,

@@ -20,7 +20,7 @@ def structure_command(
     sentence. `zishu parse` finds the structures of words in context.
     """
     from zishu.errors import InputError
-    from zishu.model import Model
+    from zishu.model.model import Model
     from zishu.parser import load
     from zishu.structures import formation
 

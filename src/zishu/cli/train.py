@@ -18,12 +18,11 @@ from zishu.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from zishu.metrics import Average
     from zishu.train.config import Config
     from zishu.train.distributed import Group
 
 _FAILURE, _INTERRUPTED = 1, 130
-
-Scores = dict[str, float]
 
 
 def train_command(
@@ -134,7 +133,7 @@ def _refuse_links(folder: Path) -> None:
             raise InputError(f"{path}: is a link; a run is resumed only in a folder without links")
 
 
-def _train(run: Config, group: Group, *, resume: bool) -> Scores:
+def _train(run: Config, group: Group, *, resume: bool) -> dict[str, float]:
     from zishu.train.config import run_directory
     from zishu.train.loop import train
     from zishu.writing import exclusive
@@ -147,12 +146,12 @@ def _train(run: Config, group: Group, *, resume: bool) -> Scores:
         return train(run, resume=resume, group=group)
 
 
-def _report(runs: Sequence[Config], scores: Sequence[Scores], *, average: bool) -> None:
+def _report(runs: Sequence[Config], scores: Sequence[Mapping[str, float]], *, average: bool) -> None:
     """Print the scores, with their averages if wanted; those go into summary.json, too."""
+    from zishu.metrics import average_seeds
     from zishu.train.checkpoint import write_atomically
     from zishu.train.config import run_directory
     from zishu.train.finish import MODEL
-    from zishu.train.report import average_seeds
 
     averages = average_seeds(scores) if average else {}
     print_tables([table({run.seed: its for run, its in zip(runs, scores, strict=True)}, averages)])
@@ -163,22 +162,24 @@ def _report(runs: Sequence[Config], scores: Sequence[Scores], *, average: bool) 
         summary = {
             "name": runs[0].name,
             "seeds": {str(run.seed): its for run, its in zip(runs, scores, strict=True)},
-            "mean": {name: mean for name, (mean, _) in averages.items()},
-            "sd": {name: sd for name, (_, sd) in averages.items()},
+            "mean": {name: average.mean for name, average in averages.items()},
+            "sd": {name: average.sd for name, average in averages.items()},
         }
         path = run_directory(runs[0]).parent / "summary.json"
         write_atomically(path, json.dumps(summary, ensure_ascii=False, indent=1) + "\n")
         typer.echo(f"summary: {path}")
 
 
-def table(scores: Mapping[int, Scores], averages: Mapping[str, tuple[float, float]]) -> Table:
+def table(scores: Mapping[int, Mapping[str, float]], averages: Mapping[str, Average]) -> Table:
     """Lay out the scores of each seed and, if there are any, their means and standard deviations."""
     names = dict.fromkeys(name for its in scores.values() for name in its)
     rows = []
     for name in names:
         cells = [f"{its[name]:.2f}" if name in its else "-" for its in scores.values()]
         if averages:
-            cells += [f"{number:.2f}" for number in averages[name]] if name in averages else ["-", "-"]
+            average = averages.get(name)
+            numbers = (None, None) if average is None else (average.mean, average.sd)
+            cells += ["-" if number is None else f"{number:.2f}" for number in numbers]
         rows.append((name, *cells))
     titles = [f"seed {seed}" for seed in scores] + (["mean", "sd"] if averages else [])
     return Table(("score", *titles), rows)

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zishu.corpus.chunks import chunks
 from zishu.corpus.documents import kind_of
 from zishu.corpus.files import Summary, Watcher
-from zishu.corpus.shards import MANIFEST, CannotWrite, Entry, Manifest, Source, find_sources, write_shard
+from zishu.corpus.shards import MANIFEST, CannotWrite, Entry, Manifest, ShardSource, find_sources, write_shard
 from zishu.corpus.storage import join, storage
 from zishu.errors import InputError, MissingExtra, ZishuError, one_line, portable
 from zishu.writing import exclusive
@@ -97,7 +97,7 @@ def _alone_in(output: str) -> contextlib.AbstractContextManager[None]:
 
 
 def _parse_shards(
-    sources: list[Source],
+    sources: list[ShardSource],
     output: str,
     recipe: Recipe,
     address: str | None,
@@ -206,7 +206,7 @@ class _Worker:
             return portable(error)
         return None
 
-    def write(self, source: Source, output: str, reading: dict[str, Any]) -> Entry | str:
+    def write(self, source: ShardSource, output: str, reading: dict[str, Any]) -> Entry | str:
         """Parse an input; return its entry, or why nothing can be written at all."""
         assert self._work is not None
         try:
@@ -227,10 +227,10 @@ class _Pool:
         self._class = ray.remote(num_cpus=threads, max_restarts=0, max_task_retries=0)(_Worker)
         self._setup = ray.put(setup)
         self._starting: dict[Any, Any] = {}  # future answer -> worker
-        self._busy: dict[Any, tuple[Any, Source]] = {}
+        self._busy: dict[Any, tuple[Any, ShardSource]] = {}
         self._deaths = 0  # workers in a row that died before they were ready
 
-    def run(self, sources: Iterable[Source], count: int) -> Iterator[Entry]:
+    def run(self, sources: Iterable[ShardSource], count: int) -> Iterator[Entry]:
         """Yield an entry for every input, in the order in which they are done."""
         todo = deque(sources)
         attempts: Counter[str] = Counter()

@@ -47,7 +47,7 @@ class CannotWrite(ZishuError):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ShardSource:
     """An input file and the name of its shard in the output folder."""
 
     input: str
@@ -57,7 +57,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(Source):
+class Entry(ShardSource):
     """A line of the manifest: an input and what became of it; zeros if there is no shard."""
 
     bytes: int = 0
@@ -73,13 +73,13 @@ Work = Callable[[RawDocument], "Iterable[Written]"]
 Setup = Callable[[], Work]
 
 
-def find_sources(inputs: Sequence[str], output: str, ending: str) -> list[Source]:
+def find_sources(inputs: Sequence[str], output: str, ending: str) -> list[ShardSource]:
     """Return the files that names, folders and patterns stand for, with their shards, the largest first.
 
     Everybody would wait for a large file that is started last. The output may lie in a folder of inputs; the files in
     it are no inputs.
     """
-    sources: dict[str, Source] = {}
+    sources: dict[str, ShardSource] = {}
     for pattern in inputs:
         found = storage(pattern).find(pattern)
         if not found:
@@ -89,7 +89,7 @@ def find_sources(inputs: Sequence[str], output: str, ending: str) -> list[Source
             raise InputError(f"{found[0].path}: is in the output folder {output}")
         for file in outside:
             shard = shard_name(file.name, ending)
-            other = sources.setdefault(shard, Source(file.path, file.size, file.stamp, shard))
+            other = sources.setdefault(shard, ShardSource(file.path, file.size, file.stamp, shard))
             if other.input != file.path:
                 raise InputError(f"{other.input} and {file.path}: both would be {join(output, shard)}")
     return sorted(sources.values(), key=lambda source: (-source.size, source.shard))
@@ -135,7 +135,7 @@ class Manifest:
                 )
         return manifest
 
-    def done(self, source: Source) -> bool:
+    def done(self, source: ShardSource) -> bool:
         """Tell whether an earlier run has made the shard of this input as it is now."""
         entry = self._entries.get(source.shard)
         if entry is None or entry.error is not None:
@@ -177,7 +177,7 @@ def _loads(content: bytes, path: str) -> dict[str, Any]:
 
 
 def write_shard(
-    source: Source, output: str, work: Work, *, errors: Errors = "strict", encoding: str = "utf-8"
+    source: ShardSource, output: str, work: Work, *, errors: Errors = "strict", encoding: str = "utf-8"
 ) -> Entry:
     """Parse an input into its shard, which appears when it is complete.
 

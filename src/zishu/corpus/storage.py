@@ -38,7 +38,7 @@ _STAMPS: Final = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modi
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFile:
     """A file: its full name, its name below the place that was searched, its size, and its time or ETag."""
 
     path: str
@@ -81,7 +81,7 @@ def write(path: str, content: bytes, folder: str) -> None:
 class _Local:
     """Files by path. All names are full names, and folders are made when they are needed."""
 
-    def find(self, pattern: str) -> list[Found]:
+    def find(self, pattern: str) -> list[FoundFile]:
         """Return the files that a name, a folder or a pattern stands for."""
         path = Path(pattern)
         if path.is_dir():
@@ -141,7 +141,7 @@ class _Remote:
         # `hdfs://host:8020`, `s3://`: what turns the names of a file system into URLs.
         self._prefix = url.rstrip("/").removesuffix(bare)
 
-    def find(self, pattern: str) -> list[Found]:
+    def find(self, pattern: str) -> list[FoundFile]:
         bare = self._bare(pattern)
         details: dict[str, Any]
         if self._fs.isdir(bare):
@@ -157,7 +157,7 @@ class _Remote:
         else:
             base, details = _fixed_part(bare, "/"), self._fs.glob(bare, detail=True)
         return [
-            Found(self._prefix + name, posixpath.relpath(name, base or "."), info["size"], _stamp(info))
+            FoundFile(self._prefix + name, posixpath.relpath(name, base or "."), info["size"], _stamp(info))
             for name, info in details.items()
             if info["type"] == "file"
         ]
@@ -221,9 +221,9 @@ def _unique(name: str) -> str:
     return f"{uuid.uuid4().hex}-{name}"
 
 
-def _local_file(file: Path, base: Path) -> Found:
+def _local_file(file: Path, base: Path) -> FoundFile:
     status = file.stat()
-    return Found(str(file), file.relative_to(base).as_posix(), status.st_size, str(status.st_mtime_ns))
+    return FoundFile(str(file), file.relative_to(base).as_posix(), status.st_size, str(status.st_mtime_ns))
 
 
 def _stamp(info: dict[str, Any]) -> str:

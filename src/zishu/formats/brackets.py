@@ -31,13 +31,14 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from zishu.errors import FormatError, InputError
+from zishu.reading import FilePath
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-Source = str | os.PathLike[str] | IO[bytes]
+ByteSource = FilePath | IO[bytes]
 
-EMPTY = "-NONE-"  # the category of traces and dropped pronouns, which are no words of the text
+TRACE = "-NONE-"  # the category of traces and dropped pronouns, which are no words of the text
 ENCODINGS = ("utf-8", "gb18030")
 MAX_LINES = 1000  # of one tree
 MAX_DEPTH = 200  # of one tree; the deepest of a treebank has a few dozen levels
@@ -95,7 +96,7 @@ class Bracketed:
 
 
 def read_brackets(
-    source: Source,
+    source: ByteSource,
     *,
     name: str | None = None,
     encoding: str | None = None,
@@ -152,7 +153,7 @@ def _broken_places(stream: IO[bytes], encoding: str) -> int:
 def remove_empty(tree: Tree) -> Tree | None:
     """Return the tree without empty elements and without the nodes that have no child left."""
     if tree.word is not None:
-        return None if tree.label == EMPTY else tree
+        return None if tree.label == TRACE else tree
     children = tuple(kept for child in tree.children if (kept := remove_empty(child)))
     return Tree(tree.label, children) if children else None
 

@@ -42,10 +42,12 @@ from zishu.metrics._scores import (
     score,
     signature,
 )
+from zishu.metrics._seeds import Average, average_seeds
 
 __all__ = [
     "LENGTHS",
     "METRICS",
+    "Average",
     "Bootstrap",
     "Count",
     "Counts",
@@ -53,6 +55,7 @@ __all__ = [
     "Ratio",
     "Scores",
     "WordScores",
+    "average_seeds",
     "bootstrap",
     "bootstrap_all",
     "check_comparable",

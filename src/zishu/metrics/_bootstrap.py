@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    System = Evaluation | Sequence[Evaluation]
+    Seeds = Evaluation | Sequence[Evaluation]
 
 # Entries of the largest matrix of draws that is held at a time, 16 MB.
 _DRAWS = 2**21
@@ -57,8 +57,8 @@ class Bootstrap:
 
 
 def bootstrap(
-    a: System,
-    b: System,
+    a: Seeds,
+    b: Seeds,
     metric: str,
     *,
     samples: int = 1000,
@@ -74,7 +74,7 @@ def bootstrap(
 
 
 def bootstrap_all(
-    comparisons: Sequence[tuple[System, System, str]],
+    comparisons: Sequence[tuple[Seeds, Seeds, str]],
     *,
     samples: int = 1000,
     seed: int = 0,
@@ -148,7 +148,7 @@ def _same_gold(a: Evaluation, b: Evaluation) -> bool:
     return same_counts and (a.gold == b.gold or not (a.gold and b.gold))
 
 
-def _seeds(system: System) -> tuple[Evaluation, ...]:
+def _seeds(system: Seeds) -> tuple[Evaluation, ...]:
     seeds = (system,) if isinstance(system, Evaluation) else tuple(system)
     if not seeds:
         raise InputError("a system needs at least one evaluation")

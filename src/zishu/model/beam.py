@@ -29,7 +29,7 @@ from zishu.transitions import FEATURES, LEAK, State, replay
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from zishu.model.outputs import Floats
+    from zishu.chart import Floats
     from zishu.model.settings import Settings
     from zishu.model.words import Words
 
@@ -40,7 +40,7 @@ class _Hypothesis(NamedTuple):
     history: Any  # the last action and the history before it
 
 
-class Found(NamedTuple):
+class BeamResult(NamedTuple):
     """Word trees of a batch, those of a sentence best first; t counts trees."""
 
     numbers: NDArray[np.int64]  # t: the sentence of each tree
@@ -53,7 +53,7 @@ class Found(NamedTuple):
 
 def search(
     states: Floats, lengths: NDArray[np.int64], gaps: NDArray[np.int8], settings: Settings, k: int = 1
-) -> Found:
+) -> BeamResult:
     """Return up to k analyses of each sentence, different in their words or in the words' heads."""
     beams = _beams(states, lengths, gaps, settings)
     numbers = np.repeat(np.arange(len(beams)), [len(beam) for beam in beams])
@@ -92,10 +92,10 @@ def search(
             probabilities.append(min(1.0, exp(best_score) * sum(shares[t] for t in group)))
             boundaries += [min(1.0, agree[word[0]] / whole) for word in trees[best]]
             of_heads += [min(1.0, agree[word] / agree[word[0]]) for word in trees[best]]
-    return Found(numbers[chosen], heads[chosen], intra[chosen], probabilities, boundaries, of_heads)
+    return BeamResult(numbers[chosen], heads[chosen], intra[chosen], probabilities, boundaries, of_heads)
 
 
-def confidence(found: Found, labels: NDArray[np.float64]) -> Confidence:
+def confidence(found: BeamResult, labels: NDArray[np.float64]) -> Confidence:
     """Return the beam's probabilities with those of the labels, as the chart's parsers give them."""
     return Confidence(found.probabilities, found.boundaries, found.of_heads, labels.tolist())
 

@@ -37,10 +37,10 @@ import numpy as np
 
 from zishu.errors import InputError
 from zishu.forest import build_forest
-from zishu.model.features import batches
+from zishu.model.features import length_batches
 from zishu.model.labels import at_temperature, label_probabilities
+from zishu.model.model import gold_sentence
 from zishu.model.outputs import no_gaps
-from zishu.model.parsers import gold_sentence
 from zishu.model.scores import tree_distribution
 from zishu.model.settings import CONFIG, Settings, json_bytes, read_settings
 from zishu.model.tags import tag_probabilities, tag_scores
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from zishu.chart import TreeDistribution
     from zishu.document import Sentence
     from zishu.forest import Forest
-    from zishu.model.parsers import Model, Pipeline
+    from zishu.model.model import Model, Pipeline
 
 LOWEST, HIGHEST, PRECISION = 0.25, 8.0, 0.005
 _GOLDEN: Final = (sqrt(5) - 1) / 2
@@ -93,8 +93,8 @@ def calibrate(model: Model, treebank: Iterable[WordTree]) -> Calibration:
     if not trees:
         raise InputError("no projective sentence to calibrate on")
     problems = [
-        _problem(model, [trees[k] for k in batch])
-        for batch in batches([sum(tree.lengths) for tree in trees], model.batch_chars)
+        _gold_batch(model, [trees[k] for k in batch])
+        for batch in length_batches([sum(tree.lengths) for tree in trees], model.batch_chars)
     ]
     units = sum(int(problem.everything.lengths.sum()) for problem in problems)
     settings = model.settings
@@ -210,7 +210,7 @@ class _Choices:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Problem:
+class _GoldBatch:
     """What the networks say of a batch of gold word trees."""
 
     everything: TreeDistribution
@@ -224,7 +224,7 @@ class _Problem:
         return float((everything - gold).sum())
 
 
-def _problem(model: Model, trees: Sequence[WordTree]) -> _Problem:
+def _gold_batch(model: Model, trees: Sequence[WordTree]) -> _GoldBatch:
     settings = model.settings
     chars = [tree.chars for tree in trees]
     if settings.can.units == "words":
@@ -247,7 +247,7 @@ def _problem(model: Model, trees: Sequence[WordTree]) -> _Problem:
     if scores is not None:
         tags = (tag for tree in trees for tag in tags_of(tree, "upos"))
         upos = _Choices.of(tag_probabilities(scores, 1.0), settings.upos, tags)
-    return _Problem(everything, gold, relations, upos)
+    return _GoldBatch(everything, gold, relations, upos)
 
 
 def _forest(tree: WordTree, settings: Settings) -> Forest:

@@ -33,8 +33,7 @@ from zishu.model.words import arcs_of, gaps_of, head_spans
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from zishu.chart import TreeDistribution
-    from zishu.model.outputs import Floats
+    from zishu.chart import Floats, TreeDistribution
     from zishu.model.words import Words
 
 
@@ -48,7 +47,7 @@ class Confidence:
     labels: list[float]
 
 
-def measure(
+def measure_trees(
     trees: TreeDistribution,
     sentences: NDArray[np.int64],
     words: Words,

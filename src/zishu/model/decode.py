@@ -29,7 +29,7 @@ from zishu.document import Sentence, Word
 from zishu.errors import InputError
 from zishu.gaps import FREE
 from zishu.model import beam
-from zishu.model.confidence import measure, measure_vanilla, measure_words
+from zishu.model.confidence import measure_trees, measure_vanilla, measure_words
 from zishu.model.fixed_arcs import allowed_arcs, fix_relations, over_words
 from zishu.model.k_best import distinct_trees
 from zishu.model.labels import at_temperature, label_probabilities
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from zishu.arcs import Arc
+    from zishu.arcs import FixedArc
     from zishu.chart import Trees
     from zishu.model.confidence import Confidence
     from zishu.model.labels import LabelScorer
@@ -139,7 +139,7 @@ class _Batch:
     lengths: NDArray[np.int64]  # in units: characters, or words
     gaps: NDArray[np.int8]  # batch N+1
     word_lengths: Sequence[Sequence[int]] | None  # of parsers of words
-    arcs: Sequence[Sequence[Arc]]  # that are fixed, by numbers of units
+    arcs: Sequence[Sequence[FixedArc]]  # that are fixed, by numbers of units
     allowed: NDArray[np.bool_] | None  # batch N+1 N+1: the arcs between words that agree with them; None: all
 
     def pick(self, numbers: NDArray[np.int64]) -> _Batch:
@@ -213,7 +213,7 @@ def _label(
         if settings.can.units == "words":
             sure = measure_words(trees, numbers, found.score, words, of_labels)
         else:
-            sure = measure(trees, numbers, words, of_labels)
+            sure = measure_trees(trees, numbers, words, of_labels)
     return _sentences(batch, numbers, words, names, sure)
 
 

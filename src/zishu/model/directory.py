@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from zishu import __version__
 from zishu.errors import InputError, ZishuError
-from zishu.model.runtime import Model, Pipeline, load_model
+from zishu.model.model import Model, Pipeline
+from zishu.model.runtime import load_model
 from zishu.model.settings import (
     CONFIG,
     FILES,

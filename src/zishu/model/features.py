@@ -57,7 +57,7 @@ def pooling(word_lengths: Sequence[Sequence[int]]) -> NDArray[np.float32]:
     return pool
 
 
-def batches(lengths: Sequence[int], size: int) -> list[NDArray[np.int64]]:
+def length_batches(lengths: Sequence[int], size: int) -> list[NDArray[np.int64]]:
     """Deal sentences of about equal length to batches of at most `size` characters, padding and ROOT counted.
 
     A longer sentence is a batch of its own. The long ones come first, so that memory is claimed once.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zishu.arcs import ROOT_SPAN, Arc
+from zishu.arcs import ROOT_SPAN, FixedArc
 from zishu.errors import InputError
 from zishu.model.labels import legal_labels
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from zishu.model.words import Words
 
-FixedArcs = list[tuple[Arc, ...]]  # one entry per sentence
+FixedArcs = list[tuple[FixedArc, ...]]  # one entry per sentence
 
 
-def allowed_arcs(arcs: Sequence[Sequence[Arc]], width: int) -> NDArray[np.bool_] | None:
+def allowed_arcs(arcs: Sequence[Sequence[FixedArc]], width: int) -> NDArray[np.bool_] | None:
     """Mark the inter-word arcs that agree with fixed ones, `[batch, N+1, N+1]`; None if nothing is fixed."""
     if not any(arcs):
         return None
@@ -40,7 +40,7 @@ def allowed_arcs(arcs: Sequence[Sequence[Arc]], width: int) -> NDArray[np.bool_]
 
 def fix_relations(
     scores: NDArray[np.float64],
-    arcs: Sequence[Sequence[Arc]],
+    arcs: Sequence[Sequence[FixedArc]],
     labels: Sequence[str],
     sentences: NDArray[np.int64],
     words: Words,
@@ -59,7 +59,7 @@ def fix_relations(
                 scores[row, number[arc.relation]] = 0.0
 
 
-def check_relations(arcs: Sequence[Sequence[Arc]], labels: Sequence[str]) -> None:
+def check_relations(arcs: Sequence[Sequence[FixedArc]], labels: Sequence[str]) -> None:
     """Refuse fixed relations that the model does not know or that have no place there."""
     below_root, between_words, _ = legal_labels(labels)
     for arc in (arc for several in arcs for arc in several if arc.relation is not None):
@@ -74,11 +74,11 @@ def check_relations(arcs: Sequence[Sequence[Arc]], labels: Sequence[str]) -> Non
             )
 
 
-def over_words(arcs: Sequence[Arc], sizes: Sequence[int]) -> tuple[Arc, ...]:
+def over_words(arcs: Sequence[FixedArc], sizes: Sequence[int]) -> tuple[FixedArc, ...]:
     """Return the arcs by numbers of words instead of characters; the words have these numbers of characters."""
     number = {first: k for k, first in enumerate(accumulate(sizes, initial=1), start=1)}
 
     def span(chars: tuple[int, int]) -> tuple[int, int]:
         return ROOT_SPAN if chars == ROOT_SPAN else (number[chars[0]], number[chars[0]] + 1)
 
-    return tuple(Arc(span(arc.dependent), span(arc.head), arc.relation) for arc in arcs)
+    return tuple(FixedArc(span(arc.dependent), span(arc.head), arc.relation) for arc in arcs)

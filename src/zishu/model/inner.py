@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from zishu.chart import Floats
     from zishu.document import Sentence, Word
-    from zishu.model.outputs import Floats
     from zishu.model.vocabulary import Vocabulary
 
 FORMAT: Final = 1

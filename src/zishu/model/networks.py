@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from zishu.chart import Floats
     from zishu.model.inner import StructureScorer
-    from zishu.model.outputs import Floats
     from zishu.model.settings import Settings
     from zishu.model.vocabulary import Vocabulary
 

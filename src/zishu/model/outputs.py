@@ -19,7 +19,6 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE, JOIN
@@ -27,9 +26,10 @@ from zishu.gaps import BREAK, FREE, JOIN
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zishu.text import RawSentence
+    from numpy.typing import NDArray
 
-Floats = NDArray[np.float32] | NDArray[np.float64]
+    from zishu.chart import Floats
+    from zishu.text import RawSentence
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,9 +20,9 @@ import onnxruntime
 
 from zishu.errors import InputError
 from zishu.model.inner import InnerSettings, StructureScorer
+from zishu.model.model import Model, Pipeline
 from zishu.model.networks import COMMON, Ensemble, Networks, check_members
 from zishu.model.operators import check_network
-from zishu.model.parsers import Model, Pipeline
 from zishu.model.settings import (
     BIGRAMS,
     CHARS,
@@ -47,8 +47,6 @@ from zishu.transitions import FEATURES
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
-
-__all__ = ["Model", "Pipeline", "load_model"]
 
 _Result = TypeVar("_Result")
 

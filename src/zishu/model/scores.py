@@ -29,8 +29,9 @@ from zishu.tree import INTRA
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from zishu.chart import Floats
     from zishu.model.labels import LabelScorer
-    from zishu.model.outputs import Floats, Outputs
+    from zishu.model.outputs import Outputs
     from zishu.model.settings import Settings
 
 REACH: Final = 32

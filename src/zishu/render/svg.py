@@ -93,7 +93,7 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
-class Arc:
+class Curve:
     """A line from (`start`, `foot`) over the height `top` to its tip at (`end`, `foot`); one from ROOT is straight."""
 
     kind: Literal["inter", "inner", "root"]
@@ -111,7 +111,7 @@ class Layout:
     height: float
     words: tuple[Box, ...]
     labels: tuple[Label, ...]
-    arcs: tuple[Arc, ...]
+    arcs: tuple[Curve, ...]
 
 
 class _Shape(NamedTuple):
@@ -141,18 +141,18 @@ def layout(sentence: Sentence, *, relations: bool = False) -> Layout:
     box_top = foot + 2.0
     inner_foot = box_top + _BOX_HEIGHT + 1.0
 
-    arcs: list[Arc] = []
+    arcs: list[Curve] = []
     labels: list[Label] = []
     for word in words:
         end = anchors[word.id - 1]
         if word.head == ROOT:
             top = foot - _FIRST_LEVEL - (top_level - 1) * _LEVEL
-            arcs.append(Arc("root", end, end, foot, top))
+            arcs.append(Curve("root", end, end, foot, top))
             labels.append(_label("relation", word.deprel, end, top - _LABEL_HEIGHT))
         else:
             top = foot - _FIRST_LEVEL - (levels[word.head, word.id] - 1) * _LEVEL
             start = anchors[word.head - 1] + _side(word.head, word.id) * _PORT
-            arcs.append(Arc("inter", start, end, foot, top))
+            arcs.append(Curve("inter", start, end, foot, top))
             labels.append(_label("relation", word.deprel, (start + end) / 2, top - _LABEL_HEIGHT - 1))
 
     deepest = inner_foot
@@ -233,7 +233,9 @@ def _side(head: int, dependent: int) -> int:
     return 1 if dependent > head else -1
 
 
-def _inner_arcs(word: Word, left: float, shape: _Shape, foot: float, *, named: bool) -> list[tuple[Arc, str]]:
+def _inner_arcs(
+    word: Word, left: float, shape: _Shape, foot: float, *, named: bool
+) -> list[tuple[Curve, str]]:
     """Return the arcs inside a word and their relations, with room for the names of these below them."""
     heads = drawn_heads(word)
     if heads is None:
@@ -244,7 +246,7 @@ def _inner_arcs(word: Word, left: float, shape: _Shape, foot: float, *, named: b
     for (h, d), level in _levels(pairs).items():
         start = left + shape.centres[h - 1] + _side(h, d) * _INNER_PORT
         top = foot + _FIRST_INNER_LEVEL + (level - 1) * step
-        arc = Arc("inner", start, left + shape.centres[d - 1], foot, top)
+        arc = Curve("inner", start, left + shape.centres[d - 1], foot, top)
         found.append((arc, "" if word.char_rels is None else word.char_rels[d - 1]))
     return found
 
@@ -263,7 +265,7 @@ def _label(
     return Label(kind, text, Box(centre - width / 2, top, width, height))
 
 
-def _framed(boxes: Sequence[Box], labels: Sequence[Label], arcs: Sequence[Arc]) -> Layout:
+def _framed(boxes: Sequence[Box], labels: Sequence[Label], arcs: Sequence[Curve]) -> Layout:
     """Move everything into a frame that begins at 0, 0 and leaves a margin around it."""
     all_boxes = [*boxes, *(label.box for label in labels)]
     shift = _MARGIN - min(box.x for box in all_boxes)
@@ -278,7 +280,7 @@ def _framed(boxes: Sequence[Box], labels: Sequence[Label], arcs: Sequence[Arc]) 
         height=bottom + rise + _MARGIN,
         words=tuple(map(moved, boxes)),
         labels=tuple(Label(label.kind, label.text, moved(label.box)) for label in labels),
-        arcs=tuple(Arc(a.kind, a.start + shift, a.end + shift, a.foot + rise, a.top + rise) for a in arcs),
+        arcs=tuple(Curve(a.kind, a.start + shift, a.end + shift, a.foot + rise, a.top + rise) for a in arcs),
     )
 
 
@@ -359,7 +361,7 @@ def _box(word: Word, box: Box, confidence: bool) -> str:
     return f'<rect {place} rx="5" {fill}><title>{_text(title)}</title></rect>'
 
 
-def _arc(arc: Arc) -> str:
+def _arc(arc: Curve) -> str:
     """Draw the line with round corners and its tip; inner arcs hang down, the others stand up."""
     down = 1 if arc.top > arc.foot else -1  # the direction away from the characters
     x1, x2, top = _number(arc.start), _number(arc.end), _number(arc.top)

@@ -20,13 +20,13 @@ from zishu.errors import MissingExtra
 if TYPE_CHECKING:
     from zishu.serve.app import create_app
     from zishu.serve.limits import Limits
-    from zishu.serve.server import Settings, read_tokens, serve
+    from zishu.serve.server import ServerSettings, read_tokens, serve
 
-__all__ = ["Limits", "Settings", "create_app", "read_tokens", "serve"]
+__all__ = ["Limits", "ServerSettings", "create_app", "read_tokens", "serve"]
 
 _HOMES = {
     "Limits": "limits",
-    "Settings": "server",
+    "ServerSettings": "server",
     "create_app": "app",
     "read_tokens": "server",
     "serve": "server",

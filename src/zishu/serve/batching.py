@@ -6,7 +6,7 @@ come in, parses it in one call of the model, and hands out the answers. When it 
 company; when it was busy the next batch has gathered meanwhile.
 
 A batch holds sentences of several requests that have the same `Mode`, and a long request goes through several batches, a
-slice of it in each. Batches are small enough to take about `Limits.batch_seconds`. One batch takes the oldest requests
+part of it in each. Batches are small enough to take about `Limits.batch_seconds`. One batch takes the oldest requests
 first, the next one the cheapest, and so on: none waits for ever, and many large requests do not hold up a small one.
 Between two batches of long requests the thread waits for the quick ones to be done, up to the time that its last batch
 has taken: the two share the machine, and neither can starve the other.
@@ -43,7 +43,7 @@ _LONGEST_RETRY = 60
 Answer = Future[bytes]
 
 
-class Place(NamedTuple):
+class QueuedJob(NamedTuple):
     """A job in the queue."""
 
     job: Job
@@ -54,7 +54,7 @@ class Lane:
     """A queue of jobs, and the thread that works on them."""
 
     def __init__(self, name: str, lock: threading.Lock, run: Callable[[Lane], None], patience: float) -> None:
-        self.queue: list[Place] = []
+        self.queue: list[QueuedJob] = []
         self.arrival = threading.Condition(lock)
         self.jobs = 0  # accepted and not answered
         self.chars = 0
@@ -137,7 +137,7 @@ class Batcher:
                     "busy", f"too many requests are waiting; try again in {retry} s", retry_after=retry
                 )
             self._count(lane, 1, job.size)
-            lane.queue.append(Place(job, answer))
+            lane.queue.append(QueuedJob(job, answer))
             lane.arrival.notify()
         answer.add_done_callback(lambda _: self._leave(lane, job))
         return answer
@@ -193,36 +193,36 @@ class Batcher:
                         return
                     continue
                 lane.moves()
-                places = self._gather(lane)
-            if places:
-                self._work(lane, places)
+                chosen = self._gather(lane)
+            if chosen:
+                self._work(lane, chosen)
 
-    def _gather(self, lane: Lane) -> list[Place]:
+    def _gather(self, lane: Lane) -> list[QueuedJob]:
         """Take jobs of one mode that fit into a batch; the lock is held."""
         # Whoever has been given up, for instance because its time is over, leaves here.
-        waiting = [place for place in lane.queue if not place.answer.done()]
+        waiting = [queued for queued in lane.queue if not queued.answer.done()]
         lane.queue = waiting
         if not waiting:
             return []
         ordered = waiting
         if not lane.oldest_first:
-            ordered = sorted(waiting, key=lambda place: place.job.left * place.job.mode.k_best)
+            ordered = sorted(waiting, key=lambda queued: queued.job.left * queued.job.mode.k_best)
         lane.oldest_first = not lane.oldest_first
         mode = ordered[0].job.mode
         budget = self._budget(lane, mode)
-        chosen: list[Place] = []
+        chosen: list[QueuedJob] = []
         size = 0
-        for place in ordered:
-            job = place.job
+        for queued in ordered:
+            job = queued.job
             if job.mode != mode or size >= budget:
                 continue
             # To prepare a long job takes time, too: a batch has one at most.
             if chosen and not job.prepared and job.cost > self._limits.quick:
                 continue
-            chosen.append(place)
+            chosen.append(queued)
             size += max(1, min(job.left, self._limits.share))
         left = set(map(id, chosen))
-        lane.queue = [place for place in waiting if id(place) not in left]
+        lane.queue = [queued for queued in waiting if id(queued) not in left]
         return chosen
 
     def _budget(self, lane: Lane, mode: Mode) -> int:
@@ -238,27 +238,27 @@ class Batcher:
     def _speed(lane: Lane, mode: Mode) -> float:
         return lane.speeds.get(mode, _FIRST_SPEED / mode.k_best)
 
-    def _work(self, lane: Lane, places: Sequence[Place]) -> None:
-        """Parse a slice of each job, answer those that are done, and put the others back."""
+    def _work(self, lane: Lane, chosen: Sequence[QueuedJob]) -> None:
+        """Parse a part of each job, answer those that are done, and put the others back."""
         began = time.perf_counter()
-        mode = places[0].job.mode
+        mode = chosen[0].job.mode
         budget = self._budget(lane, mode)
-        size = max(1, min(self._limits.share, budget), budget // len(places))
-        slices: list[tuple[Place, list[Unit]]] = []
-        for place in places:
+        size = max(1, min(self._limits.share, budget), budget // len(chosen))
+        parts: list[tuple[QueuedJob, list[Unit]]] = []
+        for queued in chosen:
             try:
-                slices.append((place, place.job.take(size)))
+                parts.append((queued, queued.job.take(size)))
             except Exception as error:
-                _fail(place.answer, error)
+                _fail(queued.answer, error)
             lane.moves()
         unfinished = []
-        for place, analyses in self._analyse(mode, slices):
-            job, answer = place
+        for queued, analyses in self._analyse(mode, parts):
+            job, answer = queued
             lane.moves()
             try:
                 job.put(analyses)
                 if not job.done:
-                    unfinished.append(place)
+                    unfinished.append(queued)
                     continue
                 result = job.answer(self._model)
             except Exception as error:
@@ -270,25 +270,25 @@ class Batcher:
         with self._lock:
             # A quick job that was cut goes on at once; long ones take turns.
             lane.queue = [*unfinished, *lane.queue] if lane is self._quick else [*lane.queue, *unfinished]
-        units = [unit for _, part in slices for unit in part]
+        units = [unit for _, part in parts for unit in part]
         lane.last_seconds = seconds = time.perf_counter() - began
-        self._metrics.batch(len(slices), sum(len(unit.sentence.text) for unit in units), seconds)
+        self._metrics.batch(len(parts), sum(len(unit.sentence.text) for unit in units), seconds)
         if units and seconds > 0:
             fresh = sum(unit.cost for unit in units) / seconds
             lane.speeds[mode] = max(1.0, 0.7 * self._speed(lane, mode) + 0.3 * fresh)
 
     def _analyse(
-        self, mode: Mode, slices: Sequence[tuple[Place, list[Unit]]]
-    ) -> list[tuple[Place, list[list[Sentence]]]]:
-        """Parse slices in one call of the model; if that fails, in a call each."""
+        self, mode: Mode, parts: Sequence[tuple[QueuedJob, list[Unit]]]
+    ) -> list[tuple[QueuedJob, list[list[Sentence]]]]:
+        """Parse parts in one call of the model; if that fails, in a call each."""
         try:
-            found = iter(analyse(self._parser, mode, [unit for _, units in slices for unit in units]))
-            return [(place, [next(found) for _ in units]) for place, units in slices]
+            found = iter(analyse(self._parser, mode, [unit for _, units in parts for unit in units]))
+            return [(queued, [next(found) for _ in units]) for queued, units in parts]
         except Exception as error:
-            if len(slices) == 1:
-                _fail(slices[0][0].answer, error)
+            if len(parts) == 1:
+                _fail(parts[0][0].answer, error)
                 return []
-        return [result for part in slices for result in self._analyse(mode, [part])]
+        return [result for part in parts for result in self._analyse(mode, [part])]
 
 
 def _fail(answer: Answer, error: Exception) -> None:

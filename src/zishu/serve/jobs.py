@@ -1,8 +1,8 @@
 """Turn a request into sentences for the model, and what the model finds into the answer.
 
-A job is a request on its way. It gives out its sentences in slices and takes their analyses back in the same order, each
+A job is a request on its way. It gives out its sentences in parts and takes their analyses back in the same order, each
 becoming text at once. Sentences are made as they are taken, so a long document never holds others up for longer than a
-slice takes. Nothing here knows HTTP or threads: one thread works on a job.
+part takes. Nothing here knows HTTP or threads: one thread works on a job.
 
 Cost: a few microseconds per character; drawings take about as long as parsing does.
 """

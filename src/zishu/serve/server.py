@@ -50,7 +50,7 @@ _WARM_UP: Final = ["我", "昨天", "在", "图书馆", "借", "了", "两", "�
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ServerSettings:
     """How to serve."""
 
     host: str = "127.0.0.1"
@@ -62,7 +62,7 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
 
 
-def serve(settings: Settings) -> None:
+def serve(settings: ServerSettings) -> None:
     """Serve until a signal says stop."""
     if settings.workers < 1:
         raise InputError(f"the number of workers must be at least 1, not {settings.workers}")
@@ -129,7 +129,7 @@ def load_parser(model: Path | None, *, threads: int) -> Parser:
     return parser
 
 
-def _run(parser: Parser, settings: Settings, listener: socket.socket, started: Any) -> None:
+def _run(parser: Parser, settings: ServerSettings, listener: socket.socket, started: Any) -> None:
     """Serve in this process until a signal comes."""
     limits = replace(settings.limits, connections=allow_files(settings.limits.connections))
     app = create_app(
@@ -194,7 +194,7 @@ class Server(uvicorn.Server):
             super().handle_exit(sig, frame)
 
 
-def _announce(listener: socket.socket, settings: Settings) -> None:
+def _announce(listener: socket.socket, settings: ServerSettings) -> None:
     host, port = listener.getsockname()[:2]
     name = f"[{host}]" if ":" in host else host
     log.info("serving on http://%s:%d (workers: %d; documentation at /docs)", name, port, settings.workers)
@@ -222,7 +222,7 @@ class _Worker:
     ready: bool = False
 
 
-def _supervise(settings: Settings, listener: socket.socket) -> None:
+def _supervise(settings: ServerSettings, listener: socket.socket) -> None:
     """Keep the workers running until a signal comes."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -246,7 +246,7 @@ def _supervise(settings: Settings, listener: socket.socket) -> None:
             _stop(workers, settings.limits.seconds + 2 * _SPARE)
 
 
-def _start(settings: Settings, listener: socket.socket) -> _Worker:
+def _start(settings: ServerSettings, listener: socket.socket) -> _Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_work, args=(settings, listener, theirs), name="zishu-worker")
@@ -255,7 +255,7 @@ def _start(settings: Settings, listener: socket.socket) -> _Worker:
     return _Worker(process, ours)
 
 
-def _replace_dead(workers: list[_Worker], settings: Settings, listener: socket.socket) -> None:
+def _replace_dead(workers: list[_Worker], settings: ServerSettings, listener: socket.socket) -> None:
     """Start a worker for each that has died; one that died before it was ready is a `ZishuError`."""
     for place, worker in enumerate(workers):
         if not worker.ready:
@@ -299,7 +299,7 @@ def _stop(workers: list[_Worker], seconds: float) -> None:
         worker.pipe.close()
 
 
-def _work(settings: Settings, listener: socket.socket, pipe: Connection) -> None:
+def _work(settings: ServerSettings, listener: socket.socket, pipe: Connection) -> None:
     """Serve in a worker process."""
     _set_up_log()
     # The parent tells when to stop: Ctrl-C reaches the workers, too, but they leave it to the parent.

@@ -62,7 +62,7 @@ class Range(NamedTuple):
         return above and below
 
 
-Count = Annotated[int, Range("a whole number from 0", low=0)]
+Natural = Annotated[int, Range("a whole number from 0", low=0)]
 Size = Annotated[int, Range("a whole number from 1", low=1)]
 Seed = Annotated[int, Range("a whole number from 0 to 4294967295", low=0, high=2**32 - 1)]
 Share = Annotated[float, Range("a number from 0 to 1", low=0, high=1)]
@@ -131,7 +131,7 @@ class EncoderConfig:
     """`bilstm` and `transformer` learn from scratch, `bert` continues from a pre-trained model."""
     char_width: Size = 128
     """bilstm, transformer: width of a character's embedding."""
-    bigram_width: Count = 128
+    bigram_width: Natural = 128
     """bilstm, transformer: width of the embedding of (previous character, character); 0 for none."""
     bigram_min_count: Size = 2
     """bilstm, transformer: rarer pairs of the training text share the unknown pair's embedding."""
@@ -145,7 +145,7 @@ class EncoderConfig:
     """transformer: whether each character is mixed with the two beside it before the first layer."""
     feed_forward: Size = 1024
     """transformer: width of the feed-forward layer."""
-    top: Count = 0
+    top: Natural = 0
     """Units in each direction of a recurrent layer on top, which is not pre-trained; 0: none."""
     dropout: Rate = 0.33
     """bilstm, transformer: dropout between and after the layers; all: dropout on `top`. A BERT brings its own (0.1 as a
@@ -157,7 +157,7 @@ class EncoderConfig:
     pretrained: str = ""
     """bert: local folder, or `hub:` and a name on the Hugging Face hub; others: folder that `zishu pretrain` writes and
     `zishu train` starts from, or empty."""
-    window_overlap: Count = 64
+    window_overlap: Natural = 64
     """bert: characters shared by neighbouring windows of a sentence longer than the model's positions."""
 
 
@@ -239,7 +239,7 @@ class PretrainConfig:
     """Longest sentence, in characters; longer ones are read in pieces."""
     batch_chars: Size = 4000
     """Characters per batch, approximately."""
-    steps: Count = 0
+    steps: Natural = 0
     """Number of batches; 0 for one pass over the text."""
     optimiser: PretrainOptimiser = "adamw"
     """`muon` orthogonalises the updates of the matrices inside the layers; everything else uses AdamW."""
@@ -299,11 +299,11 @@ class RunConfig:
     precision: Precision = "float32"
     """`bfloat16` computes matrix products in 16 bits; weights, sums and the optimiser stay in 32 bits. It is faster
     only on processors and GPUs with instructions for it (AVX-512 BF16, AMX)."""
-    threads: Count = 0
+    threads: Natural = 0
     """Processor threads; 0 for all cores."""
-    checkpoint_seconds: Count = 120
+    checkpoint_seconds: Natural = 120
     """Seconds between checkpoints inside an epoch; 0 for one after every batch."""
-    patience: Count = 0
+    patience: Natural = 0
     """Epochs with a worse dev LF than the best before after which training stops; 0 for never."""
 
 

@@ -236,7 +236,7 @@ def make_example(
     )
 
 
-def batches_of(
+def random_batches(
     lengths: Sequence[int] | NDArray[np.int64], batch_chars: int, *, seed: int, epoch: int
 ) -> list[NDArray[np.int64]]:
     """Deal sentences out to batches of at most that many characters, padding counted, in random order.

@@ -1,7 +1,7 @@
 """Score a network in training: torch behind the interface that users' models have.
 
-`TorchNetworks` answers for the ONNX networks of an exported model, so a network in training is a `zishu.model.Model` and
-parses by the code that people run. It decodes in the paper's way, so that scores compare with its tables.
+`TorchNetworks` takes the place of the ONNX networks, so a network in training is an ordinary `Model` and parses by the code
+that people run. It decodes in the way of the paper, so that scores compare with its tables.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import torch
 from zishu import metrics
 from zishu.model.decode import paper_decoding
 from zishu.model.features import features, pooling
+from zishu.model.model import Model, parse_trees
 from zishu.model.outputs import Outputs
-from zishu.model.parsers import Model, parse_trees
 from zishu.train.export import settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from zishu.chart import Floats
     from zishu.metrics import Evaluation
     from zishu.model.networks import Sentences
-    from zishu.model.outputs import Floats
     from zishu.train.data import Inventory
     from zishu.train.systems import Network
     from zishu.tree import WordTree
@@ -72,7 +72,7 @@ class TorchNetworks:
         return next(self.network.parameters()).device
 
 
-def evaluate(
+def evaluate_network(
     network: Network,
     inventory: Inventory,
     gold: Sequence[WordTree],

@@ -22,8 +22,9 @@ from torch import nn
 from zishu.errors import ZishuError
 from zishu.model.directory import fresh_directory
 from zishu.model.features import pooling
+from zishu.model.model import Model
 from zishu.model.networks import Networks
-from zishu.model.runtime import Model, load_model
+from zishu.model.runtime import load_model
 from zishu.model.settings import (
     BIGRAMS,
     CHARS,

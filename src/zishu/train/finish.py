@@ -13,7 +13,7 @@ from zishu import metrics
 from zishu.metrics import evaluation_file, save_evaluation
 from zishu.model.calibration import calibrate, set_temperatures
 from zishu.model.directory import write_pipeline
-from zishu.model.parsers import Model, parse_trees
+from zishu.model.model import Model, parse_trees
 from zishu.model.runtime import load_model
 from zishu.model.settings import CONFIG, TASKS, write_json
 from zishu.tags import COLUMNS
@@ -21,7 +21,7 @@ from zishu.train.checkpoint import write_atomically
 from zishu.train.compact import compact
 from zishu.train.config import by_style, config_to_dict
 from zishu.train.data import read_trees
-from zishu.train.evaluation import evaluate
+from zishu.train.evaluation import evaluate_network
 from zishu.train.export import export_model
 from zishu.tree import WordTree
 
@@ -85,10 +85,10 @@ def finish(
     for part, style, gold in parts:
         name = _part_name(part, style)
         words_only = not config.can.finds_words
-        found = evaluate(network, inventory, gold, style=style)
+        found = evaluate_network(network, inventory, gold, style=style)
         result.update(_record(folder, name, found, config.task, given_words=words_only))
         if config.can.finds_structures:
-            found = evaluate(network, inventory, gold, given_words=True, style=style)
+            found = evaluate_network(network, inventory, gold, given_words=True, style=style)
             result.update(_record(folder, name, found, "parse-words", given_words=True))
     model = export_model(network, folder / MODEL, training={"config": config_to_dict(config), **result})
     if config.export.precision == "int8":

@@ -54,17 +54,17 @@ from zishu.train.config import (
 from zishu.train.data import (
     Example,
     add_tags,
-    batches_of,
     collate,
     count_units,
     make_example,
+    random_batches,
     read_treebank,
     read_trees,
     repeat_sentences,
 )
 from zishu.train.denormals import denormals_flushed
 from zishu.train.distributed import ALONE
-from zishu.train.evaluation import evaluate
+from zishu.train.evaluation import evaluate_network
 from zishu.train.finish import (
     RESULT,
     Gold,
@@ -77,7 +77,7 @@ from zishu.train.finish import (
 )
 from zishu.train.provenance import record_run
 from zishu.train.report import MetricsLog, Progress, plot_curve
-from zishu.train.setup import build_network, inventory_from_json, inventory_to_json, read_structures
+from zishu.train.setup import build_network, inventory_from_json, inventory_to_json, read_annotated
 from zishu.train.teacher import Unlabelled, load_teacher, read_unlabelled
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict
     run = _restore(config, folder, group=group) if going_on else _start(config, folder, treebank, group)
     if group.is_writer:
         record_run(config, folder, device=_device(run).type, processes=group.size)
-    structures = read_structures(config)
+    structures = read_annotated(config)
     gold = [
         make_example(
             tree,
@@ -211,7 +211,9 @@ def _batches(config: Config, deck: _Deck, epoch: int) -> list[NDArray[np.int64]]
     for kind in np.unique(deck.kinds[chosen]):
         own = chosen[deck.kinds[chosen] == kind]
         size = config.optimiser.batch_chars
-        dealt += [own[batch] for batch in batches_of(deck.lengths[own], size, seed=config.seed, epoch=epoch)]
+        dealt += [
+            own[batch] for batch in random_batches(deck.lengths[own], size, seed=config.seed, epoch=epoch)
+        ]
     if deck.kinds.any():
         order = np.random.default_rng((config.seed, epoch, 2)).permutation(len(dealt))
         dealt = [dealt[k] for k in order]
@@ -295,7 +297,7 @@ def _end_epoch(run: _Run, dev: Gold, log: MetricsLog | None, progress: Progress)
         with _averaged(run):
             scores = mean_scores(
                 {
-                    style: scores_of(evaluate(run.network, run.inventory, gold, style=style), task)
+                    style: scores_of(evaluate_network(run.network, run.inventory, gold, style=style), task)
                     for style, gold in dev.items()
                 }
             )

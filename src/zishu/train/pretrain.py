@@ -34,7 +34,7 @@ from zishu.model.settings import BIGRAMS, CHARS, read_json, write_json
 from zishu.model.vocabulary import Vocabulary
 from zishu.train.checkpoint import load_checkpoint, optimiser_state, restore_optimiser, save_checkpoint
 from zishu.train.config import check_unchanged, config_from_dict, config_to_dict
-from zishu.train.data import batches_of
+from zishu.train.data import random_batches
 from zishu.train.denormals import denormals_flushed
 from zishu.train.encoders import BiLSTM, Transformer, build_encoder
 from zishu.train.muon import Muon, split_weights
@@ -87,7 +87,7 @@ def pretrain(
     text = read_tagged_text(config, initial[1:] if initial else None)
     network = Pretraining(config, text, initial[0] if initial else None)
     optimisers = _optimisers(config, network)
-    batches = batches_of(text.lengths, settings.batch_chars, seed=config.seed, epoch=0)
+    batches = random_batches(text.lengths, settings.batch_chars, seed=config.seed, epoch=0)
     batches = batches[: settings.steps or len(batches)]
     names: dict[Tensor, str] = {weight: name for name, weight in network.named_parameters()}
     step = 0

@@ -32,7 +32,7 @@ from onnxruntime.quantization import (
     quantize_static,
 )
 
-from zishu.model.features import batches, features
+from zishu.model.features import features, length_batches
 from zishu.model.networks import Networks
 from zishu.model.runtime import load_model
 from zishu.model.settings import ENCODER, SCORER
@@ -56,7 +56,7 @@ def quantise(folder: Path, sentences: Mapping[str, Sequence[Sequence[str]]]) -> 
     for style, samples in sentences.items():
         networks = model.in_style(style or None).networks  # type: ignore[union-attr]
         assert isinstance(networks, Networks)
-        for batch in batches([len(sample) for sample in samples], _BATCH_CHARS):
+        for batch in length_batches([len(sample) for sample in samples], _BATCH_CHARS):
             chosen = [samples[k] for k in batch]
             arrays = features(chosen, networks.chars, networks.bigrams, networks.style)
             inputs.append(dict(arrays))

@@ -10,10 +10,9 @@ from __future__ import annotations
 import io
 import json
 import os
-import statistics
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
@@ -244,24 +243,6 @@ def _plot_scores(axes: Axes, epochs: Sequence[int], scores: Sequence[Mapping[str
             annotation_clip=False,
         )
     axes.set_title(f"dev scores (epoch {epochs[kept]} is kept)")
-
-
-class Average(NamedTuple):
-    """A score over several seeds."""
-
-    mean: float
-    sd: float  # of the sample (n - 1); 0 for one seed
-
-
-def average_seeds(scores: Sequence[Mapping[str, float]]) -> dict[str, Average]:
-    """Return mean and standard deviation of every score that all runs have, in the order of the first run."""
-    averages = {}
-    for name in scores[0] if scores else ():
-        values = [run[name] for run in scores if name in run]
-        if len(values) == len(scores):
-            spread = statistics.stdev(values) if len(values) > 1 else 0.0
-            averages[name] = Average(statistics.fmean(values), spread)
-    return averages
 
 
 def _to_line(line: Mapping[str, Any]) -> str:

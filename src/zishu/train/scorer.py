@@ -34,7 +34,7 @@ class Projection(nn.Module):
         return projected
 
 
-class ArcScorer(nn.Module):
+class ArcBiaffine(nn.Module):
     """Biaffine arc scores: s(d, h) = [m_d; 1]^T W h_h, one W for each role."""
 
     def __init__(self, width: int, *, roles: int) -> None:
@@ -48,7 +48,7 @@ class ArcScorer(nn.Module):
         return [(modifiers @ weight[:-1] + weight[-1]) @ heads.transpose(1, 2) for weight in by_role]
 
 
-class LabelScorer(nn.Module):
+class LabelBiaffine(nn.Module):
     """Biaffine label scores with both biases: s(d, h, l) = [m_d; 1]^T W_l [h_h; 1]."""
 
     def __init__(self, width: int, labels: int) -> None:

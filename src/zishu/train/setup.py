@@ -110,7 +110,7 @@ def build_network(
     return network, inventory
 
 
-def read_structures(config: Config) -> Structures | None:
+def read_annotated(config: Config) -> Structures | None:
     """Read the structures of words that the policy `annotated` needs."""
     if not config.can.finds_structures or config.structure.policy != "annotated":
         return None

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zishu.formats.conllu import read_conllu
-from zishu.model.features import batches, features
+from zishu.model.features import features, length_batches
+from zishu.model.model import gold_sentence
 from zishu.model.networks import Networks
-from zishu.model.parsers import gold_sentence
 from zishu.reading import read_lines
 from zishu.sentences import text_sentences
 from zishu.structures import Structure, by_form
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from zishu.model.parsers import Model
+    from zishu.model.model import Model
     from zishu.text import RawSentence
 
 _BATCH_CHARS = 2000
-_LOT = 4000  # sentences that are held at once
+_CHUNK = 4000  # sentences that are held at once
 _LONGEST = 128  # characters of a sentence
 
 
@@ -76,9 +76,9 @@ def collect(
     styles = model.settings.styles or (None,)
     for path in files:
         text = _treebank(path) if path.name.endswith(".conllu") else islice(_plain(path), sentences)
-        while lot := list(islice(text, _LOT)):
+        while chunk := list(islice(text, _CHUNK)):
             for number, style in enumerate(styles):
-                share = lot[number :: len(styles)]
+                share = chunk[number :: len(styles)]
                 if share:
                     _collect(model.in_style(style), lexicon, share, found, cap, random)
     alone = [list(form) for form in lexicon]
@@ -139,7 +139,7 @@ def _encode(model: Model, sentences: Sequence[Sequence[str]]) -> list[NDArray[np
     networks = model.networks
     assert isinstance(networks, Networks)
     encodings: dict[int, NDArray[np.float16]] = {}
-    for batch in batches([len(sentence) for sentence in sentences], _BATCH_CHARS):
+    for batch in length_batches([len(sentence) for sentence in sentences], _BATCH_CHARS):
         chosen = [sentences[k] for k in batch]
         encoded = networks.encode(features(chosen, networks.chars, networks.bigrams, networks.style))
         for row, k in enumerate(batch.tolist()):

@@ -21,8 +21,8 @@ from torch.nn.utils import clip_grad_norm_
 
 from zishu.errors import InputError, ZishuError
 from zishu.model.inner import InnerSettings, best_structures, word_inputs
+from zishu.model.model import Model
 from zishu.model.networks import Networks
-from zishu.model.parsers import Model
 from zishu.model.runtime import load_model
 from zishu.model.settings import STRUCTURES, STRUCTURES_CONFIG, write_json
 from zishu.structures import RELATIONS, load_structures

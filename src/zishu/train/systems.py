@@ -23,7 +23,7 @@ from torch import nn
 
 from zishu.train.chart_bridge import log_partition
 from zishu.train.crf import ChainCRF
-from zishu.train.scorer import ArcScorer, LabelScorer, Projection
+from zishu.train.scorer import ArcBiaffine, LabelBiaffine, Projection
 from zishu.transitions import ACTIONS, FEATURES, LEAK, oracle
 
 if TYPE_CHECKING:
@@ -64,10 +64,10 @@ class Network(nn.Module):
             else:
                 self.arc_dep = Projection(width, scorer.arc, dropout=scorer.dropout)
                 self.arc_head = Projection(width, scorer.arc, dropout=scorer.dropout)
-                self.arcs = ArcScorer(scorer.arc, roles=settings.roles)
+                self.arcs = ArcBiaffine(scorer.arc, roles=settings.roles)
             self.label_dep = Projection(width, scorer.label, dropout=scorer.dropout)
             self.label_head = Projection(width, scorer.label, dropout=scorer.dropout)
-            self.label_scorer = LabelScorer(scorer.label, len(settings.labels))
+            self.label_scorer = LabelBiaffine(scorer.label, len(settings.labels))
             for column, tags in settings.tags.items():
                 self.add_module(column, nn.Linear(width, len(tags)))
         self.tag_weights = {column: scorer.weight(column) for column in settings.tags}

@@ -7,7 +7,7 @@ distribution instead. For trees that is exact: the divergence of the student's d
 
 needs only the probabilities of arcs under p, because scores are sums over arcs. Its gradient by the score of an arc is
 the student's probability of the arc minus the teacher's. The distributions over the labels of an arc count as much as
-the arc is probable; arcs below `MATTERS` are left out. Tags count once per character.
+the arc is probable; arcs below `PROBABLE` are left out. Tags count once per character.
 
 The teacher is any model folder that parses characters with two roles, an ensemble too. It is asked again in every
 epoch, so nothing is stored. Cost per sentence: the teacher's networks and one chart, then that of a training sentence.
@@ -23,8 +23,8 @@ import torch
 
 from zishu.errors import ConfigError
 from zishu.model.features import features
+from zishu.model.model import Model
 from zishu.model.outputs import no_gaps
-from zishu.model.parsers import Model
 from zishu.model.runtime import load_model
 from zishu.model.scores import tree_distribution
 from zishu.reading import read_lines
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from zishu.chart import Marginals
-    from zishu.model.outputs import Floats, Outputs
+    from zishu.chart import Floats, Marginals
+    from zishu.model.outputs import Outputs
     from zishu.train.config import Config
     from zishu.train.data import Inventory
     from zishu.train.systems import Network
 
-MATTERS: Final = 0.02
+PROBABLE: Final = 0.02
 _LONGEST: Final = 128  # characters; longer sentences are left out
 
 
@@ -117,7 +117,7 @@ class Teacher:
         assert given.label_head is not None
         assert found.intra is not None
         probable = found.inter + found.intra
-        b, d, h = np.nonzero(probable >= MATTERS)
+        b, d, h = np.nonzero(probable >= PROBABLE)
         theirs = model.networks.score_labels(given.label_dep[b, d], given.label_head[b, h])[:, self.labels]
         device = outputs["inter"].device
         sentence, dependent, head = (torch.from_numpy(part).to(device) for part in (b, d, h))

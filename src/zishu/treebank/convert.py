@@ -25,7 +25,7 @@ from zishu.formats.conllu import write_conllu
 from zishu.tree import is_projective
 from zishu.treebank.converted import find_converted, match_trees, read_converted
 from zishu.treebank.ctb import Dependencies, dependencies, find_files
-from zishu.treebank.labels import LABELS
+from zishu.treebank.labels import LABEL_SCHEMES
 from zishu.treebank.splits import PARTS, PUBLISHED, as_ranges, file_numbers
 from zishu.treebank.stanford import find_java, stanford_dependencies
 from zishu.writing import check_not_input, replacing, replacing_all
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import BinaryIO, TextIO
 
-    from zishu.formats.brackets import Source, Tree
+    from zishu.formats.brackets import ByteSource, Tree
     from zishu.formats.conllu import ConlluSentence
     from zishu.treebank.labels import Labels
 
@@ -46,7 +46,7 @@ SCHEMES: tuple[Scheme, ...] = ("zc", "sd", "conllx")
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class SkippedSentence:
     """A sentence that is not in the output, and why."""
 
     path: str
@@ -55,7 +55,7 @@ class Problem:
 
 
 @dataclass(slots=True)
-class Counts:
+class FileCounts:
     """What went into one output file."""
 
     files: int = 0
@@ -64,7 +64,7 @@ class Counts:
     projective: int = 0
     published: int | None = None  # how many sentences the paper has
     missing: list[str] = field(default_factory=list)  # numbers of the split without a file, as ranges
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[SkippedSentence] = field(default_factory=list)
 
     def add(self, sentence: ConlluSentence) -> None:
         """Count a sentence."""
@@ -79,7 +79,7 @@ class Report:
 
     scheme: Scheme
     version: str | None
-    parts: dict[str, Counts]
+    parts: dict[str, FileCounts]
     unused: list[str] = field(default_factory=list)  # numbers of files that no part of the split wants
 
     def to_json(self) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def convert_ctb(
     with replacing_all(out / f"{part}.conllu" for part in PARTS) as files_out:
         for (part, numbers), file in zip(wanted.items(), files_out, strict=True):
             present = [number for number in numbers if number in files]
-            counts = Counts(files=len(present), published=PUBLISHED.get(version, {}).get(part))
+            counts = FileCounts(files=len(present), published=PUBLISHED.get(version, {}).get(part))
             counts.missing = as_ranges(set(numbers).difference(present))
             report.parts[part] = counts
             sources = ((files[number], f"chtb_{number:04d}") for number in present)
@@ -135,7 +135,7 @@ def convert_ctb(
 
 
 def convert_brackets(
-    source: Source,
+    source: ByteSource,
     output: TextIO | Path,
     *,
     name: str = "sentence",
@@ -148,7 +148,7 @@ def convert_brackets(
     """Convert one file of trees; sentences are called `name-s1` and so on. `converted` is a file here."""
     _check(scheme, labels, jar, converted)
     method = _method(scheme, labels, jar, [converted] if converted else [])
-    counts = Counts(files=1)
+    counts = FileCounts(files=1)
     with contextlib.ExitStack() as stack:
         if isinstance(output, Path):
             check_not_input(source, output)
@@ -170,8 +170,8 @@ def _check(scheme: Scheme, labels: Labels, jar: Path | None, converted: Path | N
     """Refuse, before anything is read, what cannot work at the end."""
     if scheme not in SCHEMES:
         raise InputError(f"unknown scheme {scheme!r}: there are {', '.join(SCHEMES)}")
-    if labels not in LABELS:
-        raise InputError(f"unknown labels {labels!r}: there are {', '.join(LABELS)}")
+    if labels not in LABEL_SCHEMES:
+        raise InputError(f"unknown labels {labels!r}: there are {', '.join(LABEL_SCHEMES)}")
     if labels != "malt" and scheme != "zc":
         raise InputError(f"the scheme {scheme} has labels of its own: --labels is for zc")
     if scheme == "sd" and jar is None:
@@ -196,8 +196,8 @@ def _method(scheme: Scheme, labels: Labels, jar: Path | None, converted: list[Pa
 
 
 def _convert(
-    sources: Iterable[tuple[Source, str]],
-    counts: Counts,
+    sources: Iterable[tuple[ByteSource, str]],
+    counts: FileCounts,
     stream: TextIO,
     method: Method,
     encoding: str | None,
@@ -214,7 +214,9 @@ def _convert(
                     raise InvalidTree(result)
                 done = result.sentence(sentence.sent_id)
             except InvalidTree as error:
-                counts.problems.append(Problem(sentence.source.path, sentence.source.line, str(error)))
+                counts.problems.append(
+                    SkippedSentence(sentence.source.path, sentence.source.line, str(error))
+                )
                 continue
             if sentence.source.sentence_id:
                 done.comments.append(f"# ctb_id = {sentence.source.sentence_id}")
@@ -225,17 +227,19 @@ def _convert(
     counts.problems.sort(key=lambda problem: (problem.path, problem.line))
 
 
-def _read(source: Source, name: str, encoding: str | None, problems: list[Problem]) -> Iterator[_Sentence]:
+def _read(
+    source: ByteSource, name: str, encoding: str | None, problems: list[SkippedSentence]
+) -> Iterator[_Sentence]:
     """Yield the sentences of one file that have words; note the others."""
 
     def note(error: FormatError) -> None:
         reason = str(error).removeprefix(f"{error.path}:{error.line}: ")
-        problems.append(Problem(error.path, error.line, reason))
+        problems.append(SkippedSentence(error.path, error.line, reason))
 
     for item in read_brackets(source, encoding=encoding, on_error=note):
         tree = remove_empty(item.tree)
         if tree is None:
-            problems.append(Problem(item.path, item.line, "a sentence without words"))
+            problems.append(SkippedSentence(item.path, item.line, "a sentence without words"))
         else:
             yield _Sentence(tree, f"{name}-s{item.number}", item)
 

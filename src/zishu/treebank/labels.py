@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from zishu.formats.brackets import Tree
 
 Labels = Literal["malt", "functional"]
-LABELS: Final[tuple[Labels, ...]] = ("malt", "functional")
+LABEL_SCHEMES: Final[tuple[Labels, ...]] = ("malt", "functional")
 ROOT_RELATION: Final = "ROOT"
-RELATIONS: Final = frozenset(
+FUNCTIONAL_RELATIONS: Final = frozenset(
     (ROOT_RELATION, "SUB", "OBJ", "PRD", "VMOD", "NMOD", "AMOD", "PMOD", "VC", "SBAR", "PRN", "P", "DEP")
 )
 

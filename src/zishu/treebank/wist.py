@@ -28,7 +28,7 @@ from zishu.tree import check_heads, is_projective
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-COLUMNS = ("number", "character", "head", "label")
+_COLUMNS = ("number", "character", "head", "label")
 
 
 def read_wist(source: Source, *, name: str | None = None) -> dict[str, tuple[int, ...]]:
@@ -68,8 +68,8 @@ def _blocks(lines: Iterator[str], name: str) -> Iterator[tuple[int, list[str], t
 def _row(line: str, expected: int, name: str, number: int) -> tuple[str, int]:
     """Return the character and the head of one line, whose first column should be `expected`."""
     columns = line.split("\t")
-    if len(columns) != len(COLUMNS):
-        problem = f"{len(columns)} columns, expected {len(COLUMNS)}: {', '.join(COLUMNS)}"
+    if len(columns) != len(_COLUMNS):
+        problem = f"{len(columns)} columns, expected {len(_COLUMNS)}: {', '.join(_COLUMNS)}"
     elif columns[0] != str(expected):
         problem = f"character number {columns[0]!r}, expected {expected}"
     elif len(characters(columns[1])) != 1 or columns[1].isspace():

@@ -1,10 +1,13 @@
-"""Average a number over the seeds of a system."""
+"""Average scores over the seeds of a system."""
 
 from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +22,16 @@ class Average:
         return statistics.fmean(self.values)
 
     @property
-    def std(self) -> float | None:
+    def sd(self) -> float | None:
         """Return the standard deviation of the sample; None of a single seed."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
     def as_dict(self) -> dict[str, Any]:
         """Return mean, standard deviation and values as plain objects."""
-        return {"mean": self.mean, "std": self.std, "seeds": list(self.values)}
+        return {"mean": self.mean, "std": self.sd, "seeds": list(self.values)}
+
+
+def average_seeds(scores: Sequence[Mapping[str, float]]) -> dict[str, Average]:
+    """Average every score that all seeds have, in the order of the first seed."""
+    common = [name for name in (scores[0] if scores else ()) if all(name in one for one in scores)]
+    return {name: Average(tuple(one[name] for one in scores)) for name in common}

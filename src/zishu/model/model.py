@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from zishu.errors import InputError
 from zishu.model.decode import decode, decode_k_best
-from zishu.model.features import batches
+from zishu.model.features import length_batches
 from zishu.model.fixed_arcs import check_relations
 from zishu.model.inner import add_structures
 from zishu.model.outputs import lengths_of, word_lengths_of
@@ -138,7 +138,7 @@ class Model:
     ) -> list[_Result]:
         """Do the work on batches of sentences, and put the results in order."""
         results: dict[int, _Result] = {}
-        for numbers in batches(lengths_of(sentences).tolist(), self.batch_chars):
+        for numbers in length_batches(lengths_of(sentences).tolist(), self.batch_chars):
             batch = numbers.tolist()
             results.update(zip(batch, work([sentences[k] for k in batch]), strict=True))
         return [results[k] for k in range(len(sentences))]

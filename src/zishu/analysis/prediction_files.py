@@ -12,7 +12,7 @@ import json
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
-from zishu.analysis.study import Run
+from zishu.analysis.study import Predictions
 from zishu.errors import InputError
 from zishu.tree import WordTree
 from zishu.writing import replacing
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from zishu.analysis.structures import Heads
 
 
-def write_run(run: Run, gold: Sequence[WordTree], path: Path) -> None:
+def write_predictions(run: Predictions, gold: Sequence[WordTree], path: Path) -> None:
     """Write a run's predictions for the gold sentences, a sentence a line; labels by their number in the first line."""
     labels = sorted({label for tree in (*run.given, *(run.raw or ())) for label in tree.deprels})
     numbers = {label: number for number, label in enumerate(labels)}
@@ -47,7 +47,7 @@ def write_run(run: Run, gold: Sequence[WordTree], path: Path) -> None:
         file.write(text.encode("utf-8"))
 
 
-def read_run(path: Path, gold: Sequence[WordTree]) -> Run:
+def read_predictions(path: Path, gold: Sequence[WordTree]) -> Predictions:
     """Read the predictions for the same gold sentences; anything else is an `InputError`."""
     try:
         header, *lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
@@ -58,7 +58,7 @@ def read_run(path: Path, gold: Sequence[WordTree]) -> Run:
         raise InputError(f"{path}: these are predictions for another gold file")
     try:
         pairs = list(zip(lines, gold, strict=True))
-        return Run(
+        return Predictions(
             name=name,
             given=[_tree(line["given"], tree.forms, labels) for line, tree in pairs],
             inside=[_inside(line["inside"], tree) for line, tree in pairs] if "inside" in lines[0] else None,
