@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import io
+import re
 import time
 import tracemalloc
-from itertools import pairwise
+from itertools import chain, pairwise, repeat
+from typing import TYPE_CHECKING
 
 import pytest
 import regex
@@ -12,7 +14,11 @@ from hypothesis import strategies as st
 
 from zishu import text as text_module
 from zishu.errors import InputError
+from zishu.sentences import line_sentences
 from zishu.text import RawSentence, characters, is_punctuation, iter_sentences, join_words, split_sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 # Everything a rule looks at, and everything that breaks naive offsets.
 NASTY = [
@@ -411,6 +417,84 @@ def test_memory_of_a_stream_does_not_grow_with_it(line: str, monkeypatch: pytest
 
     peak(10)  # the table of kinds fills up
     assert peak(20_000) < 1.5 * peak(2000)
+
+
+# Rows that stay together or stand where no sentence ends, and those that separate lines.
+ROWS = ["。", "…", ".", "！”", "”", "\u200b", "\0", "'", "\n", "\r\n", "\n \t"]
+
+
+@pytest.mark.parametrize("unit", ROWS, ids=ascii)
+@pytest.mark.parametrize("cut", [iter_sentences, line_sentences])
+def test_a_row_of_anything_takes_constant_memory(
+    unit: str, cut: Callable[[Iterable[str]], Iterable[RawSentence]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """White space comes out with the sentence before it, so it is held: a few bytes for each, not a hundred."""
+    if cut is line_sentences and not unit.isspace():
+        pytest.skip("a word has a limit")
+    monkeypatch.setattr(text_module, "_BLOCK", 4096)
+    piece = unit * (1000 // len(unit))
+
+    def peak(count: int) -> int:
+        tracemalloc.start()
+        for _ in cut(chain(["字"], repeat(piece, count), ["字"])):
+            pass
+        top = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return top
+
+    peak(1)
+    small, large = peak(20), peak(200)
+    assert large < 1.5 * small + (4 * 180 * len(piece) if unit.isspace() else 0)
+
+
+@pytest.mark.parametrize("unit", ["\n", "\n \t"], ids=ascii)
+@pytest.mark.parametrize("cut", [iter_sentences, line_sentences])
+def test_blank_lines_cost_next_to_nothing(
+    unit: str, cut: Callable[[Iterable[str]], Iterable[RawSentence]]
+) -> None:
+    def seconds(count: int) -> float:
+        start = time.process_time()
+        assert len(list(cut(chain(["字"], repeat(unit * 10_000, count), ["字"])))) == 2
+        return time.process_time() - start
+
+    # A microsecond for each code point would be 20 times as much.
+    assert min(seconds(100) for _ in range(3)) < 0.2 * len(unit)
+
+
+def test_all_white_space_of_a_stream_comes_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_module, "_BLOCK", 100)
+    text = "字\n" + " " * 500 + "\n" + "\t" * 300 + "字"
+    pieces = [text[k : k + 100] for k in range(0, len(text), 100)]
+    assert list(iter_sentences(pieces)) == split_sentences(text)
+    assert next(iter(iter_sentences(pieces))).after == text.strip("字")
+
+
+@given(
+    st.lists(st.sampled_from([*NASTY, *("。", "…", ".", "!", "”", "\u200b", "'") * 4]), max_size=60).map(
+        "".join
+    ),
+    limits,
+    st.sampled_from([1, 7, 40]),
+)
+def test_stream_equals_text_where_rows_are_longer_than_their_limit(text: str, limit: int, block: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_END", "_TAIL"):
+            pattern = getattr(text_module, name).pattern
+            short = re.sub(r"\{0,\d+\}", "{0,3}", pattern)
+            assert short != pattern
+            patch.setattr(text_module, name, re.compile(short))
+        patch.setattr(text_module, "_REACH", 5)
+        expected = split_sentences(text, limit=limit)
+        patch.setattr(text_module, "_BLOCK", block)
+        assert list(iter_sentences(text, limit=limit)) == expected
+
+
+def test_a_long_row_of_end_marks_is_divided() -> None:
+    row = text_module._ROW
+    lengths = [len(sentence) for sentence in split_sentences("字" + "。" * 3 * row, limit=10_000)]
+    assert lengths == [1 + 2 * row, row]
+    # An ellipsis ends no sentence, however long.
+    assert len(split_sentences("字" + "…" * 3 * row + "字", limit=10_000)) == 1
 
 
 UNITS = [

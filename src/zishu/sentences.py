@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _WORD = re.compile(r"\S+")
-_LINE_PART = re.compile(r"[\r\n]+|[^\r\n]+")
+_LINE_PART = re.compile(r"[\r\n]\s*|[^\r\n]+")
 
 
 def text_sentences(
@@ -219,7 +219,7 @@ def _check_words(words: Sequence[str], number: int) -> None:
 
 
 def _lines(pieces: Iterable[str]) -> Iterator[tuple[str, int]]:
-    """Yield the lines of a stream with their ends, and their offsets; several ends may follow one another."""
+    """Yield the lines of a stream with their ends and the white space behind these, and their offsets."""
     line: list[str] = []
     start = 0
     for piece in _strings(pieces):

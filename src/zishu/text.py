@@ -8,7 +8,8 @@ exactly one sentence.
 Where a sentence ends:
 - At a line break. In text that is `wrapped` a line break is plain white space, and only a blank line ends a sentence.
 - At 。！？ ! ? and their relatives (Unicode's STerm). A run such as ？！ or !!! or 。。。 stays together, and
-  closing quotes and brackets stay with it. No end if a clause mark follows (”，), or 的 after a closing mark.
+  closing quotes and brackets stay with it, 256 of each at most. No end if a clause mark follows (”，), or 的 after a
+  closing mark.
 - At a Western full stop before white space or before a letter that is neither Latin nor a digit, unless it
   follows an abbreviation (Mr.), an initial (U.S.) or an item number (1.), or precedes a small letter. So
   decimals, web and mail addresses and version numbers stay whole.
@@ -20,8 +21,8 @@ Where a sentence ends:
 
 It does not segment words or normalise anything, and beside Chinese it knows only Latin-script tokens.
 
-Cost: linear in the text, about a second for a million characters; memory for a block, or for the longest row of end
-and closing marks.
+Cost: linear in the text, about a second for a million characters. Memory: that of a block, of the longest character (a
+letter may have any number of combining marks) and of the longest white space.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 LIMIT = 256  # characters of a sentence; the chart's cost grows with the cube of it
 
 _BLOCK = 1 << 16  # code points read before sentences are looked for
+_ROW = 256  # end marks, and closing marks behind them, that stay together
 _REACH = 100  # a bracket or quote shields end marks only if it closes within so many characters
 
 # Between two of these there is always a boundary: a run of them does not need \X, which is much slower.
@@ -186,7 +188,7 @@ def iter_sentences(
     spaces: list[str] = []  # behind the last sentence
     reach = 0  # how far they reach
     for block, spans in _blocks(lines, limit, wrapped, eager=not look_ahead):
-        if block.offset == reach:
+        if last is not None and block.offset == reach:
             spaces.append(block.space)
             reach += len(block.space)
         for span in spans:
@@ -222,7 +224,7 @@ def _blocks(
             yield block, spans
             kept = opened.kept
             past = opened.seen_from(kept, block.quoted_after(kept))
-            if block.closed:
+            if block.closed or not block.chars:
                 text, offset, past = "", offset + size, _Past()
             elif kept:
                 text, offset = text[block.ends[kept - 1] - offset :], block.ends[kept - 1]
@@ -278,9 +280,10 @@ _LINE_END = re.compile("\r\n|[\n\r\x0b\x0c\x85\u2028\u2029]")
 _RUN = re.compile(r"\S+")
 _QUOTE = re.compile("[Qq]")
 _PAIR = re.compile("[OoCc]")
-_MARKS = frozenset("TtPpEeCcZzAa")  # all that a run of end marks and what stays with it are made of
-_END = re.compile("([TtPpEe][TPEZ]*)(?:[CZc]|A(?![XWO]))*")  # a run of end marks, with closing marks
-_TAIL = re.compile("(?:[CTPEZct]|A(?![XWO]))*")  # all that stays with a run that does end a sentence
+# A run of end marks, with closing marks; and all that stays with a run that does end a sentence. Both have a limit, so
+# that a stream never has to wait for the end of a row of marks.
+_END = re.compile(f"([TtPpEe][TPEZ]{{0,{_ROW - 1}}})(?:[CZc]|A(?![XWO])){{0,{_ROW}}}")
+_TAIL = re.compile(f"(?:[CTPEZct]|A(?![XWO])){{0,{_ROW}}}")
 _CLAUSE = re.compile("(?:[MmEeTt]|[Nn](?!W))[MNETCZ]*")
 
 # Words whose full stop does not end a sentence; single letters (U.S., e.g., J. K.) need no list.
@@ -305,14 +308,14 @@ class _Past:
     """
 
     first: int = 0  # where the sentence begins
-    look: int = 0  # no mark before this place ends it
+    look: int = 0  # where the search for its end goes on
     done: int = 0  # all before this place has come out, in sentences or in pieces of this one
     quoted: bool = False  # the block begins inside straight double quotes
 
     @property
     def kept(self) -> int:
         """Return from where on the rules may still look at the text."""
-        return max(0, self.first, self.look - _REACH - _WORD_REACH)
+        return max(0, min(self.done, max(self.first, self.look - _REACH - _WORD_REACH)))
 
     def seen_from(self, start: int, quoted: bool) -> _Past:
         """Return the same for a block that begins later."""
@@ -356,7 +359,8 @@ class _Block:
 
 def _ends_paragraph(space: str, wrapped: bool) -> bool:
     """Tell whether a stretch of white space holds a line break or, in wrapped text, a blank line."""
-    return bool(space) and len(_LINE_END.findall(space)) > wrapped
+    ends = _LINE_END.finditer(space)
+    return next(ends, None) is not None and not (wrapped and next(ends, None) is None)
 
 
 def _read(text: str, offset: int, past: _Past, wrapped: bool) -> _Block:
@@ -405,66 +409,77 @@ def _spans(block: _Block, limit: int, *, final: bool) -> tuple[list[tuple[int, i
     opened = block.past
     for number, (start, last) in enumerate(block.paragraphs, start=1):
         complete = final or block.closed or number < len(block.paragraphs)
+        # A rule looks ahead no farther than a shield reaches: what is decided before that, no later text changes.
+        sure = last if complete else last - _REACH - 1
         if number > 1:
             opened = _Past(start, start, start)
         done = opened.done
-        for end in _ends(block, opened, last):
-            # A rule looks ahead no farther than a shield reaches: before that no later text brings another end.
-            known = complete or last - end > _REACH
-            for place in _cuts(block.kinds, done, end if known else last - _REACH, limit):
-                spans.append((done, place, True))
-                done = place
-            if not known:
-                opened = _Past(opened.first, _outside_marks(block.kinds, opened.look, done), done)
-                break
-            spans.append((done, end, False))
-            opened = _Past(end, end, end)
-            done = end
+        for place, ends in _search(block, opened, last, sure):
+            if not ends:
+                opened = replace(opened, look=place)
+                continue
+            for cut in _cuts(block.kinds, done, place, limit):
+                spans.append((done, cut, True))
+                done = cut
+            spans.append((done, place, False))
+            opened = _Past(place, place, place)
+            done = place
+        if not complete:
+            for cut in _cuts(block.kinds, done, sure + 1, limit):
+                spans.append((done, cut, True))
+                done = cut
+            opened = replace(opened, done=done)
     return spans, opened
 
 
-def _outside_marks(kinds: str, first: int, last: int) -> int:
-    """Return the last place between two where no run of marks is torn apart."""
-    while last > first and kinds[last - 1] in _MARKS:
-        last -= 1
-    return last
+def _search(block: _Block, opened: _Past, last: int, sure: int) -> Iterator[tuple[int, bool]]:
+    """Search a paragraph up to its end `last` for the ends of its sentences, beginning with the one that is open.
 
-
-def _ends(block: _Block, opened: _Past, last: int) -> Iterator[int]:
-    """Yield the end (exclusive) of every sentence from the one that is open to the end `last` of its paragraph."""
-    chars, kinds = block.chars, block.kinds
+    Yield every place up to `sure` from which the search may go on without knowing what came before, and whether a
+    sentence ends (exclusive) there.
+    """
+    kinds = block.kinds
     first, place = opened.first, opened.look  # where the sentence begins; where to look on
     pairs = _pairs(block, max(0, first), last)
     pair = next(pairs, None)
     shield = soft_shield = 0  # up to where no end mark counts, or none but 。
-    while match := _END.search(kinds, place, last):
-        start, place = match.span(1)
-        while pair and pair[0] < start:
+    while (match := _END.search(kinds, place, last)) and match.start() <= sure:
+        yield match.start(), False
+        while pair and pair[0] < match.start():
             opening, closing = pair
-            char, inner = chars[opening], opening > first
+            char, inner = block.chars[opening], opening > first
             if char in _TITLES or (char in _BRACKETS and inner):
                 shield = max(shield, closing)
             elif char in _QUOTES and inner and kinds[opening] == "O" and kinds[opening - 1] in "XxWw":
                 soft_shield = max(soft_shield, closing)
             pair = next(pairs, None)
-        marks = match[1].upper().rstrip("Z")
-        if start < shield:
-            continue
-        if "T" in marks:
-            if start < soft_shield and not any(char[0] in _IDEOGRAPHIC_STOPS for char in chars[start:place]):
-                continue
-            if _inside_token(block, first, start, place, last):
-                continue
-        elif marks != "P" or not _stop_ends(block, first, start, match.end(), last):
-            continue
-        tail = _TAIL.match(kinds, place, last)
-        end, place = place, tail.end() if tail else place
-        if not _continues(block, end, place, last):
-            yield place
+        soft = match.start() < soft_shield
+        place, ends = match.end(1), False
+        if match.start() >= shield and _may_end(block, match, first, last, soft=soft):
+            tail = _TAIL.match(kinds, place, last)
+            end, place = place, tail.end() if tail else place
+            ends = not _continues(block, end, place, last)
+        if place > sure:
+            return
+        yield place, ends
+        if ends:
             # What opened in this sentence does not shield the next one: a stream may have forgotten it by then.
             first = shield = soft_shield = place
-    if first < last:
-        yield last
+    if sure < last:
+        yield max(place, sure), False
+    elif first < last:
+        yield last, True
+
+
+def _may_end(block: _Block, match: re.Match[str], first: int, last: int, *, soft: bool) -> bool:
+    """Tell whether a run of end marks can end the sentence that began at `first`; inside a `soft` shield only 。 can."""
+    start, end = match.span(1)
+    marks = match[1].upper().rstrip("Z")
+    if "T" not in marks:
+        return marks == "P" and _stop_ends(block, first, start, match.end(), last)
+    if soft and not any(char[0] in _IDEOGRAPHIC_STOPS for char in block.chars[start:end]):
+        return False
+    return not _inside_token(block, first, start, end, last)
 
 
 def _pairs(block: _Block, first: int, last: int) -> Iterator[tuple[int, int]]:
