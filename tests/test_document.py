@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import copy
+import inspect
+import pickle
+from dataclasses import asdict, fields, replace
+from xml.etree import ElementTree
 
 import pytest
 
-from zishu.document import Document, Sentence, Word
+from zishu.document import Document, Sentence, Token, Word
+from zishu.errors import InputError
 from zishu.tree import INTRA, CharTree, WordTree, recover
 
 # 上海 计划 发展 金融业, the example of the paper, with a space in it.
@@ -48,6 +53,63 @@ def test_a_sentence_is_a_sequence_of_its_words() -> None:
     assert sentence[-2:] == sentence.words[-2:]
     assert sentence.root is WORDS[1]
     assert sentence._repr_svg_() == sentence.to_svg()
+
+
+def test_words_know_their_sentence_and_their_relatives() -> None:
+    sentence = Sentence(TEXT, 0, tuple(map(replace, WORDS)))
+    shanghai, plan, develop, finance = sentence
+    assert plan.sentence is sentence
+    assert (plan.head_word, develop.head_word, finance.head_word) == (None, plan, develop)
+    assert (plan.children, develop.children, finance.children) == ((shanghai, develop), (finance,), ())
+    assert (plan.subtree, develop.subtree, shanghai.subtree) == (
+        sentence.words,
+        (develop, finance),
+        (shanghai,),
+    )
+    with pytest.raises(InputError, match="no sentence"):
+        _ = Word(1, "好", 0, 1, None, 1, "dep", None).head_word
+
+
+def test_the_way_back_to_the_sentence_is_no_part_of_a_word() -> None:
+    sentence = Sentence(TEXT, 0, tuple(map(replace, WORDS)))
+    assert replace(sentence[0]) == sentence[0]
+    assert hash(sentence) == hash(Sentence(TEXT, 0, tuple(map(replace, WORDS))))
+    assert [record["form"] for record in asdict(sentence)["words"]] == [word.form for word in WORDS]
+    for again in (pickle.loads(pickle.dumps(sentence)), copy.deepcopy(sentence)):
+        assert again == sentence
+        assert again[1].sentence is again
+        assert again[1].children == sentence[1].children
+    assert pickle.loads(pickle.dumps(sentence[2])).children == sentence[2].children
+
+
+def test_short_forms() -> None:
+    assert repr(WORDS[0]) == "<Word 1 上海 PROPN nsubj of 2>"
+    assert repr(SENTENCE) == "<Sentence 上海 计划 发展 金融业>"
+    assert repr(Document(TEXT, (SENTENCE,))) == f"<Document of 1 sentence: {TEXT!r}>"
+    assert len(repr(Document(TEXT * 1000, (SENTENCE,) * 1000))) < 100
+
+
+@pytest.mark.parametrize("kind", [Word, Sentence, Document, Token])
+def test_help_describes_every_field(kind: type) -> None:
+    described = {
+        name.strip()
+        for line in (inspect.getdoc(kind) or "").splitlines()
+        for name in line.partition("  ")[0].split(",")
+    }
+    names = kind._fields if hasattr(kind, "_fields") else [field.name for field in fields(kind)]
+    assert set(names) <= described
+
+
+def test_figures_of_a_document() -> None:
+    document = Document(TEXT * 30, (SENTENCE,) * 30)
+    root = ElementTree.fromstring(document.to_svg())
+    assert root.tag.endswith("svg")
+    single = ElementTree.fromstring(SENTENCE.to_svg())
+    assert float(root.attrib["height"]) == pytest.approx(30 * float(single.attrib["height"]), rel=0.01)
+    assert len(list(root.iter("{http://www.w3.org/2000/svg}rect"))) == 30 * len(WORDS)
+    assert document._repr_html_().count("<svg") == 20
+    assert "and 10 more sentences" in document._repr_html_()
+    assert Document(TEXT, (SENTENCE,)).to_svg() == SENTENCE.to_svg()
 
 
 def test_a_sentence_gives_the_tree_of_its_words() -> None:

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zishu import lexicon as lexicon_module
 from zishu.errors import FormatError, InputError
 from zishu.gaps import BREAK, FREE, JOIN
-from zishu.lexicon import Lexicon
+from zishu.lexicon import Entry, Lexicon
+from zishu.scripts import simplify
 from zishu.text import LIMIT, characters
 
 if TYPE_CHECKING:
@@ -78,21 +80,37 @@ class Counted(list[str]):
         return found
 
 
-def test_many_words_that_begin_alike_cost_no_more_than_one() -> None:
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[Counted]:
+    """Count the characters that searches read: they read them in simplified forms."""
+    made: list[Counted] = []
+
+    def count(chars: Sequence[str]) -> Counted:
+        made.append(Counted(simplify(chars)))
+        return made[-1]
+
+    monkeypatch.setattr(lexicon_module, "simplify", count)
+    return made
+
+
+def test_many_words_that_begin_alike_cost_no_more_than_one(counted: list[Counted]) -> None:
     words = ["大" + "小" * k for k in range(LIMIT)]
-    chars = Counted("大" * 1000)
-    assert len(list(Lexicon(words[1:]).matches(chars))) == 0
-    assert chars.read <= 3 * len(chars)
-    chars = Counted("中大")
-    assert Lexicon(words).straddles(chars, Counted("小"))
-    assert not Lexicon(words[2:]).straddles(chars, Counted("大"))
-    assert chars.read <= 3 * 2 * len(chars)
+    lexicon = Lexicon(words[1:])
+    counted.clear()
+    assert len(list(lexicon.matches("大" * 1000))) == 0
+    assert 1000 <= sum(chars.read for chars in counted) <= 4 * 1000
+    lexicons = Lexicon(words), Lexicon(words[2:])
+    counted.clear()
+    assert lexicons[0].straddles("中大", "小")
+    assert not lexicons[1].straddles("中大", "大")
+    assert 0 < sum(chars.read for chars in counted) <= 3 * 2 * 3
 
 
-def test_no_word_is_looked_for_inside_a_run_of_letters() -> None:
-    chars = Counted("a" * 1000)
-    assert len(list(Lexicon(["a" * k for k in range(1, 33)]).matches(chars))) == 0
-    assert chars.read <= 40  # only the first of them can begin a word
+def test_no_word_is_looked_for_inside_a_run_of_letters(counted: list[Counted]) -> None:
+    lexicon = Lexicon(["a" * k for k in range(1, 33)])
+    counted.clear()
+    assert len(list(lexicon.matches("a" * 1000))) == 0
+    assert 0 < sum(chars.read for chars in counted) <= 80  # only the first of them can begin a word
 
 
 def test_a_lexicon_is_a_set() -> None:
@@ -134,9 +152,14 @@ def test_a_file_has_a_word_a_line(tmp_path: Path) -> None:
 
 def test_what_is_wrong_with_a_file_is_said_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "words.txt"
-    path.write_text("北京\n上海 5 ns\n", encoding="utf-8")
-    with pytest.raises(FormatError, match=r"words\.txt:2: white space in '上海 5 ns'"):
-        Lexicon.load(path)
+    for line, message in (
+        ("New York", "'York' after 'New' is no part of speech"),
+        ("上海 5 ns 6", "more than a word, a frequency and a part of speech"),
+        ("上海 0 ns", "the frequency of '上海' is a number above 0"),
+    ):
+        path.write_text(f"北京\n{line}\n", encoding="utf-8")
+        with pytest.raises(FormatError, match=rf"words\.txt:2: .*{message}"):
+            Lexicon.load(path)
     path.write_bytes("北京\n".encode("gb18030"))
     with pytest.raises(FormatError, match=r"words\.txt:1: "):
         Lexicon.load(path)
@@ -144,6 +167,76 @@ def test_what_is_wrong_with_a_file_is_said_with_its_line(tmp_path: Path) -> None
         Lexicon.load(tmp_path / "nowhere.txt")
     with pytest.raises(InputError):
         Lexicon.load(tmp_path)
+
+
+def test_lines_as_jieba_has_them() -> None:
+    lexicon = Lexicon.load(
+        io.StringIO("云计算 5\n李小福 2 nr\n创新办 3 i\neasy_install 3 eng\n台中\n凱特琳 nz\n")
+    )
+    assert dict(lexicon.entries) == {
+        "云计算": Entry(5.0, None),
+        "李小福": Entry(2.0, "PROPN"),
+        "创新办": Entry(3.0, None),
+        "easy_install": Entry(3.0, "X"),
+        "台中": Entry(1.0, None),
+        "凱特琳": Entry(1.0, "PROPN"),
+    }
+    assert Lexicon([("台中", 2.5), ("高雄", 3, "PROPN"), "台南"]).entries["高雄"] == Entry(3.0, "PROPN")
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (("台中", "n"), "frequency of '台中' is a number above 0, not 'n'"),
+        (("台中", True), "frequency"),
+        (("台中", 1, "noun"), "no part of speech"),
+        (("台中", 1, "n", 2), "more than"),
+        ((), "is a string"),
+    ],
+)
+def test_what_is_no_entry_is_refused(entry: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Lexicon([entry])
+
+
+@pytest.mark.parametrize("weight", [0, -1, 51, float("nan"), "2", True, None])
+def test_what_is_no_weight_is_refused(weight: Any) -> None:
+    with pytest.raises(InputError, match="weight of a soft lexicon"):
+        Lexicon(["台中"], soft=True, weight=weight)
+
+
+def test_either_script_finds_the_other() -> None:
+    assert found(["图书馆"], "我在圖書館") == ["圖書館"]
+    assert found(["圖書館"], "我在图书馆") == ["图书馆"]
+    assert found(["头发"], "頭髮長") == ["頭髮"]
+    assert found(["ＡＢ"], "AB") == []  # width still matters
+    assert Lexicon([("圖書館", 7)]).entry("图书馆").frequency == 7
+
+
+def soft(words: Sequence[Any], text: str, gaps: Sequence[int] | None = None) -> list[tuple[str, float]]:
+    chars = characters(text)
+    return [("".join(chars[a:b]), share) for a, b, share in Lexicon(words).occurrences(chars, gaps)]
+
+
+def test_what_a_soft_lexicon_counts() -> None:
+    # Words inside others do not count; overlapping ones share.
+    assert soft(["北京", "北京大学", "大学"], "北京大学") == [("北京大学", 1.0)]
+    assert soft(["研究生", "生命", "研究"], "研究生命") == [("研究生", 0.5), ("生命", 0.5)]
+    assert soft([("研究生", 1), ("生命", 3)], "研究生命") == [("研究生", 0.25), ("生命", 0.75)]
+    assert soft(["研究", "生命"], "研究生命") == [("研究", 1.0), ("生命", 1.0)]
+    assert soft(["研究生", "生命"], "研究生命", [BREAK, FREE, BREAK, FREE, 0]) == [("生命", 1.0)]
+    assert soft(["甲乙", "乙丙", "丙丁"], "甲乙丙丁") == [
+        ("甲乙", 1 / 2),
+        ("乙丙", 1 / 3),
+        ("丙丁", 1 / 2),
+    ]
+
+
+def test_joins_are_favoured_and_boundaries_half_as_much() -> None:
+    lexicon = Lexicon(["研究生"], soft=True, weight=3)
+    assert lexicon.favour([(1, 4, 1.0)], 5) == [0.0, 1.5, -3.0, -3.0, 1.5, 0.0]
+    assert lexicon.favour([(0, 2, 0.5), (2, 3, 1.0)], 3) == [0.75, -1.5, 0.75 + 1.5, 1.5]
+    assert repr(lexicon) == "<Lexicon of 1 word, soft with weight 3>"
 
 
 few = st.sampled_from("ab大中")

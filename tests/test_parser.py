@@ -331,3 +331,19 @@ def test_a_parser_tells_what_it_is(parser: Parser, tmp_path: Path) -> None:
         zishu.load(tmp_path / "nowhere")
     with pytest.raises(InputError, match="not a model"):
         zishu.load(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "argument, value, message",
+    [
+        ("breaks", 2, "breaks are a list, not 2"),
+        ("breaks", ["a"], "a break is an offset"),
+        ("lexicon", 5, "a lexicon is a collection of words, not 5"),
+        ("lexicon", [5], "a word of a lexicon is a string"),
+        ("pins", 3, "pins are a list, not 3"),
+    ],
+)
+def test_wrong_types_are_named(parser: Parser, argument: str, value: object, message: str) -> None:
+    for method in (parser, parser.segment, parser.tag):
+        with pytest.raises(InputError, match=message):
+            method(EASY, **{argument: value})

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import index
@@ -30,11 +31,13 @@ from zishu.patterns import find_tokens
 from zishu.text import LIMIT, RawSentence, characters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from zishu.lexicon import Lexicon
 
 Pin = tuple[int, int]
+# Parts of speech by the offsets where pinned words begin.
+TagsLike = Mapping[int, str] | Iterable[tuple[int, str]]
 
 _SPACE = re.compile(r"\s")
 
@@ -58,7 +61,10 @@ class Constraints:
             yield sentence
 
     def gaps(self, sentence: RawSentence) -> bytearray | None:
-        """Return the gaps of a sentence, a byte each, which is what Python reads fastest; None if all are free."""
+        """Return the gaps of a sentence, a byte each, which is what Python reads fastest; None if all are free.
+
+        What else a lexicon says of the sentence is noted in it.
+        """
         n = len(sentence)
         # Without white space and characters of several code points, which is common, offsets add up.
         spaces = () if sentence.end - sentence.start == n else sentence.breaks
@@ -71,19 +77,38 @@ class Constraints:
             gaps[1:n] = bytes(self.marks.get(start, FREE) for start in sentence.starts[1:])
         for k in spaces:
             gaps[k] = BREAK
-        if self.lexicon:
-            for first, last in self.lexicon.matches(sentence.chars, gaps):
+        bare = self._look_up(sentence, gaps) if self.lexicon else None
+        for start, end, ends in tokens:
+            for known in (gaps,) if bare is None else (gaps, bare):
+                _keep_token(sentence, known, sentence.start + start, sentence.start + end, ends=ends)
+        if bare is not None:
+            sentence.gaps_without_lexicon = np.frombuffer(bare, dtype=np.int8)
+        return gaps
+
+    def _look_up(self, sentence: RawSentence, gaps: bytearray) -> bytearray | None:
+        """Find the words of the lexicon and note them; return the gaps as they were, None if there are no such words."""
+        assert self.lexicon is not None
+        bare, chars, n = bytearray(gaps), sentence.chars, len(sentence)
+        if self.lexicon.soft:
+            found = self.lexicon.occurrences(chars, gaps)
+            if found:
+                sentence.favoured = np.array(self.lexicon.favour(found, n))
+            spans = [(first, last) for first, last, _ in found]
+        else:
+            spans = list(self.lexicon.matches(chars, gaps))
+            for first, last in spans:
                 gaps[first + 1 : last] = bytes((JOIN,)) * (last - first - 1)
                 gaps[first] = BREAK
                 if last < n:
                     gaps[last] = BREAK
-        for start, end, ends in tokens:
-            _keep_token(sentence, gaps, sentence.start + start, sentence.start + end, ends=ends)
-        return gaps
+        tagged = ((first, last, self.lexicon.entry(chars[first:last]).upos) for first, last in spans)
+        sentence.tags = {(first + 1, last + 1): upos for first, last, upos in tagged if upos}
+        return bare if spans else None
 
     def mend(self, sentences: Iterable[RawSentence]) -> Iterator[RawSentence]:
         """Yield the sentences of a text so that none ends inside a pin or a word of the lexicon."""
-        if not (self.marks or self.lexicon):
+        # A soft lexicon does not move the ends of sentences.
+        if not (self.marks or (self.lexicon and not self.lexicon.soft)):
             yield from sentences
             return
         left: RawSentence | None = None
@@ -121,8 +146,9 @@ class Constraints:
             while last < len(right) and self.marks.get(right.starts[last]) == JOIN:
                 last += 1
             return (first, len(left) + last), certain
-        if known == FREE and self.lexicon and self.lexicon.straddles(left.chars, right.chars):
-            return self._lexicon_bridge(self.lexicon, left, right, certain)
+        lexicon = self.lexicon
+        if known == FREE and lexicon and not lexicon.soft and lexicon.straddles(left.chars, right.chars):
+            return self._lexicon_bridge(lexicon, left, right, certain)
         return None, 0
 
     def _lexicon_bridge(
@@ -200,6 +226,31 @@ def read_constraints(
             raise InputError(f"the break at {offset} lies inside the {_name(pin)}")
         marks[offset] = BREAK
     return Constraints(marks, lexicon, patterns=patterns)
+
+
+def read_tags(tags: TagsLike, pins: Iterable[Pin]) -> dict[Pin, str]:
+    """Return the parts of speech of pinned words by the pins; one without its pin is an `InputError`."""
+    ends = dict(pins)
+    found: dict[Pin, str] = {}
+    for start, tag in tags_by_offset(tags).items():
+        if start not in ends:
+            raise InputError(f"the tag {tag!r} needs a pinned word that begins at {start}")
+        found[start, index(ends[start])] = tag
+    return found
+
+
+def tags_by_offset(tags: TagsLike) -> dict[int, str]:
+    """Check the types of parts of speech, and return them by the offsets of their words."""
+    try:
+        found = {index(start): tag for start, tag in dict(tags).items()}
+    except (TypeError, ValueError):
+        raise InputError(
+            f"tags are pairs (offset of a pinned word, part of speech), not {tags!r:.60}"
+        ) from None
+    for tag in found.values():
+        if not isinstance(tag, str):
+            raise InputError(f"a part of speech is a string, not {tag!r:.40}")
+    return found
 
 
 @dataclass(slots=True)

@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Final, NamedTuple, overload
 
+from zishu.errors import InputError
 from zishu.tags import COLUMNS
 from zishu.text import characters
 from zishu.tree import INTRA, ROOT, CharTree, WordTree
@@ -25,40 +26,118 @@ from zishu.tree import INTRA, ROOT, CharTree, WordTree
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# How much of a document is shown where it is the value of a cell or a prompt.
+_SHOWN_TEXT: Final = 40
+_SHOWN_FIGURES: Final = 20
+
+
+class _InSentence:
+    """A place for the sentence of a word. Not a field: words with equal fields are equal, and JSON has no cycles."""
+
+    __slots__ = ("_sentence",)
+    _sentence: Sentence
+
 
 # Not frozen, though nobody changes a word: building a frozen object costs six times as much, which is felt when
 # a parser makes a hundred thousand words a second.
-@dataclass(slots=True, unsafe_hash=True)
-class Word:
-    """One word of a sentence."""
+@dataclass(slots=True, unsafe_hash=True, repr=False)
+class Word(_InSentence):
+    """One word of a sentence.
 
-    id: int  # its number in the sentence, from 1
+    id              its number in the sentence, from 1
+    form            the word itself
+    start, end      offsets into the text of the document
+    upos            its part of speech; None if the model knows none
+    head            the number of its head, 0 for the root of the sentence; see also `head_word`
+    deprel          its relation to its head
+    char_heads      its inner tree: the head of each character, numbered from 1, 0 for the root; None if unknown
+
+    Probabilities, None where they were not asked for or the model has none:
+
+    boundary_prob   of its least certain boundary (or join inside it)
+    head_prob       of its head, given the words of the sentence
+    label_prob      of its relation, given its head
+    upos_prob       of its part of speech, given the word
+
+    More tags, None if the model, or the style that it parses in, has none:
+
+    xpos            the part of speech of the treebank's own tag set
+    feats           its features, as in CoNLL-U: Number=Plur|Person=3, "_" for a word without any
+    lemma           its lemma
+
+    None for latent trees and for words without a structure (letters, digits, symbols):
+
+    char_rels       the relation of each character to its head in the word, "root" for the root
+    structure_prob  the probability of the whole structure
+
+    None unless a lexicon has found something in the sentence:
+
+    boundary_prob_without_lexicon   what boundary_prob would be without it
+    """
+
+    id: int
     form: str
-    start: int  # offsets into the text of the document
+    start: int
     end: int
-    upos: str | None  # None if the model knows no parts of speech
-    head: int  # the number of its head, 0 for the root of the sentence
+    upos: str | None
+    head: int
     deprel: str
-    char_heads: tuple[int, ...] | None  # its inner tree: characters from 1, 0 for the root; None if unknown
-    # Probabilities, None where they were not asked for or the model has none:
-    boundary_prob: float | None = None  # of its least certain boundary (or join inside it)
-    head_prob: float | None = None  # of its head, given the words of the sentence
-    label_prob: float | None = None  # of its relation, given its head
-    upos_prob: float | None = None  # of its part of speech, given the word
-    # More tags, None if the model, or the style that it parses in, has none:
-    xpos: str | None = None  # the part of speech of the treebank's own tag set
-    feats: str | None = None  # its features, as in CoNLL-U: Number=Plur|Person=3, "_" for a word without any
+    char_heads: tuple[int, ...] | None
+    boundary_prob: float | None = None
+    head_prob: float | None = None
+    label_prob: float | None = None
+    upos_prob: float | None = None
+    xpos: str | None = None
+    feats: str | None = None
     lemma: str | None = None
-    # The relation of each character to its head in the word, "root" for the root, and the probability of the whole
-    # structure; None for latent trees and for words without a structure (letters, digits, symbols):
     char_rels: tuple[str, ...] | None = None
     structure_prob: float | None = None
+    boundary_prob_without_lexicon: float | None = None
+
+    def __repr__(self) -> str:
+        upos = "" if self.upos is None else f" {self.upos}"
+        return f"<Word {self.id} {self.form}{upos} {self.deprel} of {self.head}>"
+
+    @property
+    def sentence(self) -> Sentence:
+        """Return the sentence that the word belongs to, the last one that was made with it."""
+        try:
+            return self._sentence
+        except AttributeError:
+            raise InputError(f"the word {self.form!r} belongs to no sentence") from None
+
+    @property
+    def head_word(self) -> Word | None:
+        """Return its head; None for the root of the sentence."""
+        return None if self.head == ROOT else self.sentence.words[self.head - 1]
+
+    @property
+    def children(self) -> tuple[Word, ...]:
+        """Return the words whose head it is, from left to right."""
+        return tuple([word for word in self.sentence.words if word.head == self.id])
+
+    @property
+    def subtree(self) -> tuple[Word, ...]:
+        """Return the word and all that depend on it, directly or through others, from left to right."""
+        words = self.sentence.words
+        below = {self.id: True, ROOT: False}
+        for word in words:
+            # Walk up to a word that is known to be below or not, then note it for the whole way.
+            way = []
+            number = word.id
+            while number not in below:
+                way.append(number)
+                below[number] = False
+                number = words[number - 1].head
+            below.update(dict.fromkeys(way, below[number]))
+        return tuple([word for word in words if below[word.id]])
 
     @property
     def prob(self) -> float | None:
-        """Return how sure the model is of this word in its sentence: the product of the four probabilities above.
+        """Return how sure the model is of this word in its sentence.
 
-        None if one of these is unknown; that of the part of speech is left out if the word has none.
+        It is the product of the probabilities of its boundaries, its head, its relation and its part of speech; None
+        if one of these is unknown. That of the part of speech is left out if the word has none.
         """
         if self.boundary_prob is None or self.head_prob is None or self.label_prob is None:
             return None
@@ -76,18 +155,34 @@ class Word:
         return None if self.char_heads is None else self.char_heads.index(ROOT)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Sentence(Sequence[Word]):
-    """One sentence of a document; a sequence of its words."""
+    """One sentence of a document; a sequence of its words.
 
-    text: str  # as in the document, from its first character to its last
-    start: int  # its offset into the text of the document
+    text    as in the document, from its first character to its last
+    start   its offset into the text of the document
+    words   its words
+    cut     whether it was cut for its length and goes on in the next one
+    prob    the probability of the words and their tree, the trees inside words summed out, relations not counted; None
+            as in `Word`
+    after   the white space behind it, as far as it is known
+    prob_without_lexicon    what prob would be without the lexicon; None unless that has found something here
+    """
+
+    text: str
+    start: int
     words: tuple[Word, ...]
-    cut: bool = False  # it was cut for its length and goes on in the next one
-    # The probability of the words and their tree, the trees inside words summed out, relations not counted; None as in
-    # `Word`.
+    cut: bool = False
     prob: float | None = None
-    after: str = ""  # the white space behind it, as far as it is known
+    after: str = ""
+    prob_without_lexicon: float | None = None
+
+    def __post_init__(self) -> None:
+        for word in self.words:
+            word._sentence = self  # type: ignore[misc]  # it is a slot of the class below
+
+    def __repr__(self) -> str:
+        return f"<Sentence {' '.join([word.form for word in self.words])}>"
 
     def __len__(self) -> int:
         return len(self.words)
@@ -182,9 +277,13 @@ class Sentence(Sequence[Word]):
         return to_svg(self)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Document(Sequence[Sentence]):
-    """A text and its sentences; a sequence of these."""
+    """A text and its sentences; a sequence of these.
+
+    text        the text that was parsed
+    sentences   its sentences
+    """
 
     text: str
     sentences: tuple[Sentence, ...] = ()
@@ -202,6 +301,21 @@ class Document(Sequence[Sentence]):
     def __getitem__(self, index: int | slice) -> Sentence | tuple[Sentence, ...]:
         return self.sentences[index]
 
+    def __repr__(self) -> str:
+        start = self.text if len(self.text) <= _SHOWN_TEXT else f"{self.text[:_SHOWN_TEXT]}…"
+        return f"<Document of {len(self)} sentence{'s' * (len(self) != 1)}: {start!r}>"
+
+    def _repr_html_(self) -> str:
+        """Return the figures that notebooks show, those of the first sentences if there are many."""
+        from zishu.render.svg import to_svg
+
+        figures = [
+            f'<div style="overflow-x: auto">{to_svg(sentence)}</div>' for sentence in self[:_SHOWN_FIGURES]
+        ]
+        if (more := len(self) - _SHOWN_FIGURES) > 0:
+            figures.append(f"<p>and {more} more sentence{'s' * (more != 1)}</p>")
+        return "\n".join(figures)
+
     def __str__(self) -> str:
         """Draw the sentences for a terminal, one below the other."""
         return "\n".join(str(sentence).rstrip("\n") + "\n" for sentence in self.sentences)
@@ -215,3 +329,40 @@ class Document(Sequence[Sentence]):
     def to_json(self) -> str:
         """Return JSON lines: an object a sentence, each line with its line break."""
         return "".join(f"{sentence.to_json()}\n" for sentence in self.sentences)
+
+    def to_svg(self) -> str:
+        """Return one figure of all sentences, one below the other."""
+        from zishu.render.svg import to_svg
+
+        return to_svg(*self.sentences)
+
+
+class Token(NamedTuple):
+    """One word of a text that was cut into words, or tagged, and not parsed.
+
+    form        the word itself
+    start, end  offsets into the text of the document
+    upos, xpos  its tags; None if they were not asked for or the model has none
+    """
+
+    form: str
+    start: int
+    end: int
+    upos: str | None = None
+    xpos: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """One sentence that was cut into words, or tagged, and not parsed; its fields are those of a `Sentence`."""
+
+    text: str
+    start: int
+    words: tuple[Token, ...]
+    cut: bool = False
+    after: str = ""
+
+    @property
+    def end(self) -> int:
+        """Return the offset behind its last character."""
+        return self.start + len(self.text)

@@ -12,6 +12,7 @@ structure of the joined word has those of its parts inside. The probability of a
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
@@ -46,7 +47,7 @@ def coarsen(sentence: Sentence) -> Sentence:
             groups.append([word])
     number = {word.id: k for k, group in enumerate(groups, start=1) for word in group}
     words = tuple(_join(group, k, number) for k, group in enumerate(groups, start=1))
-    return Sentence(sentence.text, sentence.start, words, sentence.cut, sentence.prob, sentence.after)
+    return replace(sentence, words=words)
 
 
 def _is_joined(left: Word, right: Word) -> bool:
@@ -95,6 +96,7 @@ def _join(group: Sequence[Word], number: int, numbers: dict[int, int]) -> Word:
         lemma=group[0].lemma if len(group) == 1 else form,
         char_rels=char_rels,
         structure_prob=prob,
+        boundary_prob_without_lexicon=_least([word.boundary_prob_without_lexicon for word in group]),
     )
 
 

@@ -1,18 +1,23 @@
-"""Hold the words that a user wants kept whole, and find them in a sentence.
+"""Hold words that a user knows, and find them in a sentence.
 
-A lexicon is a set of words. Where one of them occurs in a text, it becomes a word of the parse: a boundary
-before it, a boundary behind it, none inside. Overlapping occurrences are resolved leftmost first, and among
-those that begin at the same character the longest wins, whatever a model would prefer. In detail:
+A lexicon has one of two modes. A *hard* one keeps its words whole: where one of them occurs in a text, it becomes a word of
+the parse, whatever a model would prefer. Overlapping occurrences are resolved leftmost first, and among those that begin
+at the same character the longest wins. A *soft* one is a hint: every tree gets the score `weight` for each gap inside an
+occurrence that it joins, and half of it for each of the two boundaries (`TreeDistribution.favouring`). Half, because a
+boundary also touches the neighbour: 研究生 in 研究生命 should not outvote 生命 twice. The model may outweigh it. In detail:
 
-- Matching goes by characters (see `zishu.text`) and is exact: case, width and script matter.
+- Matching goes by characters (see `zishu.text`). Case and width matter; traditional and simplified forms match each other.
 - An occurrence that contradicts what is known otherwise (pinned words, given boundaries, white space) is passed
   over, and the next shorter one tried.
 - An occurrence does not begin or end inside a run of ASCII letters and digits: AI is not found in MAIN.
 - A word with white space in it is refused, because white space always separates words.
 - A word that is longer than a sentence can be (`zishu.text.LIMIT`) belongs to the set, but is found nowhere.
+- In a soft lexicon an occurrence inside a longer one does not count, and overlapping ones share the score in proportion to
+  the frequencies of their words.
 
-In a file every line is a word; white space around it, blank lines and lines that begin with # are ignored, so
-a word that itself begins with # can only be given in a list. It does not weigh words and knows no models.
+In a file every line is a word, perhaps with a frequency and a part of speech, as jieba has them: `word [frequency [tag]]`.
+White space around a line, blank lines and lines that begin with # are ignored, so a word that itself begins with # can only
+be given in a list. A tag is one of Universal Dependencies or of jieba; it is given to the word where that is found.
 
 The words form a trie of their characters. Cost: building is linear in the words. Finding takes one dictionary lookup per
 character of the text, times the length to which the text agrees with a word.
@@ -21,76 +26,132 @@ character of the text, times the length to which the text agrees with a word.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from zishu.errors import FormatError, InputError, explain
 from zishu.gaps import BREAK, FREE
 from zishu.reading import Source, read_lines, source_name
+from zishu.scripts import simplify
 from zishu.text import LIMIT, characters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
-# A node maps the next character to the next node. The key "", which no character is, marks the end of a word.
-_Trie = dict[str, "_Trie"]
+# A node maps the next character to the next node. The key "", which no character is, has the entry of the word that ends.
+_Trie = dict[str, Any]
 _END: Final = ""
+
+WEIGHT: Final = 4.0  # of a soft lexicon
+MOST: Final = 50.0
+
+# The parts of speech of Universal Dependencies, and what jieba's tags are there. Tags of jieba that say nothing about
+# the part of speech (idioms, phrases, parts of words) are taken and not used.
+_UPOS: Final = frozenset(
+    {
+        "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ", "SYM",
+        "VERB", "X",
+    }
+)  # fmt: skip
+_JIEBA: Final = {
+    "n": "NOUN", "t": "NOUN", "s": "NOUN", "f": "NOUN", "q": "NOUN", "j": "NOUN", "an": "NOUN", "vn": "NOUN",
+    "nr": "PROPN", "ns": "PROPN", "nt": "PROPN", "nz": "PROPN", "nrt": "PROPN", "nrfg": "PROPN",
+    "v": "VERB", "vd": "VERB", "vi": "VERB", "vg": "VERB", "a": "ADJ", "ad": "ADJ", "b": "ADJ", "z": "ADJ",
+    "d": "ADV", "m": "NUM", "r": "PRON", "p": "ADP", "c": "CCONJ", "u": "PART", "y": "PART", "e": "INTJ", "o": "INTJ",
+    "w": "PUNCT", "eng": "X", "i": None, "l": None, "g": None, "h": None, "k": None, "x": None, "ng": None, "ag": None,
+}  # fmt: skip
+
+
+class Entry(NamedTuple):
+    """What a lexicon says of a word."""
+
+    frequency: float = 1.0
+    upos: str | None = None
 
 
 class Lexicon:
-    """A set of words that are kept whole. It does not change, so several threads may use it at once."""
+    """Words that a user knows. It does not change, so several threads may use it at once.
 
-    __slots__ = ("_longest", "_trie", "_words")
+    `words` are strings, or tuples of a word, its frequency and its part of speech; the last two may be missing. With `soft`
+    they are favoured by `weight` instead of kept whole (see `zishu.lexicon`): the odds of each join inside an occurrence
+    are multiplied by exp(weight), those of its two boundaries by exp(weight / 2).
+    """
 
-    def __init__(self, words: Iterable[str] = ()) -> None:
+    __slots__ = ("_entries", "_longest", "_trie", "soft", "weight")
+
+    def __init__(
+        self, words: Iterable[str | tuple[Any, ...]] = (), *, soft: bool = False, weight: float = WEIGHT
+    ) -> None:
         if isinstance(words, str):
             raise InputError(f"a lexicon is a collection of words, not a single string: {words[:40]!r}")
-        found: set[str] = set()
+        try:
+            words = iter(words)
+        except TypeError:
+            raise InputError(f"a lexicon is a collection of words, not {words!r:.40}") from None
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= MOST:
+            raise InputError(
+                f"the weight of a soft lexicon is a number above 0, at most {MOST:g}, not {weight!r}"
+            )
+        self.soft: Final = bool(soft)
+        self.weight: Final = float(weight)
+        self._entries: dict[str, Entry] = {}
         self._trie: _Trie = {}
         self._longest = 0
-        for word in words:
+        for given in words:
+            word, *more = given if isinstance(given, tuple) and given else (given,)
             if fault := _fault(word):
                 raise InputError(fault)
-            if word in found:
+            entry = _entry(word, more)
+            if word in self._entries and not more:
                 continue
-            found.add(word)
+            self._entries[word] = entry
             chars = characters(word)
             if len(chars) <= LIMIT:
                 self._longest = max(self._longest, len(chars))
                 node = self._trie
-                for char in chars:
+                for char in simplify(chars):
                     node = node.setdefault(char, {})
-                node[_END] = {}
-        self._words = frozenset(found)
+                node[_END] = entry
 
     @classmethod
-    def load(cls, source: Source) -> Lexicon:
-        """Read a lexicon from a path (`.gz` and `.zst`, too) or an open stream: one word per line, in UTF-8."""
+    def load(cls, source: Source, *, soft: bool = False, weight: float = WEIGHT) -> Lexicon:
+        """Read a lexicon from a path (`.gz` and `.zst`, too) or an open stream: one word per line, in UTF-8.
+
+        A line is `word`, `word frequency`, `word tag` or `word frequency tag`.
+        """
         name = source_name(source)
-        words = []
+        words: list[str | tuple[Any, ...]] = []
         try:
             for number, line in enumerate(read_lines(source, name), start=1):
-                word = line.strip()
-                if not word or word.startswith("#"):
+                word, *more = line.split() or ("#",)
+                if word.startswith("#"):
                     continue
-                if fault := _fault(word):
-                    raise FormatError(fault, path=name, line=number)
-                words.append(word)
+                try:
+                    words.append((word, *_entry(word, _fields(word, more))) if more else word)
+                except InputError as error:
+                    raise FormatError(str(error), path=name, line=number) from None
         except OSError as error:
             raise InputError(explain(error)) from error
-        return cls(words)
+        return cls(words, soft=soft, weight=weight)
 
     def __len__(self) -> int:
-        return len(self._words)
+        return len(self._entries)
 
     def __contains__(self, word: object) -> bool:
-        return word in self._words
+        return word in self._entries
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._words))
+        return iter(sorted(self._entries))
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {len(self)} words>"
+        mode = f", soft with weight {self.weight:g}" if self.soft else ""
+        return f"<{type(self).__name__} of {len(self)} word{'s' * (len(self) != 1)}{mode}>"
+
+    @property
+    def entries(self) -> Mapping[str, Entry]:
+        """Return what is known of each word."""
+        return MappingProxyType(self._entries)
 
     @property
     def longest(self) -> int:
@@ -112,25 +173,75 @@ class Lexicon:
         `end` is the end of the word found there, or `start` if there is none. `open` tells that more characters
         behind the last one could change this answer.
         """
-        edges = _edges(chars, gaps)
-        last = len(chars)
+        edges, chars = _edges(chars, gaps), simplify(chars)
         start = first
-        while start < last:
-            end, further = start, False
-            if edges[start]:
-                node: _Trie | None = self._trie
-                for place in range(start, last):
-                    node = node.get(chars[place])  # type: ignore[union-attr]
-                    if node is None:
-                        break
-                    if _END in node and edges[place + 1]:
-                        end = place + 1
-                    if gaps is not None and place + 1 < last and gaps[place + 1] == BREAK:
-                        break
-                else:
-                    further = True
+        while start < len(chars):
+            end, further = self._longest_at(start, chars, edges, gaps)
             yield start, end, further
             start = max(end, start + 1)
+
+    def _longest_at(
+        self, start: int, chars: Sequence[str], edges: Sequence[bool], gaps: Sequence[int] | None
+    ) -> tuple[int, bool]:
+        """Return the end of the longest word at a place, or the place; and whether more text could change that."""
+        end, last = start, len(chars)
+        if not edges[start]:
+            return end, False
+        node = self._trie
+        for place in range(start, last):
+            if chars[place] not in node:
+                return end, False
+            node = node[chars[place]]
+            if _END in node and edges[place + 1]:
+                end = place + 1
+            if gaps is not None and place + 1 < last and gaps[place + 1] == BREAK:
+                return end, False
+        return end, True
+
+    def entry(self, chars: Sequence[str]) -> Entry:
+        """Return the entry of a word that was found, by its characters in the text."""
+        node = self._trie
+        for char in simplify(chars):
+            node = node[char]
+        found: Entry = node[_END]
+        return found
+
+    def occurrences(
+        self, chars: Sequence[str], gaps: Sequence[int] | None = None
+    ) -> list[tuple[int, int, float]]:
+        """Return the occurrences that a soft lexicon counts, as spans, each with its share of the weight.
+
+        The longest one at every character, unless it lies inside another one. Those that overlap share.
+        """
+        edges, simple = _edges(chars, gaps), simplify(chars)
+        found: list[tuple[int, int]] = []
+        place = 0
+        for start in range(len(simple)):
+            end, _ = self._longest_at(start, simple, edges, gaps)
+            if end > max(start, place):
+                found.append((start, end))
+                place = end
+        frequencies = [self.entry(chars[start:end]).frequency for start, end in found]
+        # Starts and ends are in order, so those that overlap are neighbours.
+        rivals = list(frequencies)
+        for k, (_, end) in enumerate(found):
+            for other in range(k + 1, len(found)):
+                if found[other][0] >= end:
+                    break
+                rivals[k] += frequencies[other]
+                rivals[other] += frequencies[k]
+        return [
+            (start, end, frequency / rival)
+            for (start, end), frequency, rival in zip(found, frequencies, rivals, strict=True)
+        ]
+
+    def favour(self, found: Sequence[tuple[int, int, float]], length: int) -> list[float]:
+        """Return the score of a boundary before each character, and behind the last, by what was found."""
+        scores = [0.0] * (length + 1)
+        for start, end, share in found:
+            for k in range(start, end + 1):
+                scores[k] += self.weight * share * (0.5 if k in (start, end) else -1.0)
+        return scores
 
     def straddles(self, left: Sequence[str], right: Sequence[str]) -> bool:
         """Tell whether a word could begin in one stretch of characters and go on in the one that follows.
@@ -139,7 +250,7 @@ class Lexicon:
         """
         most = max(0, self._longest - 1)  # characters of a word on either side
         before = left[max(0, len(left) - most) :]
-        chars = [*before, *right[:most]]
+        chars = simplify([*before, *right[:most]])
         border = len(before)
         for start in range(border):
             node = self._trie
@@ -171,5 +282,37 @@ def _fault(word: object) -> str | None:
     if not word:
         return "a word of a lexicon is empty"
     if any(map(str.isspace, word)):
-        return f"white space in {word!r}: a lexicon has a word a line, and white space separates words"
+        return f"white space in {word!r}: white space separates words, so it is in none"
     return None
+
+
+def _fields(word: str, more: Sequence[str]) -> tuple[float | None, str | None]:
+    """Read frequency and tag from the rest of a line."""
+    frequency: float | None = None
+    rest = list(more)
+    if rest and (rest[0].isdecimal() or rest[0].replace(".", "", 1).isdecimal()):
+        frequency = float(rest.pop(0))
+    if len(rest) > 1:
+        raise InputError(
+            f"{' '.join((word, *more))!r} has more than a word, a frequency and a part of speech"
+        )
+    return frequency, rest[0] if rest else None
+
+
+def _entry(word: str, more: Sequence[Any]) -> Entry:
+    """Check what is given beside a word."""
+    if len(more) > 2:
+        raise InputError(f"the entry of {word!r} has more than a word, a frequency and a part of speech")
+    frequency, tag = (*more, None, None)[:2]
+    frequency = 1.0 if frequency is None else frequency
+    if (
+        isinstance(frequency, bool)
+        or not isinstance(frequency, int | float)
+        or not 0 < frequency < float("inf")
+    ):
+        raise InputError(f"the frequency of {word!r} is a number above 0, not {frequency!r}")
+    if tag is None or tag in _UPOS:
+        return Entry(float(frequency), tag)
+    if tag not in _JIEBA:
+        raise InputError(f"{tag!r} after {word!r} is no part of speech, and white space is in no word")
+    return Entry(float(frequency), _JIEBA[tag])

@@ -6,6 +6,7 @@
     document = parser("...", pins=[(0, 2), (4, 6)], arcs=[(0, 4)])   # the head of the word at 0 is the word at 4
     document = parser("...", style="hk")                        # the conventions of another treebank
     document = parser.parse_words([["上海", "计划", "发展", "金融业"]])
+    words = parser.segment("..."); pairs = parser.tag("...")     # less, and faster
     for document in parser.pipe(texts): ...                    # many texts
     for sentence in parser.stream(open("book.txt", newline="")): ...    # one endless text, constant memory
 
@@ -31,6 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from zishu import chart
+from zishu.constraints import tags_by_offset
 from zishu.document import Document
 from zishu.errors import InputError
 from zishu.lexicon import Lexicon
@@ -42,13 +44,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from zishu.arcs import ArcLike
-    from zishu.constraints import Pin
-    from zishu.document import Sentence
+    from zishu.constraints import Pin, TagsLike
+    from zishu.document import Sentence, Tokens
     from zishu.model.decode import Decoding
     from zishu.model.model import Model, Pipeline
     from zishu.text import RawSentence
 
-    LexiconLike = Iterable[str] | Lexicon | None
+    LexiconLike = Iterable[str | tuple[Any, ...]] | Lexicon | None
 
 MODELS: Final = Path(__file__).parent / "models"
 DEFAULT: Final = "default"
@@ -109,7 +111,8 @@ class Parser:
     `breaks` offsets that no word goes over (at white space and at the ends of the text that is so anyway),
     `lexicon` words that are kept whole where they occur, as a `Lexicon` (build it once if it is large) or any
     collection of strings. `arcs` are pairs (dependent, head) of pinned words that the tree must have, given by the offsets
-    where the words begin; the head None is the root, and a third entry fixes the relation. See `zishu.constraints` and
+    where the words begin; the head None is the root, and a third entry fixes the relation. `tags` are parts of speech of
+    pinned words, by the same offsets; they do not influence the tree. See `zishu.constraints` and
     `zishu.arcs`. `style` names the treebank whose conventions for words and relations
     are followed; `parser.styles` lists those that the model knows. `inner` says which trees inside words are returned:
     "structure" (the default), those of the structure scorer, with relations, if the model has one (see
@@ -159,6 +162,7 @@ class Parser:
         pins: Iterable[Pin] = (),
         breaks: Iterable[int] = (),
         arcs: Iterable[ArcLike] = (),
+        tags: TagsLike = (),
         lexicon: LexiconLike = None,
         patterns: bool = True,
         wrapped: bool = False,
@@ -179,12 +183,48 @@ class Parser:
             pins=pins,
             breaks=breaks,
             arcs=arcs,
+            tags=self._known_tags(tags),
             lexicon=_lexicon(lexicon),
             patterns=patterns and decoding != "vanilla",
             wrapped=wrapped,
         )
         parsed = self.in_style(style, inner)._parse(raw, confidence=confidence, decoding=decoding)
         return Document(text, tuple(parsed))
+
+    def segment(
+        self,
+        text: str,
+        *,
+        pins: Iterable[Pin] = (),
+        breaks: Iterable[int] = (),
+        lexicon: LexiconLike = None,
+        patterns: bool = True,
+        wrapped: bool = False,
+        style: str | None = None,
+    ) -> list[str]:
+        """Return the words of a text, those that parsing it finds; almost twice as fast as parsing."""
+        raw = text_sentences(
+            text, pins=pins, breaks=breaks, lexicon=_lexicon(lexicon), patterns=patterns, wrapped=wrapped
+        )
+        return [token.form for found in self.in_style(style).tokens(raw) for token in found.words]
+
+    def tag(
+        self,
+        text: str,
+        *,
+        pins: Iterable[Pin] = (),
+        breaks: Iterable[int] = (),
+        lexicon: LexiconLike = None,
+        patterns: bool = True,
+        wrapped: bool = False,
+        style: str | None = None,
+    ) -> list[tuple[str, str | None]]:
+        """Return the words of a text with their parts of speech (UPOS); almost twice as fast as parsing."""
+        raw = text_sentences(
+            text, pins=pins, breaks=breaks, lexicon=_lexicon(lexicon), patterns=patterns, wrapped=wrapped
+        )
+        tagged = self.in_style(style).tokens(raw, tags=True)
+        return [(token.form, token.upos) for found in tagged for token in found.words]
 
     def parse_words(
         self,
@@ -278,6 +318,7 @@ class Parser:
         pins: Iterable[Pin] = (),
         breaks: Iterable[int] = (),
         arcs: Iterable[ArcLike] = (),
+        tags: TagsLike = (),
         lexicon: LexiconLike = None,
         patterns: bool = True,
         wrapped: bool = False,
@@ -295,6 +336,7 @@ class Parser:
             pins=pins,
             breaks=breaks,
             arcs=arcs,
+            tags=self._known_tags(tags),
             lexicon=_lexicon(lexicon),
             patterns=patterns,
             wrapped=wrapped,
@@ -319,6 +361,21 @@ class Parser:
             return
         for chunk in _chunks(sentences, LOOK_AHEAD):
             yield from self.model.k_best(chunk, k_best, structures=self.inner == "structure")
+
+    def tokens(self, sentences: Iterable[RawSentence], *, tags: bool = False) -> Iterator[Tokens]:
+        """Cut sentences that `zishu.sentences` has made into words; with `tags`, find their parts of speech."""
+        for chunk in _chunks(sentences, LOOK_AHEAD):
+            yield from self.model.tokens(chunk, tags=tags)
+
+    def _known_tags(self, tags: TagsLike) -> dict[int, str]:
+        """Return parts of speech by offset; one that the model does not know is an error."""
+        found, known = tags_by_offset(tags), self.model.settings.upos
+        for tag in found.values():
+            if tag not in known:
+                raise InputError(
+                    f"unknown part of speech {tag!r}: this model has {', '.join(known) or 'none'}"
+                )
+        return found
 
     def _parse(
         self,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from zishu.arcs import place_arcs
-from zishu.constraints import Constraints, Pin, read_constraints
+from zishu.constraints import Constraints, Pin, TagsLike, read_constraints, read_tags
 from zishu.errors import InputError
 from zishu.gaps import BREAK, JOIN
 from zishu.text import (
@@ -50,20 +50,26 @@ def text_sentences(
     pins: Iterable[Pin] = (),
     breaks: Iterable[int] = (),
     arcs: Iterable[ArcLike] = (),
+    tags: TagsLike = (),
     lexicon: Lexicon | None = None,
     patterns: bool = True,
     wrapped: bool = False,
 ) -> Iterator[RawSentence]:
-    """Cut a text into sentences, one at a time; pins, breaks and arcs are checked before the first one."""
+    """Cut a text into sentences, one at a time; pins, breaks, arcs and tags are checked before the first one."""
     if not isinstance(text, str):
         raise InputError(f"a text is a string, not {type(text).__name__}")
     sentences = split_sentences(text, wrapped=wrapped)
-    pins, arcs = _list(pins, "pins"), _list(arcs, "arcs")
+    pins, breaks, arcs = _list(pins, "pins"), _list(breaks, "breaks"), _list(arcs, "arcs")
     known = read_constraints(text, sentences, pins=pins, breaks=breaks, lexicon=lexicon, patterns=patterns)
-    if not arcs:
+    fixed_tags = read_tags(tags, pins)
+    if not (arcs or fixed_tags):
         yield from known.apply(sentences)
         return
     found = list(known.apply(sentences))
+    for (start, end), tag in fixed_tags.items():
+        sentence = next(one for one in reversed(found) if one.start <= start)
+        first, last = bisect_right(sentence.starts, start), bisect_right(sentence.starts, end - 1)
+        sentence.tags = {**sentence.tags, (first, last + 1): tag}
     for sentence, fixed in zip(found, place_arcs(arcs, pins, [one.starts for one in found]), strict=True):
         sentence.arcs = fixed
     yield from found

@@ -39,7 +39,7 @@ from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -111,6 +111,12 @@ class RawSentence:
     # first and the last are not read. None: nothing is known.
     gaps: NDArray[np.int8] | None = field(default=None, compare=False)
     arcs: tuple[FixedArc, ...] = ()  # that its tree must have, between words that the gaps tell
+    # Parts of speech of words, if these are found, by half-open spans of characters, numbered from 1.
+    tags: Mapping[tuple[int, int], str] = field(default_factory=dict, compare=False)
+    # What a lexicon has done: the scores of boundaries that a soft one favours, n + 1; and what is known of the gaps
+    # without it. None if it has found nothing.
+    favoured: NDArray[np.float64] | None = field(default=None, compare=False)
+    gaps_without_lexicon: NDArray[np.int8] | None = field(default=None, compare=False)
 
     def __len__(self) -> int:
         return len(self.chars)

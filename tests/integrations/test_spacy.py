@@ -194,6 +194,16 @@ def test_without_confidence_there_are_no_probabilities() -> None:
     assert doc[0]._.char_heads == (0,)
 
 
+def test_line_breaks_and_patterns() -> None:
+    text = "我喜欢\n北京。"
+    assert len(list(pipeline()(text).sents)) == 2
+    assert len(list(pipeline(wrapped=True)(text).sents)) == 1
+    odd = "明天12:30:45见"
+    with_patterns, without = (words_of(pipeline(patterns=patterns)(odd)) for patterns in (True, False))
+    assert "12:30:45" in with_patterns
+    assert "".join(without) == odd
+
+
 def test_words_of_a_lexicon_are_kept_whole(tmp_path: Path) -> None:
     assert words_of(pipeline(lexicon=["喜欢北京"])(TEXT))[:2] == ["我", "喜欢北京"]
     file = tmp_path / "words.txt"

@@ -29,12 +29,20 @@ class FormatName(StrEnum):
     """How sentences are printed."""
 
     TREE = "tree"
+    TEXT = "text"
     CONLLU = "conllu"
     JSON = "json"
     CHARS = "chars"
     SVG = "svg"
     HTML = "html"
     PARQUET = "parquet"
+
+
+class OnlyName(StrEnum):
+    """What can be found without trees."""
+
+    WORDS = "words"
+    TAGS = "tags"
 
 
 class ErrorsName(StrEnum):
@@ -111,7 +119,23 @@ def parse_command(
     ] = False,
     lexicon: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Keep the words of this file whole; one word per line."),
+        typer.Option(
+            metavar="FILE",
+            help="Keep the words of this file whole; one per line, perhaps with frequency and part of speech as jieba has "
+            "them.",
+        ),
+    ] = None,
+    soft_lexicon: Annotated[
+        bool,
+        typer.Option("--soft-lexicon", help="Favour the words of the lexicon; the model may still cut them."),
+    ] = False,
+    lexicon_weight: Annotated[
+        float | None,
+        typer.Option(
+            metavar="W",
+            help="Favour them by this much: odds of joins are multiplied by exp(W); default: 4. Implies "
+            "--soft-lexicon.",
+        ),
     ] = None,
     no_patterns: Annotated[
         bool,
@@ -136,6 +160,12 @@ def parse_command(
         typer.Option(
             metavar="D:H[:REL]",
             help="Make the pinned word at offset H, or `root`, the head of the pinned word at D; repeatable.",
+        ),
+    ] = None,
+    only: Annotated[
+        OnlyName | None,
+        typer.Option(
+            help="Find words, or words and their tags, and no trees; faster. Formats: text, conllu, json."
         ),
     ] = None,
     k_best: Annotated[
@@ -216,7 +246,7 @@ def parse_command(
     """
     from zishu.cli._progress import watching
     from zishu.corpus import Options, parse_files, parse_texts
-    from zishu.lexicon import Lexicon
+    from zishu.lexicon import WEIGHT, Lexicon
 
     target = STANDARD if output is None else output
     chosen: Format | None = format_name.value if format_name else None
@@ -229,6 +259,8 @@ def parse_command(
             "-o": output is not None,
             "--text-field": text_field is not None,
             "--id-field": id_field is not None,
+            "--lexicon": lexicon is not None,
+            "--soft-lexicon": soft_lexicon or lexicon_weight is not None,
             "--pin": bool(pins),
             "--break": bool(breaks),
             "--arc": bool(arcs),
@@ -241,7 +273,13 @@ def parse_command(
     options = Options(
         words=words,
         style=style,
-        lexicon=None if lexicon is None else Lexicon.load(lexicon),
+        lexicon=None
+        if lexicon is None
+        else Lexicon.load(
+            lexicon,
+            soft=soft_lexicon or lexicon_weight is not None,
+            weight=WEIGHT if lexicon_weight is None else lexicon_weight,
+        ),
         patterns=not no_patterns,
         wrapped=wrapped,
         k_best=k_best or 0,
@@ -250,6 +288,7 @@ def parse_command(
         inner=inner.value,
         granularity=granularity.value,
         relations=relations,
+        only=None if only is None else only.value,
     )
     if texts:
         for text in texts:
@@ -298,6 +337,7 @@ def _saying_how_to_continue(context: typer.Context, target: str) -> Iterator[Non
 # Options that exclude each other, and options that need another one. What holds for Python, too, `zishu.corpus` checks.
 _NOT_WITH = [("TEXT", ("-i", "--jobs", "--resume", "--engine ray", "--text-field", "--id-field"))]
 _ONLY_WITH = [
+    ("--soft-lexicon", "--lexicon"),
     ("--pin", "TEXT"),
     ("--break", "TEXT"),
     ("--arc", "TEXT"),

@@ -24,7 +24,7 @@ from zishu.corpus.chunks import chunks
 from zishu.corpus.claim import claimed
 from zishu.corpus.documents import MAX_DOCUMENT, RawDocument, expand, kind_of, read_documents
 from zishu.corpus.options import Options, Recipe
-from zishu.corpus.outputs import format_of, open_output, terminal_look
+from zishu.corpus.outputs import check_format, format_of, open_output, terminal_look
 from zishu.corpus.resume import FORMATS, Done, check_same, cut, look_at
 from zishu.errors import InputError, ZishuError, explain
 from zishu.reading import STANDARD, Input, check_encoding, standard_input
@@ -204,7 +204,8 @@ def parse_texts(
     `force` overwrites an existing output, which is an error otherwise.
     """
     if format is None:
-        format = "tree" if os.fspath(output) == STANDARD else format_of(output)  # noqa: A001
+        alone = os.fspath(output) == STANDARD and not options.only
+        format = "tree" if alone else format_of(output, options.only)  # noqa: A001
     recipe = _recipe(options, output, format, model, threads)
     pins, breaks, arcs = list(pins), list(breaks), list(arcs)
     fixed = bool(pins or breaks or arcs)
@@ -231,7 +232,8 @@ def parse_texts(
 def _recipe(
     options: Options, output: FilePath, chosen: Format | None, model: FilePath | None, threads: int
 ) -> Recipe:
-    chosen = chosen or format_of(output)
+    chosen = chosen or format_of(output, options.only)
+    check_format(chosen, options.only)
     if chosen == "parquet" and os.fspath(output) == STANDARD:
         raise InputError("a Parquet table needs a file: it cannot go to standard output")
     if chosen == "parquet" and options.k_best:

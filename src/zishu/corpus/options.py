@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 from zishu.errors import InputError
 from zishu.granularity import GRANULARITIES, coarsen
@@ -22,14 +22,16 @@ if TYPE_CHECKING:
 
     from zishu.corpus.chunks import Chunk
     from zishu.corpus.outputs import Written
-    from zishu.document import Sentence
+    from zishu.document import Sentence, Tokens
     from zishu.granularity import Granularity
     from zishu.model.decode import Decoding
     from zishu.parser import InnerTrees, Parser
     from zishu.reading import FilePath
     from zishu.text import RawSentence
 
-Format = Literal["tree", "conllu", "json", "chars", "svg", "html", "parquet"]
+Format = Literal["tree", "text", "conllu", "json", "chars", "svg", "html", "parquet"]
+Only = Literal["words", "tags"]
+ONLY_FORMATS: Final = ("text", "conllu", "json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class Options:
     inner: InnerTrees = "structure"
     granularity: Granularity = "fine"  # "coarse" joins affixes with their stems (`zishu.granularity`)
     relations: bool = False  # drawings name the relations inside words
+    only: Only | None = None  # find only words, or words and their tags, and no tree
 
     def __post_init__(self) -> None:
         if self.lexicon is not None and not isinstance(self.lexicon, Lexicon):
@@ -61,6 +64,13 @@ class Options:
             raise InputError("a lexicon is of no use where the words are given")
         if self.k_best and (self.decoding != "mbr" or not self.confidence):
             raise InputError("k_best ranks by probability: it takes neither decoding nor confidence=False")
+
+        if self.only not in (None, *get_args(Only)):
+            raise InputError(f"only {self.only!r} is unknown: choose from {', '.join(get_args(Only))}")
+        if self.only and (self.k_best or self.granularity != "fine" or self.relations):
+            raise InputError("k_best, granularity and relations are about trees: they do not go with only")
+        if self.only == "words" and self.words:
+            raise InputError("only words are asked for, and the words are given")
 
     def sentences(self, blocks: Iterable[str], *, look_ahead: bool = True) -> Iterator[RawSentence]:
         """Cut a text that arrives in blocks into sentences that are ready for a model."""
@@ -84,8 +94,12 @@ class Options:
         """Return the lexicon."""
         return cast("Lexicon | None", self.lexicon)
 
-    def analyse(self, parser: Parser, sentences: Iterable[RawSentence]) -> Iterator[list[Sentence]]:
+    def analyse(
+        self, parser: Parser, sentences: Iterable[RawSentence]
+    ) -> Iterator[list[Sentence]] | Iterator[list[Tokens]]:
         """Yield the analyses of each sentence, the best first."""
+        if self.only:
+            return ([found] for found in parser.tokens(sentences, tags=self.only == "tags"))
         analyses = parser.analyse(
             sentences, k_best=self.k_best, confidence=self.confidence, decoding=self.decoding
         )
@@ -97,9 +111,20 @@ class Options:
         """Return the options as JSON has them, with a fingerprint of the lexicon."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         if self.lexicon is not None:
-            words = "\n".join(self.lexicon).encode("utf-8", "surrogatepass")
-            found["lexicon"] = hashlib.sha256(words).hexdigest()
+            found["lexicon"] = hashlib.sha256(
+                self._fingerprint().encode("utf-8", "surrogatepass")
+            ).hexdigest()
         return found
+
+    def _fingerprint(self) -> str:
+        """Return all that the effect of the lexicon depends on."""
+        lexicon = self.known_words
+        assert lexicon is not None
+        mode = [repr(lexicon.weight)] if lexicon.soft else []
+        entries = [
+            f"{word}\t{entry.frequency}\t{entry.upos}" for word, entry in sorted(lexicon.entries.items())
+        ]
+        return "\n".join([*mode, *entries])
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from zishu.compression import plain_name
+from zishu.corpus.options import ONLY_FORMATS
 from zishu.corpus.tables import ParquetWriter
+from zishu.document import Tokens
 from zishu.errors import InputError
-from zishu.formats.jsonl import to_json
-from zishu.formats.parsed_conllu import to_chars_conllu, to_conllu
+from zishu.formats.jsonl import to_json, tokens_to_json
+from zishu.formats.parsed_conllu import to_chars_conllu, to_conllu, tokens_to_conllu
 from zishu.reading import STANDARD
 from zishu.writing import Output
 
@@ -56,16 +58,33 @@ class Written:
         return "".join(analysis for analyses in self.sentences for analysis in analyses)
 
 
-def format_of(output: FilePath) -> Format:
-    """Return the format that an output has unless the user chooses one; a name without an ending means CoNLL-U."""
+def format_of(output: FilePath, only: str | None = None) -> Format:
+    """Return the format that an output has unless the user chooses one; a name without an ending means CoNLL-U.
+
+    With `only` words or tags, a terminal and a file of text get text.
+    """
     if os.fspath(output) == STANDARD:
+        if only:
+            return "text"
         return "tree" if sys.stdout is not None and sys.stdout.isatty() else "conllu"
     ending = Path(plain_name(output)).suffix.lower()
+    if only and ending == ".txt":
+        return "text"
     if ending and ending not in _FORMATS:
         raise InputError(
             f"{output}: unknown ending {ending}; known are {' '.join(_FORMATS)}; --format chooses a format"
         )
     return _FORMATS.get(ending, "conllu")
+
+
+def check_format(chosen: Format, only: str | None) -> None:
+    """Refuse formats that cannot hold what is asked for."""
+    if only and chosen not in ONLY_FORMATS:
+        raise InputError(
+            f"the format {chosen} shows trees; with only {only} choose from {', '.join(ONLY_FORMATS)}"
+        )
+    if not only and chosen == "text":
+        raise InputError("the format text has no place for a tree; it goes with only words or tags")
 
 
 def terminal_look(output: FilePath) -> tuple[bool, int | None]:
@@ -78,7 +97,7 @@ def terminal_look(output: FilePath) -> tuple[bool, int | None]:
 # ---- sentences to output
 
 
-def write_chunk(chunk: Chunk, analyses: Iterable[Sequence[Sentence]], recipe: Recipe) -> Written:
+def write_chunk(chunk: Chunk, analyses: Iterable[Sequence[Sentence | Tokens]], recipe: Recipe) -> Written:
     """Turn the analyses of a chunk's sentences into output."""
     numbers = range(chunk.first, chunk.last)
     found = zip(analyses, numbers, chunk.places, strict=True)
@@ -86,12 +105,14 @@ def write_chunk(chunk: Chunk, analyses: Iterable[Sequence[Sentence]], recipe: Re
     return Written(chunk.first, shown, chunk.size, chunk.end)
 
 
-def show(ranked: Sequence[Sentence], number: int, place: Place, recipe: Recipe) -> list[Any]:
+def show(ranked: Sequence[Sentence | Tokens], number: int, place: Place, recipe: Recipe) -> list[Any]:
     """Return the analyses of a sentence in the format of the recipe; `number` counts sentences from 0."""
     if recipe.format == "parquet":
         return [(place[0], number + 1, sentence) for sentence in ranked]
     return [
-        _show(sentence, number, rank if recipe.options.k_best else None, place, recipe)
+        _show_tokens(sentence, number, place, recipe)
+        if isinstance(sentence, Tokens)
+        else _show(sentence, number, rank if recipe.options.k_best else None, place, recipe)
         for rank, sentence in enumerate(ranked, start=1)
     ]
 
@@ -117,12 +138,39 @@ def _show(sentence: Sentence, number: int, rank: int | None, place: Place, recip
                 prob = "" if sentence.prob is None else f", probability {sentence.prob:.4g}"
                 head += f"sentence {name}, analysis {rank}{prob}\n"
             relations = recipe.options.relations
-            return head + draw(sentence, colour=recipe.colour, width=recipe.width, relations=relations) + "\n"
+            drawn = draw(sentence, colour=recipe.colour, width=recipe.width, relations=relations)
+            return f"{head}{drawn}\n{_effect(sentence)}"
     write = to_conllu if recipe.format == "conllu" else to_chars_conllu
-    starts = number_in_document == 1 and (rank or 1) == 1
-    head = f"# newdoc id = {' '.join(doc_id.split())}\n" if starts else ""
+    head = _document_comment(doc_id) if number_in_document == 1 and (rank or 1) == 1 else ""
     sent_id = name if rank is None else f"{name}-{rank}"
     return head + write(sentence, sent_id=sent_id, **more)
+
+
+def _effect(sentence: Sentence) -> str:
+    """Say how probable an analysis is with a lexicon and without it, if one has found something."""
+    prob, without = sentence.prob, sentence.prob_without_lexicon
+    if prob is None or without is None:
+        return ""
+    return f"probability {prob:.3g} with the lexicon, {without:.3g} without\n"
+
+
+def _show_tokens(sentence: Tokens, number: int, place: Place, recipe: Recipe) -> str:
+    doc_id, number_in_document = place
+    if recipe.format == "text":
+        tags = recipe.options.only == "tags"
+        return (
+            " ".join([f"{word.form}/{word.upos or '_'}" if tags else word.form for word in sentence.words])
+            + "\n"
+        )
+    if recipe.format == "json":
+        document = {"doc_id": doc_id} if doc_id else {}
+        return tokens_to_json(sentence, sent_id=str(number + 1), **document) + "\n"
+    head = _document_comment(doc_id) if number_in_document == 1 else ""
+    return head + tokens_to_conllu(sentence, sent_id=str(number + 1))
+
+
+def _document_comment(doc_id: str) -> str:
+    return f"# newdoc id = {' '.join(doc_id.split())}\n"
 
 
 def _section(figure: str, name: str, rank: int | None, doc_id: str) -> str:

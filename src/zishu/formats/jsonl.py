@@ -35,6 +35,8 @@ from zishu.tree import check_heads
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zishu.document import Tokens
+
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 # Surrogates cannot be encoded, and the others end a line for some readers (`str.splitlines`).
@@ -50,6 +52,8 @@ def to_json(sentence: Sentence, **extra: object) -> str:
     more = "".join(f"{_encode(key)}: {_encode(value)}, " for key, value in extra.items())
     words = ", ".join(map(_word, sentence.words))
     prob = "null" if sentence.prob is None else f"{sentence.prob:.6g}"
+    if sentence.prob_without_lexicon is not None:
+        prob += f', "prob_without_lexicon": {sentence.prob_without_lexicon:.6g}'
     line = (
         f'{{{more}"text": {_encode(sentence.text)}, "start": {sentence.start}, "end": {sentence.end}, '
         f'"after": {_encode(sentence.after)}, "prob": {prob}, '
@@ -61,6 +65,23 @@ def to_json(sentence: Sentence, **extra: object) -> str:
     ):
         line = _escape(line)
     return line
+
+
+def tokens_to_json(sentence: Tokens, **extra: object) -> str:
+    """Return a sentence of words without a tree as one line, with the keys that are known of `to_json`."""
+    record = {
+        **extra,
+        "text": sentence.text,
+        "start": sentence.start,
+        "end": sentence.end,
+        "after": sentence.after,
+        "cut": sentence.cut,
+        "words": [
+            {"id": number, **{key: value for key, value in word._asdict().items() if value is not None}}
+            for number, word in enumerate(sentence.words, start=1)
+        ],
+    }
+    return _escape(_encode(record))
 
 
 def from_json(line: str | bytes) -> Sentence:
@@ -86,6 +107,7 @@ def from_record(record: object) -> Sentence:
         cut=_get(record, "cut", bool),
         prob=_get_prob(record, "prob"),
         after=_get(record, "after", str),
+        prob_without_lexicon=_get_prob(record, "prob_without_lexicon"),
     )
     if sentence.after.strip():
         raise InputError(f"the key 'after' needs white space, not {sentence.after!r:.40}")
@@ -108,6 +130,8 @@ def _word(word: Word) -> str:
             f'"prob": {product:.6g}, "boundary_prob": {boundary:.6g}, "head_prob": {head:.6g}, '
             f'"label_prob": {label:.6g}, "upos_prob": {_prob(upos)}'
         )
+    if word.boundary_prob_without_lexicon is not None:
+        probs += f', "boundary_prob_without_lexicon": {_prob(word.boundary_prob_without_lexicon)}'
     form = _encode(word.form)
     lemma = form if word.lemma == word.form else _encode(word.lemma)
     return (
@@ -187,6 +211,7 @@ def _read_word(number: int, record: object) -> Word:
         upos_prob=_get_prob(record, "upos_prob"),
         char_rels=char_rels,
         structure_prob=_get_prob(record, "structure_prob"),
+        boundary_prob_without_lexicon=_get_prob(record, "boundary_prob_without_lexicon"),
         **tags,
     )
 

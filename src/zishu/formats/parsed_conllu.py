@@ -5,12 +5,13 @@ r"""Write parsed sentences as CoNLL-U, with one row per word or one row per char
     # prob = 0.4211
     1  上海  上海  PROPN  NNP  _  2  nsubj  _  CharHeads=2,0|Conf=0.9703|ConfWord=...|Start=0|End=2|SpaceAfter=No
 
-Comments: `sent_id`, `text`, `prob` (probability of words, tree and inner trees), `cut = yes` for a sentence
+Comments: `sent_id`, `text`, `prob` (probability of words and tree), `prob_without_lexicon`, `cut = yes` for a sentence
 that was cut for its length, then those of the caller. The keys of MISC for a word; unknown values are left out:
 
     CharHeads   the head of each of its characters, numbered from 1 inside the word; 0 is the root character
     CharRels    the relation of each of its characters to its head in the word, root for the root character
     ConfStructure   the probability of CharHeads and CharRels
+    ConfWordWithoutLexicon   what ConfWord would be without the lexicon, where that has found something
     Conf        its probability, the product of ConfWord (boundaries), ConfHead, ConfLabel and ConfUpos
     Start, End  its half-open place in the text that was parsed, in code points
     SpaceAfter=No, SpacesAfter=...   the white space behind it, as UD and UDPipe write it: no key for one space,
@@ -35,13 +36,14 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from zishu.document import Tokens
 from zishu.errors import InputError
 from zishu.tree import INTRA
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zishu.document import Sentence, Word
+    from zishu.document import Sentence, Token, Word
 
 # White space that could end a line or a column for some reader; the rest (such as U+3000) may stay.
 _ONE_LINE = dict.fromkeys(map(ord, "\t\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029"), " ")
@@ -58,6 +60,17 @@ def to_conllu(sentence: Sentence, *, sent_id: str, **comments: object) -> str:
         f"{word.id}\t{word.form}\t{_tags(word.lemma, word.upos, word.xpos, word.feats)}\t{word.head}\t{word.deprel}\t_\t"
         f"{_heads(word.char_heads, word.char_rels)}{_confidence(word)}Start={word.start}|End={word.end}{space}"
         for word, space in zip(sentence.words, _spaces(sentence), strict=True)
+    ]
+    return _block(lines, len(sentence.words))
+
+
+def tokens_to_conllu(sentence: Tokens, *, sent_id: str) -> str:
+    """Return the rows of words that have no tree: HEAD and DEPREL are `_`."""
+    lines = _comments(sentence, sent_id, {})
+    lines += [
+        f"{number}\t{word.form}\t{_tags(None, word.upos, word.xpos, None)}\t_\t_\t_\t"
+        f"Start={word.start}|End={word.end}{space}"
+        for number, (word, space) in enumerate(zip(sentence.words, _spaces(sentence), strict=True), start=1)
     ]
     return _block(lines, len(sentence.words))
 
@@ -88,10 +101,12 @@ def to_chars_conllu(sentence: Sentence, *, sent_id: str, **comments: object) -> 
     return _block(lines, len(lines) - first)
 
 
-def _comments(sentence: Sentence, sent_id: str, more: dict[str, object]) -> list[str]:
+def _comments(sentence: Sentence | Tokens, sent_id: str, more: dict[str, object]) -> list[str]:
     lines = [f"# sent_id = {sent_id}", f"# text = {sentence.text.translate(_ONE_LINE)}"]
-    if sentence.prob is not None:
+    if not isinstance(sentence, Tokens) and sentence.prob is not None:
         lines.append(f"# prob = {sentence.prob:.4g}")
+    if not isinstance(sentence, Tokens) and sentence.prob_without_lexicon is not None:
+        lines.append(f"# prob_without_lexicon = {sentence.prob_without_lexicon:.4g}")
     if sentence.cut:
         lines.append("# cut = yes")
     lines += [f"# {key} = {value}" for key, value in more.items()]
@@ -140,13 +155,15 @@ def _confidence(word: Word) -> str:
         ("ConfLabel", label),
         ("ConfUpos", upos),
         ("ConfStructure", word.structure_prob if len(word.form) > 1 else None),
+        ("ConfWordWithoutLexicon", word.boundary_prob_without_lexicon),
     )
     return _conf(word) + "".join([f"{name}={prob:.4f}|" for name, prob in named if prob is not None])
 
 
-def _spaces(sentence: Sentence) -> list[str]:
+def _spaces(sentence: Sentence | Tokens) -> list[str]:
     """Return the MISC key for the white space behind each word."""
-    text, offset, words = sentence.text, sentence.start, sentence.words
+    text, offset = sentence.text, sentence.start
+    words: Sequence[Word | Token] = sentence.words
     spaces = [
         "|SpaceAfter=No"
         if left.end == right.start

@@ -72,7 +72,11 @@ WORD: Final = _record(
         "head_prob": _prob("The probability of its head, given the words."),
         "label_prob": _prob("The probability of its relation, given its head."),
         "upos_prob": _prob("The probability of its part of speech."),
+        "boundary_prob_without_lexicon": _prob(
+            "The same without the lexicon; missing unless that has found something in the sentence."
+        ),
     },
+    optional=("boundary_prob_without_lexicon",),
 )
 
 SENTENCE: Final = _record(
@@ -87,6 +91,9 @@ SENTENCE: Final = _record(
         "end": _int("Where it ends, exclusive."),
         "after": {"type": "string", "description": "The white space between it and what follows."},
         "prob": _prob("The probability of the words and their tree, with the trees inside words summed out."),
+        "prob_without_lexicon": _prob(
+            "The same without the lexicon; missing unless that has found something in the sentence."
+        ),
         "cut": {
             "type": "boolean",
             "description": "Whether it was cut for its length and goes on in the next sentence.",
@@ -98,6 +105,7 @@ SENTENCE: Final = _record(
             "description": "Its words, in order.",
         },
     },
+    optional=("prob_without_lexicon",),
 )
 
 # What stands on one line of a JSON lines file that `zishu parse` writes.
@@ -109,5 +117,5 @@ LINE: Final = _record(
         "rank": _int("The place of the analysis among the best few, from 1.", 1),
         **SENTENCE["properties"],
     },
-    optional=("sent_id", "doc_id", "rank"),
+    optional=("sent_id", "doc_id", "rank", "prob_without_lexicon"),
 )

@@ -66,6 +66,8 @@ _DEFAULTS: Final[dict[str, Any]] = {
     "model": None,
     "style": None,
     "lexicon": None,
+    "patterns": True,
+    "wrapped": False,
     "confidence": True,
     "threads": 0,
     "copy_model": False,
@@ -144,6 +146,8 @@ class Engine:
         model: str | None = None,
         style: str | None = None,
         lexicon: str | list[str] | None = None,
+        patterns: bool = True,
+        wrapped: bool = False,
         confidence: bool = True,
         threads: int = 0,
         copy_model: bool = False,
@@ -153,10 +157,12 @@ class Engine:
         self.lexicon: Lexicon | None = None
         if lexicon is not None:
             self.lexicon = Lexicon.load(lexicon) if isinstance(lexicon, str) else Lexicon(lexicon)
+        self.patterns = patterns
+        self.wrapped = wrapped
         self.confidence = confidence
         self.threads = threads
         self.copy_model = copy_model
-        self.signature = repr((model, style, lexicon, confidence))
+        self.signature = repr((model, style, lexicon, patterns, wrapped, confidence))
         if model is not None and not copy_model and not find_model(model).is_dir():
             raise InputError(f"{model}: no such directory: a model is one")
 
@@ -172,7 +178,14 @@ class Engine:
         """Parse texts in batches."""
         for text in texts:
             _check(text)
-        return self.parser.pipe(texts, style=self.style, lexicon=self.lexicon, confidence=self.confidence)
+        return self.parser.pipe(
+            texts,
+            style=self.style,
+            lexicon=self.lexicon,
+            patterns=self.patterns,
+            wrapped=self.wrapped,
+            confidence=self.confidence,
+        )
 
     def to_disk(self, folder: Path) -> None:
         """Copy the model, if that is wanted; the settings are in the configuration of the pipeline."""
@@ -219,6 +232,8 @@ def make_component(
     model: str | None,
     style: str | None,
     lexicon: str | list[str] | None,
+    patterns: bool,
+    wrapped: bool,
     confidence: bool,
     threads: int,
     copy_model: bool,
@@ -232,6 +247,8 @@ def make_component(
         model=model,
         style=style,
         lexicon=lexicon,
+        patterns=patterns,
+        wrapped=wrapped,
         confidence=confidence,
         threads=threads,
         copy_model=copy_model,
@@ -332,6 +349,8 @@ def make_tokenizer(
     model: str | None = None,
     style: str | None = None,
     lexicon: str | list[str] | None = None,
+    patterns: bool = True,
+    wrapped: bool = False,
     confidence: bool = True,
     threads: int = 0,
     copy_model: bool = False,
@@ -341,6 +360,8 @@ def make_tokenizer(
         model=model,
         style=style,
         lexicon=lexicon,
+        patterns=patterns,
+        wrapped=wrapped,
         confidence=confidence,
         threads=threads,
         copy_model=copy_model,

@@ -31,6 +31,8 @@ from zishu.gaps import BREAK, FREE
 from zishu.model.words import arcs_of, gaps_of, head_spans
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from zishu.chart import Floats, TreeDistribution
@@ -73,6 +75,36 @@ def measure_trees(
         _of_heads(given.inter, same, words),
         labels,
     )
+
+
+def measure_without_lexicon(
+    free: TreeDistribution,
+    known: NDArray[np.int8],
+    sentences: NDArray[np.int64],
+    words: Words,
+    chosen: Sequence[int],
+) -> tuple[list[float], list[float]]:
+    """Return how probable word trees would be without a lexicon: each tree, and the boundaries of all words.
+
+    Of the trees of `words` only those that are `chosen` are looked at; they are of `sentences`. `free` has no gaps that are
+    known; `known` are those that are known without the lexicon.
+    """
+    bare = free.given(known)
+    found = bare.marginals()
+    assert found.boundary is not None
+    trees = len(words.bounds) - 1
+    width = free.gaps.shape[1]
+    gaps = gaps_of(words, (trees, width))[chosen]
+    arcs = arcs_of(words, (trees, width, width))[chosen]
+    each = free.pick(sentences)
+    size = each.gaps.shape[1]
+    forest = each.given(gaps[:, :size], inter=arcs[:, :size, :size]).log_partition()
+    given = bare.gaps[sentences]
+    agrees = ((given == FREE) | (given == gaps)).all(axis=1)
+    prob = np.where(agrees, _probability(forest, found.logz[sentences]), 0.0)
+    boundary = np.ones((trees, width))
+    boundary[chosen] = np.where(given == FREE, found.boundary[sentences], given == BREAK)
+    return prob.tolist(), _of_boundaries(boundary, words).tolist()
 
 
 def measure_words(

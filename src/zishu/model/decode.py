@@ -25,18 +25,25 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 import numpy as np
 
 from zishu.chart import TreeDistribution
-from zishu.document import Sentence, Word
+from zishu.document import Sentence, Token, Tokens, Word
 from zishu.errors import InputError
 from zishu.gaps import FREE
 from zishu.model import beam
-from zishu.model.confidence import measure_trees, measure_vanilla, measure_words
+from zishu.model.confidence import measure_trees, measure_vanilla, measure_without_lexicon, measure_words
 from zishu.model.fixed_arcs import allowed_arcs, fix_relations, over_words
 from zishu.model.k_best import distinct_trees
 from zishu.model.labels import at_temperature, label_probabilities
 from zishu.model.mbr import probable_heads
-from zishu.model.outputs import known_gaps, lengths_of, no_gaps, word_lengths_of
+from zishu.model.outputs import (
+    favoured_boundaries,
+    gaps_without_lexicon,
+    known_gaps,
+    lengths_of,
+    no_gaps,
+    word_lengths_of,
+)
 from zishu.model.scores import all_known, inner_gaps, tree_distribution
-from zishu.model.tags import best_tags
+from zishu.model.tags import best_tags, fixed_tags
 from zishu.model.words import find_words
 from zishu.projectivity import LIFTED, lower_arcs
 from zishu.tags import values_of
@@ -87,6 +94,8 @@ def decode(
         return _decode_typed(batch, mbr=decoding == "mbr", confidence=confidence)
     inner = inner_gaps(batch.gaps.shape, batch.lengths)
     constrained = all_known(batch.gaps, batch.lengths) | ((batch.gaps != FREE) & inner).any(axis=1)
+    if batch.favoured is not None:
+        constrained |= batch.favoured.any(axis=1)
     found: dict[int, Sentence] = {}
     for way, chosen in ((_decode_typed, constrained), (_decode_vanilla, ~constrained)):
         if chosen.any():
@@ -122,6 +131,47 @@ def decode_k_best(
     return [sorted(several, key=lambda sentence: -(sentence.prob or 0.0)) for several in ranked]
 
 
+def decode_words(
+    outputs: Outputs,
+    sentences: Sequence[RawSentence],
+    settings: Settings,
+    label_scorer: LabelScorer,
+    *,
+    tags: bool = False,
+) -> list[Tokens]:
+    """Return only the words of every sentence of a batch, those of `decode`, and with `tags` their parts of speech.
+
+    This takes one chart, and no labels but those that a network with one role needs for it.
+    """
+    if not sentences:
+        return []
+    batch = _batch(outputs, sentences, settings, label_scorer)
+    if settings.beam:
+        assert outputs.states is not None
+        found = beam.search(outputs.states, batch.lengths, batch.gaps, settings)
+        words = find_words(found.heads, found.intra, batch.lengths)
+    elif settings.can.units == "words":
+        nothing = np.zeros(batch.gaps.shape, dtype=np.int64)
+        words = find_words(nothing, nothing.astype(np.bool_), batch.lengths)
+    else:
+        best = _trees(batch).best()
+        words = find_words(best.heads, best.intra, batch.lengths)
+    numbers = np.arange(len(sentences))
+    forms, starts, ends = _spans(batch, numbers, words)
+    unknown = repeat(None)
+    named: dict[str, list[str | None]] = {}
+    if tags:
+        named = {
+            name: list(column) for name, column in best_tags(outputs, settings, numbers, words)[0].items()
+        }
+        _fix_tags(batch, numbers, words, named, None)
+    tokens = list(map(Token, forms, starts, ends, named.get("upos", unknown), named.get("xpos", unknown)))
+    return [
+        Tokens(raw.text, raw.start, tuple(tokens[first:last]), raw.cut, raw.after)
+        for raw, (first, last) in zip(sentences, pairwise(words.bounds.tolist()), strict=True)
+    ]
+
+
 def paper_decoding(settings: Settings, *, given_words: bool = False) -> Decoding:
     """Return the way of decoding that the paper's scores of a model come from."""
     one_role = settings.can.finds_structures and settings.roles == 1
@@ -141,6 +191,7 @@ class _Batch:
     word_lengths: Sequence[Sequence[int]] | None  # of parsers of words
     arcs: Sequence[Sequence[FixedArc]]  # that are fixed, by numbers of units
     allowed: NDArray[np.bool_] | None  # batch N+1 N+1: the arcs between words that agree with them; None: all
+    favoured: NDArray[np.float64] | None  # batch N+1: scores of boundaries; None: no boundary has any
 
     def pick(self, numbers: NDArray[np.int64]) -> _Batch:
         """Return a batch of some of the sentences of a parser of characters."""
@@ -152,6 +203,7 @@ class _Batch:
             gaps=self.gaps[numbers],
             arcs=[self.arcs[b] for b in numbers.tolist()],
             allowed=None if self.allowed is None else self.allowed[numbers],
+            favoured=None if self.favoured is None else self.favoured[numbers],
         )
 
 
@@ -172,16 +224,23 @@ def _batch(
     if word_lengths is not None:
         arcs = list(map(over_words, arcs, word_lengths))
     allowed = allowed_arcs(arcs, gaps.shape[1])
-    return _Batch(outputs, sentences, settings, label_scorer, lengths, gaps, word_lengths, arcs, allowed)
+    favoured = None if word_lengths is not None else favoured_boundaries(sentences, gaps.shape[1])
+    if favoured is not None and settings.beam:
+        raise InputError("a transition parser cannot weigh words: it takes a hard lexicon only")
+    return _Batch(
+        outputs, sentences, settings, label_scorer, lengths, gaps, word_lengths, arcs, allowed, favoured
+    )
 
 
 def _trees(batch: _Batch) -> TreeDistribution:
     """Return the distribution that all answers come from: that at the model's temperature, given the fixed arcs.
 
-    A temperature leaves the order of trees as it is, so only sums over trees depend on it.
+    What is favoured counts in full: its scores are not divided by the temperature. A temperature leaves the order of
+    trees as it is, so only sums over trees depend on it.
     """
     trees = tree_distribution(batch.outputs, batch.lengths, batch.settings, batch.label_scorer, batch.gaps)
-    return trees.at(batch.settings.temperature).given(inter=batch.allowed)
+    trees = trees.at(batch.settings.temperature).given(inter=batch.allowed)
+    return trees if batch.favoured is None else trees.favouring(batch.favoured)
 
 
 def _decode_typed(batch: _Batch, *, mbr: bool = False, confidence: bool) -> list[Sentence]:
@@ -214,7 +273,32 @@ def _label(
             sure = measure_words(trees, numbers, found.score, words, of_labels)
         else:
             sure = measure_trees(trees, numbers, words, of_labels)
-    return _sentences(batch, numbers, words, names, sure)
+    found_sentences = _sentences(batch, numbers, words, names, sure)
+    if confidence and settings.can.units == "characters":
+        return _compare_without_lexicon(batch, numbers, words, found_sentences)
+    return found_sentences
+
+
+def _compare_without_lexicon(
+    batch: _Batch, numbers: NDArray[np.int64], words: Words, found: list[Sentence]
+) -> list[Sentence]:
+    """Say of the trees of sentences in which a lexicon has found something how probable they are without it."""
+    aided = [b for b, sentence in enumerate(batch.sentences) if sentence.gaps_without_lexicon is not None]
+    if not aided:
+        return found
+    part = batch.pick(np.array(aided))
+    known = gaps_without_lexicon(part.sentences, part.gaps.shape[1])
+    free = _trees(replace(part, gaps=no_gaps(*part.gaps.shape), favoured=None))
+    row = {b: k for k, b in enumerate(aided)}
+    chosen = [t for t, b in enumerate(numbers.tolist()) if b in row]
+    rows = np.array([row[int(numbers[t])] for t in chosen])
+    of_trees, of_words = measure_without_lexicon(free, known, rows, words, chosen)
+    for t, prob in zip(chosen, of_trees, strict=True):
+        first = int(words.bounds[t])
+        for k, word in enumerate(found[t].words, start=first):
+            word.boundary_prob_without_lexicon = of_words[k]
+        found[t] = replace(found[t], prob_without_lexicon=prob)
+    return found
 
 
 def _decode_beam(batch: _Batch, k: int, *, confidence: bool) -> list[list[Sentence]]:
@@ -284,27 +368,17 @@ def _sentences(
     batch: _Batch, numbers: NDArray[np.int64], words: Words, deprels: Sequence[str], sure: Confidence | None
 ) -> list[Sentence]:
     """Build the objects, all words of the batch at once; tree t is one of the sentence `numbers[t]`."""
-    bounds, firsts, lasts = words.bounds.tolist(), (words.start - 1).tolist(), (words.end - 2).tolist()
-    starts, ends, forms = [], [], []
-    for b, first, last in zip(numbers.tolist(), bounds[:-1], bounds[1:], strict=True):
-        sentence = batch.sentences[b]
-        unit_starts, unit_ends = sentence.starts, sentence.ends
-        if batch.word_lengths is not None:
-            edges = list(accumulate(batch.word_lengths[b], initial=0))
-            unit_starts = tuple([unit_starts[edge] for edge in edges[:-1]])
-            unit_ends = tuple([unit_ends[edge - 1] for edge in edges[1:]])
-        begin = [unit_starts[unit] for unit in firsts[first:last]]
-        end = [unit_ends[unit] for unit in lasts[first:last]]
-        text, offset = sentence.text, sentence.start
-        forms += [text[i - offset : j - offset] for i, j in zip(begin, end, strict=True)]
-        starts += begin
-        ends += end
+    bounds = words.bounds.tolist()
+    forms, starts, ends = _spans(batch, numbers, words)
     heads, deprels = words.head.tolist(), list(deprels)
     if any(LIFTED in label for label in batch.settings.labels):
         for first, last in pairwise(bounds):
             heads[first:last], deprels[first:last] = lower_arcs(heads[first:last], deprels[first:last])
     tags, of_upos = best_tags(batch.outputs, batch.settings, numbers, words)
-    columns = {name: values_of(name, column, forms) for name, column in tags.items()}
+    columns: dict[str, list[str | None]] = {
+        name: list(values_of(name, column, forms)) for name, column in tags.items()
+    }
+    _fix_tags(batch, numbers, words, columns, of_upos)
     unknown = repeat(None)
     char_heads = None
     if batch.word_lengths is None:
@@ -338,3 +412,46 @@ def _sentences(
             strict=True,
         )
     ]
+
+
+def _fix_tags(
+    batch: _Batch,
+    numbers: NDArray[np.int64],
+    words: Words,
+    columns: dict[str, list[str | None]],
+    of_upos: NDArray[np.float64] | None,
+) -> None:
+    """Put in the parts of speech that are fixed; other tags that hang on another one are unknown then."""
+    fixed = fixed_tags(batch.sentences, batch.word_lengths, numbers, words, batch.settings.upos)
+    if "upos" not in columns:
+        return
+    for place, tag in fixed.items():
+        if columns["upos"][place] != tag:
+            for name in ("xpos", "feats"):
+                if name in columns:
+                    columns[name][place] = None
+        columns["upos"][place] = tag
+        if of_upos is not None:
+            of_upos[place] = 1.0
+
+
+def _spans(batch: _Batch, numbers: NDArray[np.int64], words: Words) -> tuple[list[str], list[int], list[int]]:
+    """Return the forms of all words, and where they start and end in the text."""
+    bounds, firsts, lasts = words.bounds.tolist(), (words.start - 1).tolist(), (words.end - 2).tolist()
+    starts: list[int] = []
+    ends: list[int] = []
+    forms: list[str] = []
+    for b, first, last in zip(numbers.tolist(), bounds[:-1], bounds[1:], strict=True):
+        sentence = batch.sentences[b]
+        unit_starts, unit_ends = sentence.starts, sentence.ends
+        if batch.word_lengths is not None:
+            edges = list(accumulate(batch.word_lengths[b], initial=0))
+            unit_starts = tuple([unit_starts[edge] for edge in edges[:-1]])
+            unit_ends = tuple([unit_ends[edge - 1] for edge in edges[1:]])
+        begin = [unit_starts[unit] for unit in firsts[first:last]]
+        end = [unit_ends[unit] for unit in lasts[first:last]]
+        text, offset = sentence.text, sentence.start
+        forms += [text[i - offset : j - offset] for i, j in zip(begin, end, strict=True)]
+        starts += begin
+        ends += end
+    return forms, starts, ends

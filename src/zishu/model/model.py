@@ -18,8 +18,9 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from zishu.document import Token, Tokens
 from zishu.errors import InputError
-from zishu.model.decode import decode, decode_k_best
+from zishu.model.decode import decode, decode_k_best, decode_words
 from zishu.model.features import length_batches
 from zishu.model.fixed_arcs import check_relations
 from zishu.model.inner import add_structures
@@ -113,6 +114,23 @@ class Model:
         if scorer is not None and outputs.encoded is not None:
             add_structures(scorer, outputs.encoded, analyses, confidence=confidence)
 
+    def tokens(self, sentences: Sequence[RawSentence], *, tags: bool = False) -> list[Tokens]:
+        """Cut sentences into words, with `tags` also find their parts of speech; faster than to parse them."""
+        if not self.settings.can.parses:
+            if tags:
+                raise InputError("a segmenter knows no parts of speech")
+            found = self.segment(sentences)
+            return [
+                _tokens(sentence, segments.lengths)
+                for sentence, segments in zip(sentences, found, strict=True)
+            ]
+
+        def work(batch: list[RawSentence]) -> list[Tokens]:
+            scorer = self.networks.score_labels
+            return decode_words(self.run(batch), batch, self.settings, scorer, tags=tags)
+
+        return self._in_batches(sentences, work)
+
     def segment(self, sentences: Sequence[RawSentence], *, confidence: bool = False) -> list[Segments]:
         """Cut sentences into words, with a segmenter; `confidence` tells how probable they are."""
         if self.settings.can.parses:
@@ -179,6 +197,11 @@ class Pipeline:
             [_with_segments(found, segments.get(b)) for found in several] for b, several in enumerate(ranked)
         ]
 
+    def tokens(self, sentences: Sequence[RawSentence], *, tags: bool = False) -> list[Tokens]:
+        """Cut sentences into words, with `tags` also find their parts of speech."""
+        cut, _ = self._segment(sentences, confidence=False)
+        return self.parser.tokens(cut, tags=tags)
+
     def _segment(
         self, sentences: Sequence[RawSentence], confidence: bool
     ) -> tuple[list[RawSentence], dict[int, Segments]]:
@@ -216,6 +239,15 @@ def gold_sentence(tree: WordTree, *, words: bool) -> RawSentence:
     """Return the sentence of a gold tree, with its words or without."""
     sentence = word_sentence(tree.forms)
     return sentence if words else replace(sentence, gaps=None)
+
+
+def _tokens(sentence: RawSentence, lengths: Sequence[int]) -> Tokens:
+    """Return a sentence with words of these numbers of characters."""
+    tokens = []
+    for first, last in pairwise(accumulate(lengths, initial=0)):
+        start, end = sentence.starts[first], sentence.ends[last - 1]
+        tokens.append(Token(sentence.text[start - sentence.start : end - sentence.start], start, end))
+    return Tokens(sentence.text, sentence.start, tuple(tokens), sentence.cut, sentence.after)
 
 
 def _words(sentence: RawSentence, lengths: Sequence[int]) -> list[str]:

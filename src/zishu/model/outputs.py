@@ -94,6 +94,26 @@ def known_gaps(sentences: Sequence[RawSentence], width: int) -> NDArray[np.int8]
     return gaps
 
 
+def gaps_without_lexicon(sentences: Sequence[RawSentence], width: int) -> NDArray[np.int8]:
+    """Do the same for what is known without a lexicon, of sentences in which one has found something."""
+    gaps = no_gaps(len(sentences), width)
+    for row, sentence in zip(gaps, sentences, strict=True):
+        assert sentence.gaps_without_lexicon is not None
+        row[1 : len(sentence)] = sentence.gaps_without_lexicon[1 : len(sentence)]
+    return gaps
+
+
+def favoured_boundaries(sentences: Sequence[RawSentence], width: int) -> NDArray[np.float64] | None:
+    """Put the scores of favoured boundaries into one array `[batch, width]`; None if there are none."""
+    if all(sentence.favoured is None for sentence in sentences):
+        return None
+    scores = np.zeros((len(sentences), width))
+    for row, sentence in zip(scores, sentences, strict=True):
+        if sentence.favoured is not None:
+            row[1 : len(sentence)] = sentence.favoured[1 : len(sentence)]
+    return scores
+
+
 def no_gaps(batch: int, width: int) -> NDArray[np.int8]:
     """Return gaps of which nothing is known."""
     gaps = np.full((batch, width), FREE, dtype=np.int8)

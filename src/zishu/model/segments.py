@@ -54,6 +54,8 @@ def decode_segments(
     for row, sentence, known, n in zip(emissions, sentences, gaps, lengths.tolist(), strict=True):
         if sentence.gaps is not None:
             row[:n] = chain.constrain(row[:n], known[: n + 1])
+        if sentence.favoured is not None:
+            row[:n] = chain.favour(row[:n], sentence.favoured)
     weights = settings.transitions, settings.starts, settings.ends
     tags = chain.viterbi(emissions, lengths, *weights)
     words = [chain.word_lengths(row[:n]) for row, n in zip(tags, lengths, strict=True)]

@@ -12,6 +12,7 @@ Cost: linear in the number of characters, for each column.
 
 from __future__ import annotations
 
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,11 +20,14 @@ import numpy as np
 from zishu.model.labels import at_temperature, log_sum_exp
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from zishu.model.outputs import Outputs
     from zishu.model.settings import Settings
     from zishu.model.words import Words
+    from zishu.text import RawSentence
 
 
 def tag_scores(
@@ -45,6 +49,32 @@ def tag_scores(
 def tag_probabilities(scores: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
     """Return the log-probabilities of tags with these scores at a temperature."""
     return at_temperature(scores - log_sum_exp(scores)[:, None], temperature)
+
+
+def fixed_tags(
+    sentences: Sequence[RawSentence],
+    word_lengths: Sequence[Sequence[int]] | None,
+    numbers: NDArray[np.int64],
+    words: Words,
+    known: Sequence[str],
+) -> dict[int, str]:
+    """Return the parts of speech that are fixed, by the places of their words; those that are not `known` are left out.
+
+    Tree t of `words` is one of the sentence `numbers[t]`. If units are words, `word_lengths` has their characters.
+    """
+    found: dict[int, str] = {}
+    for t, b in enumerate(numbers.tolist()):
+        if not sentences[b].tags:
+            continue
+        mine = slice(int(words.bounds[t]), int(words.bounds[t + 1]))
+        spans = zip(words.start[mine].tolist(), words.end[mine].tolist(), strict=True)
+        if word_lengths is not None:
+            spans = pairwise(accumulate(word_lengths[b], initial=1))  # type: ignore[assignment]
+        for place, span in enumerate(spans, start=mine.start):
+            tag = sentences[b].tags.get(span)
+            if tag in known:
+                found[place] = tag
+    return found
 
 
 def best_tags(

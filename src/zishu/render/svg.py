@@ -288,40 +288,51 @@ def _framed(boxes: Sequence[Box], labels: Sequence[Label], arcs: Sequence[Curve]
 
 
 def to_svg(
-    sentence: Sentence,
-    *,
+    *sentences: Sentence,
     confidence: bool = False,
     relations: bool = False,
     colour: str | None = None,
     background: str | None = None,
 ) -> str:
-    """Return the figure as an XML document.
+    """Return the figure of one sentence, or of several below one another, as an XML document.
 
     With `confidence` the boxes of words of which the parser is less sure are filled more strongly. With `relations` the
     arcs inside words have the names of their relations, if these are known. `colour` and
     `background` (CSS colours) replace the colour of the surrounding text and the transparent ground.
     """
-    places = layout(sentence, relations=relations)
-    width, height = _number(places.width), _number(places.height)
+    places = [layout(sentence, relations=relations) for sentence in sentences]
+    width = _number(max((place.width for place in places), default=0.0))
+    height = _number(sum(place.height for place in places))
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'role="img" xml:lang="zh" class="zishu" font-family="{FONTS}"'
         + (f' color="{_text(colour)}"' if colour else "")
         + ">",
-        f"<title>{_text(' '.join(sentence.text.split()))}</title>",
-        f"<desc>{_text(_description(sentence))}</desc>",
+        f"<title>{_text(' '.join(' '.join(sentence.text for sentence in sentences).split()))}</title>",
+        f"<desc>{_text(' '.join(map(_description, sentences)))}</desc>",
     ]
     if background:
         parts.append(f'<rect width="{width}" height="{height}" fill="{_text(background)}"/>')
-    parts += [_box(word, box, confidence) for word, box in zip(sentence.words, places.words, strict=True)]
+    top = 0.0
+    for sentence, place in zip(sentences, places, strict=True):
+        figure = _figure(sentence, place, confidence)
+        parts += [f'<g transform="translate(0 {_number(top)})">', *figure, "</g>"] if top else figure
+        top += place.height
+    parts.append("</svg>\n")
+    return "\n".join(parts)
+
+
+def _figure(sentence: Sentence, places: Layout, confidence: bool) -> list[str]:
+    """Return the markup of what stands in the figure of a sentence."""
+    parts = [_box(word, box, confidence) for word, box in zip(sentence.words, places.words, strict=True)]
     parts.append('<g fill="none" stroke="currentColor" stroke-width="1.1">')
     parts += [_arc(arc) for arc in places.arcs if arc.kind != "inner"]
     parts.append(f'</g>\n<g fill="none" stroke="{INNER_COLOUR}" stroke-width="1.3">')
     parts += [_arc(arc) for arc in places.arcs if arc.kind == "inner"]
     parts.append('</g>\n<g fill="currentColor" text-anchor="middle">')
     parts += [_text_element(label) for label in places.labels]
-    parts.append("</g>\n</svg>\n")
-    return "\n".join(parts)
+    parts.append("</g>")
+    return parts
 
 
 def _text(value: str) -> str:
@@ -354,6 +365,7 @@ def _box(word: Word, box: Box, confidence: bool) -> str:
         ("relation", word.label_prob),
         ("part of speech", word.upos_prob),
         ("structure", word.structure_prob if len(word.form) > 1 else None),
+        ("word without the lexicon", word.boundary_prob_without_lexicon),
     )
     chances = ", ".join(f"{name} {prob:.2f}" for name, prob in named if prob is not None)
     title = f"{word.form} {word.upos or ''}".strip() + (f": {chances}" if chances else "")

@@ -148,7 +148,7 @@ class Job:
                 return
         cut = partial(
             text_sentences,
-            lexicon=Lexicon(request.lexicon) if request.lexicon else None,
+            lexicon=_lexicon(request),
             patterns=request.patterns,
             wrapped=request.wrapped,
         )
@@ -197,6 +197,14 @@ def _conllu(ranked: Sequence[Sentence], unit: Unit, several: bool) -> Iterator[s
         return
     for rank, sentence in enumerate(ranked, start=1):
         yield to_conllu(sentence, sent_id=f"{unit.number}-{rank}", rank=rank)
+
+
+def _lexicon(request: TextRequest | TextsRequest) -> Lexicon | None:
+    if not request.lexicon:
+        return None
+    if request.lexicon_weight is None:
+        return Lexicon(request.lexicon)
+    return Lexicon(request.lexicon, soft=True, weight=request.lexicon_weight)
 
 
 def _given_sentences(request: ConvertRequest) -> Iterator[Sentence]:

@@ -60,6 +60,11 @@ class _Request(_Shape):
 
 class _RawText(_Request):
     lexicon: List[Form] = Field([], description="Words that are kept whole wherever they occur.")
+    lexicon_weight: Annotated[float, Field(gt=0, le=50)] | None = Field(
+        None,
+        description="Favour the words of the lexicon by this much instead of keeping them whole: the odds of joins "
+        "inside them are multiplied by its exponential. 4 is a good start.",
+    )
     patterns: bool = Field(
         True, description="Whether addresses, dates, numbers, Latin words and the like are kept whole."
     )

@@ -1,0 +1,139 @@
+"""Words and tags without trees, with the bundled model: the same words as parsing, for less work."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import zishu
+from zishu import cli
+from zishu.chart import _kernels
+from zishu.errors import InputError
+from zishu.formats.conllu import read_conllu
+
+if TYPE_CHECKING:
+    from zishu.parser import Parser
+
+COMMAND = Path(sys.executable).with_name("zishu")
+TEXT = "他出生于1984年。研究生命起源 需要时间！\n这家店的火锅太好吃了，下次还来"
+
+
+@pytest.fixture(scope="module")
+def parser() -> Parser:
+    return zishu.load(threads=1)
+
+
+def test_words_and_tags_are_those_of_the_parse(parser: Parser) -> None:
+    words = [word for sentence in parser(TEXT) for word in sentence]
+    assert parser.segment(TEXT) == [word.form for word in words]
+    assert parser.tag(TEXT) == [(word.form, word.upos) for word in words]
+    assert parser.segment("") == parser.tag(" \n") == []
+
+
+def test_constraints_hold_without_trees(parser: Parser) -> None:
+    assert "研究生" in parser.segment(TEXT, lexicon=["研究生"])
+    start = TEXT.index("火锅")
+    assert "锅太" in parser.segment(TEXT, pins=[(start + 1, start + 3)])
+    assert "火" in parser.segment(TEXT, pins=[(start, start + 1)])
+    assert "火锅" not in parser.segment(TEXT, breaks=[start + 1])
+    assert parser.segment("他 来", patterns=False) == ["他", "来"]
+    with pytest.raises(InputError, match="unknown style"):
+        parser.tag(TEXT, style="nowhere")
+
+
+def test_words_take_one_chart(parser: Parser, monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = []
+    run = _kernels.run
+
+    def spy(task, *rest):
+        tasks.append(task)
+        return run(task, *rest)
+
+    scored = []
+    score_labels = type(parser.model.networks).score_labels
+    monkeypatch.setattr(_kernels, "run", spy)
+    monkeypatch.setattr(
+        type(parser.model.networks),
+        "score_labels",
+        lambda *arguments: scored.append(1) or score_labels(*arguments),
+    )
+    parser.tag("我喜欢北京。")
+    assert tasks == [_kernels.BEST]
+    assert not scored
+    parser("我喜欢北京。")
+    assert len(tasks) > 4
+    assert scored
+
+
+def parse(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert cli.run(["parse", *map(str, arguments)]) == 0
+    return capsys.readouterr().out
+
+
+def test_formats(parser: Parser, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    lines = [" ".join(word.form for word in sentence) + "\n" for sentence in parser(TEXT)]
+    assert parse(capsys, TEXT, "--only", "words") == "".join(lines)
+    tagged = parse(capsys, TEXT, "--only", "tags")
+    assert tagged.split() == [f"{form}/{tag}" for form, tag in parser.tag(TEXT)]
+
+    source = tmp_path / "in.txt"
+    source.write_text(TEXT)
+    output = tmp_path / "out.txt"
+    parse(capsys, "-i", source, "-o", output, "--only", "words")
+    assert output.read_text() == "".join(lines)
+
+    rows = parse(capsys, TEXT, "--only", "tags", "--format", "conllu")
+    found = [token for sentence in read_conllu(io.StringIO(rows)) for token in sentence.tokens]
+    assert [(token.form, token.upos) for token in found] == parser.tag(TEXT)
+    assert {(token.head, token.deprel) for token in found} <= {(None, "_"), ("_", "_")}
+
+    records = list(map(json.loads, parse(capsys, TEXT, "--only", "words", "--format", "json").splitlines()))
+    for record, sentence in zip(records, parser(TEXT), strict=True):
+        assert (record["text"], record["start"], record["after"]) == (
+            sentence.text,
+            sentence.start,
+            sentence.after,
+        )
+        assert [set(word) for word in record["words"]] == [{"id", "form", "start", "end"}] * len(sentence)
+        assert all(TEXT[word["start"] : word["end"]] == word["form"] for word in record["words"])
+
+
+def test_resume(parser: Parser, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    source, output = tmp_path / "in.txt", tmp_path / "out.jsonl"
+    source.write_text(TEXT)
+    parse(capsys, "-i", source, "-o", output, "--only", "tags", "--force")
+    assert len(output.read_text().splitlines()) == len(parser(TEXT))
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("--only", "words", "--format", "svg"), "shows trees"),
+        (("--format", "text"), "no place for a tree"),
+        (("--only", "words", "--granularity", "coarse"), "about trees"),
+        (("--only", "words", "--words"), "words are given"),
+    ],
+)
+def test_what_does_not_go_together(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
+) -> None:
+    assert cli.run(["parse", "我来", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_the_installed_command() -> None:
+    done = subprocess.run(
+        [COMMAND, "parse", "--only", "words"],
+        input="我喜欢北京。\n".encode(),
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout.decode() == "我 喜欢 北京 。\n"
