@@ -28,7 +28,7 @@ FILES = gsd = "$(GSD)/$(1).conllu", pud = "$(UD)/pud/$(1).conllu", hk = ["$(UD)/
 TREEBANKS = --set 'data.train={$(call FILES,train)}' $(HELD_OUT)
 HELD_OUT = --set 'data.dev={$(call FILES,dev)}' --set 'data.test={gsd = "$(GSD)/test.conllu"}'
 
-.PHONY: help demo lint types test test-page test-all docs bench bench-parse results encoder model structures clean
+.PHONY: help demo lint types test test-page test-all test-versions docs dist bench bench-parse results encoder model structures clean
 .DEFAULT_GOAL := help
 
 help:
@@ -36,7 +36,9 @@ help:
 	@echo "make test      install it for developers; linter, type checker, tests"
 	@echo "make test-page the tests of the web page, which need a browser (Chromium and its driver)"
 	@echo "make test-all  the slow tests, too"
+	@echo "make test-versions VERSIONS=oldest or newest: the tests with other versions of the dependencies"
 	@echo "make docs      build the documentation site into build/site; a broken link is an error"
+	@echo "make dist      build sdist and wheel, and check them: contents, installation, parsing, training"
 	@echo "make bench     measure the speed of the chart and of training"
 	@echo "make bench-parse measure the parser on GSD=folder; UDPIPE=model compares with UDPipe 1"
 	@echo "make results   make the tables of docs/results.md again from the records of the runs"
@@ -87,8 +89,22 @@ test-page: $(DEV)
 test-all: $(ALL) lint types
 	$(BIN)/pytest -n $(WORKERS)
 
+# With the oldest versions that pyproject.toml allows, or the newest there are, in an environment of their own.
+VERSIONS ?= oldest
+OTHER := $(VENV)-$(VERSIONS)
+test-versions:
+	$(PYTHON) -m venv $(OTHER)
+	$(PYTHON) tools/oldest.py serve spacy tables train zstd > $(OTHER)/oldest.txt
+	$(OTHER)/bin/python -m pip install --quiet --upgrade $(if $(filter oldest,$(VERSIONS)),--constraint $(OTHER)/oldest.txt) --editable '.[dev]'
+	$(OTHER)/bin/pytest -n $(WORKERS) -m "not slow"
+
 docs: $(DOCS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+# The same bytes for the same commit: the time in the archives is that of the commit, or SOURCE_DATE_EPOCH.
+dist: $(VENV)/.created
+	$(PIP) build twine
+	$(BIN)/python tools/dist.py
 
 bench: $(DEV)
 	$(BIN)/python bench/chart.py
@@ -146,5 +162,5 @@ build/hk.txt: | $(DEV)
 	xz --decompress --stdout $(TEXT)/everyday.txt.xz > $@
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-oldest $(VENV)-newest build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +

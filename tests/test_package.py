@@ -125,26 +125,28 @@ def test_training_packages_are_no_base_dependency() -> None:
     assert {"numba", "numpy", "onnxruntime"} <= base
 
 
-README = Path(__file__).parent.parent / "README.md"
-
+ROOT = Path(__file__).parent.parent
+READMES = [ROOT / "README.md", ROOT / "README.zh.md"]
+DOCUMENTS = [*READMES, *sorted(ROOT.glob("docs/*.md"))]
 
 _DECIMAL = re.compile(r"\d+\.\d+")
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(
-        rf"^```{language}\n(.*?)^```$", README.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
-    )
+def blocks(language: str, *documents: Path) -> list[str]:
+    """Return the code blocks of documents; a block that several documents have comes once."""
+    block = re.compile(rf"^```{language}\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+    found = [text for path in documents for text in block.findall(path.read_text(encoding="utf-8"))]
+    return list(dict.fromkeys(found))
 
 
-@pytest.mark.parametrize("block", blocks("console"), ids=lambda block: block.partition("\n")[0])
-def test_the_commands_of_the_readme_print_what_it_says(block: str) -> None:
+@pytest.mark.parametrize("block", blocks("console", *DOCUMENTS), ids=lambda block: block.partition("\n")[0])
+def test_the_commands_of_the_documents_print_what_they_say(block: str) -> None:
     command, expected = re.fullmatch(r"\$ ([^\n]+)\n(.*)", block, re.DOTALL).groups()  # type: ignore[union-attr]
     program, *arguments = shlex.split(command)
     start = {"python": [], "zishu": ["-c", "from zishu.cli import main; main()"]}[program]
     ran = subprocess.run(
         [sys.executable, *start, *arguments],
-        cwd=README.parent,
+        cwd=ROOT,
         capture_output=True,
         encoding="utf-8",
         check=True,
@@ -161,22 +163,33 @@ def test_the_commands_of_the_readme_print_what_it_says(block: str) -> None:
 
 
 def test_the_python_of_the_readme_gives_what_it_says() -> None:
-    (block,) = blocks("pycon")
+    (block,) = blocks("pycon", *READMES)  # the same in both languages
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
-    results = runner.run(doctest.DocTestParser().get_doctest(block, {}, "README", str(README), 0))
+    results = runner.run(doctest.DocTestParser().get_doctest(block, {}, "README", str(READMES[0]), 0))
     assert results.attempted > 3
     assert results.failed == 0
 
 
+def test_the_readmes_have_the_same_parts() -> None:
+    english, chinese = (path.read_text(encoding="utf-8") for path in READMES)
+    for pattern in (r"(?m)^## ", r"(?m)^\|", r"(?s)```\w+\n.*?```", r"\]\(([\w/.-]+)\)", r"\d+\.\d"):
+        ours, theirs = (re.findall(pattern, text) for text in (english, chinese))
+        if "w/" in pattern:  # links: each README names the other one first
+            ours, theirs = (
+                [link for link in links if not link.startswith("README")] for links in (ours, theirs)
+            )
+        assert ours == theirs, pattern
+
+
 def test_links_and_files_that_the_documents_name_exist() -> None:
-    documents = [README, *README.parent.glob("docs/*.md"), README.parent / "CONTRIBUTING.md"]
-    for document in documents:
+    for document in [*DOCUMENTS, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "CHANGELOG.md"]:
         text = document.read_text(encoding="utf-8")
         for link in re.findall(r"\]\(([^)#:]+)\)", text):
             assert (document.parent / link).exists(), f"{document.name}: {link}"
         for path in re.findall(r"`((?:src|tests|examples|bench|configs)/[\w/.-]*)`", text):
-            assert (README.parent / path).exists(), f"{document.name}: {path}"
-    listed = re.findall(r"^\| (`.*?`) \|", README.read_text(encoding="utf-8"), re.MULTILINE)
+            assert (ROOT / path).exists(), f"{document.name}: {path}"
+    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| (`.*?`) \|", contributing.partition("## The code")[2], re.MULTILINE)
     names = [name for cell in listed for name in re.findall(r"`([\w/]+(?:\.py|/))`", cell)]
     assert len(names) > 10
     for name in names:

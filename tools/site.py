@@ -47,6 +47,8 @@ ELSEWHERE = {
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
 }
+# What the generated pages are made of: a link to the source is a link to the page.
+SOURCES = {"src/zishu/cli/__init__.py": "commands.md", "src/zishu/train/config.py": "configuration.md"}
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?(?=\))")
 EXTERNAL = re.compile(r"<(?:script|img|iframe|link)\b[^>]*?(?:src|href)=[\"']?(?:https?:)?//[^\"'> ]*")
 
@@ -72,11 +74,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 def target(link: str, home: str, page: str) -> str:
     """Return what a link in the file `home`, shown as the page `page`, becomes on the site."""
     wanted = posixpath.normpath(posixpath.join(posixpath.dirname(home), link))
-    uri = ELSEWHERE.get(wanted, wanted.removeprefix("docs/") if wanted.startswith("docs/") else "")
-    if uri and (wanted in ELSEWHERE or re.fullmatch(r"[^/]+\.md|images/.+", uri)):
+    pages = ELSEWHERE | SOURCES
+    uri = pages.get(wanted, wanted.removeprefix("docs/") if wanted.startswith("docs/") else "")
+    if uri and (wanted in pages or re.fullmatch(r"[^/]+\.md|images/.+", uri)):
         return posixpath.relpath(uri, posixpath.dirname(page) or ".")
     if (ROOT / wanted).exists():
-        return f"{REPOSITORY}/{'tree' if (ROOT / wanted).is_dir() else 'blob'}/main/{wanted}"
+        return f"{REPOSITORY}/{'tree' if (ROOT / wanted).is_dir() else 'blob'}/HEAD/{wanted}"
     return link  # a broken link: MkDocs names it, and stops
 
 

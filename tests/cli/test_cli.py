@@ -161,7 +161,7 @@ def test_a_closed_input_is_one_line_and_code_2(good, command):
     assert_one_line(done.stderr, "standard input is closed")
 
 
-@pytest.mark.parametrize("place", ["README.md", "Makefile", "CHANGELOG.md", "docs/*.md", "configs/*.toml"])
+@pytest.mark.parametrize("place", ["README*.md", "Makefile", "CHANGELOG.md", "docs/*.md", "configs/*.toml"])
 def test_every_command_that_is_documented_is_there(place):
     known = {*(name for name, _ in cli.COMMANDS), "convert"}
     texts = [path.read_text(encoding="utf-8") for path in Path(__file__).parents[2].glob(place)]
