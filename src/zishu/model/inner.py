@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 _SINGLE: Final = (ROOT_LABEL,)
-_SHORT: Final = 4  # characters
+_LONG: Final = 5  # characters; longer words are so few that one call scores them all
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +121,18 @@ class StructureScorer:
     vocabulary: Vocabulary
     session: Any  # onnxruntime.InferenceSession
 
+    def entries(self, word: str) -> tuple[str, ...]:
+        """Return the structures that the lexicon gives a word, if any."""
+        lexicon = self.settings.lexicon
+        return lexicon.get(word) or lexicon.get("".join(self.vocabulary.known(word)), ())
+
     def find(self, encoded: Floats, words: Sequence[str]) -> list[Inner]:
         """Return the structures of words whose characters are encoded, one row per character."""
-        settings, lexicon = self.settings, self.settings.lexicon
         arcs, relations = self.score(encoded, words)
-        found = best_structures(arcs, relations, np.array([len(word) for word in words]), settings)
+        found = best_structures(arcs, relations, np.array([len(word) for word in words]), self.settings)
         for w, word in enumerate(words):
-            entries = lexicon.get(word) or lexicon.get("".join(self.vocabulary.known(word)))
-            if entries is not None:
-                found[w] = _chosen(arcs[w], relations[w], [read_arcs(entry) for entry in entries], settings)
+            if entries := self.entries(word):
+                found[w] = _chosen(arcs[w], relations[w], list(map(read_arcs, entries)), self.settings)
         return found
 
     def score(self, encoded: Floats, words: Sequence[str]) -> tuple[Floats, Floats]:
@@ -181,7 +184,7 @@ def add_structures(
 
     Latent inner trees, which the words have before, tell where the characters are.
     """
-    places: dict[bool, list[tuple[int, int, Word]]] = {False: [], True: []}
+    to_score: dict[int, list[tuple[int, int, Word]]] = {}  # by length, so that nothing is padded
     for b, several in enumerate(analyses):
         for sentence in several:
             place = 1
@@ -191,13 +194,15 @@ def add_structures(
                 if length == 1:
                     word.char_rels = _SINGLE
                     word.structure_prob = 1.0 if confidence else None
-                elif is_chinese(word.form):
-                    # The few long words are scored by themselves, or all would be padded to the longest.
-                    places[length > _SHORT].append((b, place, word))
-                else:
+                elif not is_chinese(word.form):
                     word.char_heads = None
+                elif len(entries := scorer.entries(word.form)) == 1:
+                    word.char_heads, word.char_rels = read_arcs(entries[0])
+                    word.structure_prob = 1.0 if confidence else None
+                else:
+                    to_score.setdefault(min(length, _LONG), []).append((b, place, word))
                 place += length
-    for chosen in filter(None, places.values()):
+    for chosen in to_score.values():
         lengths = np.array([len(word.form) for _, _, word in chosen])
         rows = np.repeat([b for b, _, _ in chosen], lengths)
         starts = np.array([place for _, place, _ in chosen]) - (np.cumsum(lengths) - lengths)
