@@ -26,16 +26,25 @@ from zishu.sentences import text_sentences
         ("用C++、C#写GPT-4o", "C++ C# GPT-4o"),
         ("在U.S.A.的AT&T", "U.S.A. AT&T"),
         ("海😂😂👍🏽👍🏽🇨🇳", "😂😂 👍🏽👍🏽 🇨🇳"),
+        ("哈哈哈哈好呀，呜呜呜哈哈", "哈哈哈哈 呜呜呜"),
         ("我喜欢北京。", ""),
     ],
 )
 def test_the_table(text: str, tokens: str) -> None:
-    assert [text[start:end] for start, end, _ in find_tokens(text)] == tokens.split()
+    assert [text[start:end] for start, end, _, _ in find_tokens(text)] == tokens.split()
 
 
 def test_a_kind_has_one_name() -> None:
     names = [name for name, _, _ in TABLE]
     assert len(set(names)) == len(names)
+
+
+def test_emoji_and_laughter_have_their_parts_of_speech() -> None:
+    nlp = zishu.load(threads=1)
+    tags = dict(nlp.tag("哈哈哈哈哈笑死我了😂😂"))
+    assert (tags["哈哈哈哈哈"], tags["😂😂"]) == ("INTJ", "SYM")
+    [sentence] = nlp("海滩😂好玩", pins=[(2, 3)], tags={2: "PUNCT"})
+    assert sentence[1].upos == "PUNCT"  # a tag of the user goes first
 
 
 def gaps(text: str, **known: object) -> list[int]:

@@ -78,7 +78,11 @@ class Constraints:
         for k in spaces:
             gaps[k] = BREAK
         bare = self._look_up(sentence, gaps) if self.lexicon else None
-        for start, end, ends in tokens:
+        for start, end, ends, upos in tokens:
+            if upos:
+                first = bisect_left(sentence.starts, sentence.start + start) + 1
+                last = bisect_left(sentence.starts, sentence.start + end) + 1
+                sentence.tags = {(first, last): upos, **sentence.tags}
             for known in (gaps,) if bare is None else (gaps, bare):
                 _keep_token(sentence, known, sentence.start + start, sentence.start + end, ends=ends)
         if bare is not None:

@@ -1,10 +1,10 @@
-"""Find what is one token by its form: addresses, names, numbers, dates, Latin words, rows of one emoji.
+"""Find what is one token by its form: addresses, names, numbers, dates, Latin words, laughter, rows of one emoji.
 
 `TABLE` is all there is to it: for each kind its name, a regular expression, and whether the token ends where the
 expression does. It does not for numbers, because treebanks join more to them (500万, 第5, 2012年). At every place the
 first kind that matches wins. What is found is handed to the chart as constraints (`zishu.constraints`): no boundary
 inside and, where the token ends, boundaries on both sides. Pins, breaks and lexicons of the user go first. White space is
-never inside a token.
+never inside a token. Emoji and laughter, which treebanks hardly have, also get their part of speech (`TAGS`).
 
 Cost: one pass over the text, a fraction of a microsecond per character; Chinese text without digits and Latin letters
 costs next to nothing.
@@ -37,16 +37,22 @@ TABLE: Final = (
     ("number", r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[%％‰]|(?!\p{Latin}))", False),
     ("latin", r"[\p{Latin}\d]+\p{M}*(?:[\p{Latin}\p{M}\d]|[-'’&._+](?=[\p{Latin}\d]))*(?:\+\+|#(?![0-9A-Za-z#]))?", True),
     ("emoji", r"(?P<EMOJI>(?=[\p{Emoji_Presentation}\p{Regional_Indicator}])\X)(?P=EMOJI)*", True),
+    ("laughter", r"(?P<SOUND>[哈呵嘿嘻呜嗷])(?P=SOUND){2,}", True),
 )  # fmt: skip
+
+TAGS: Final = {"emoji": "SYM", "laughter": "INTJ"}
 
 _ANY: Final = regex.compile("|".join(f"(?P<{name}>{form})" for name, form, _ in TABLE), regex.VERSION1)
 # One of these is in every token; searching for them is much faster.
-_HINT: Final = re.compile("[0-9A-Za-z\u00c0-\u024f０-９Ａ-Ｚａ-ｚ@#\u2190-\u2bff\U0001f000-\U0001faff]")
+_HINT: Final = re.compile(
+    "[0-9A-Za-z\u00c0-\u024f０-９Ａ-Ｚａ-ｚ@#哈呵嘿嘻呜嗷\u2190-\u2bff\U0001f000-\U0001faff]"
+)
 
 
-def find_tokens(text: str) -> Iterator[tuple[int, int, bool]]:
-    """Yield start and end (exclusive) of every token in a text, and whether there are boundaries on both sides."""
+def find_tokens(text: str) -> Iterator[tuple[int, int, bool, str | None]]:
+    """Yield start and end (exclusive) of every token in a text, whether there are boundaries on both sides, and its tag."""
     if not _HINT.search(text):
         return
     for found in _ANY.finditer(text):
-        yield found.start(), found.end(), next(ends for name, _, ends in TABLE if found[name] is not None)
+        name, ends = next((name, ends) for name, _, ends in TABLE if found[name] is not None)
+        yield found.start(), found.end(), ends, TAGS.get(name)

@@ -437,6 +437,23 @@ def test_a_lexicon_keeps_words_whole(page: Page) -> None:
     assert page.one("#lexicon").get_attribute("value") == "喜欢北京\n我"
 
 
+def test_a_lexicon_may_be_only_a_hint(page: Page) -> None:
+    page.parse("研究生命起源。")
+    cut = page.words()
+    page.click("#show-lexicon")
+    page.one("#lexicon").send_keys("研究生")
+    page.click("#ask .main")
+    assert page.words()[0] == "研究生"
+    assert "without the lexicon" in page.one(".without-lexicon").text
+    page.click("#soft")
+    page.settle()
+    assert page.words() == cut
+    page.open(page.hash())
+    page.settle()
+    assert page.one("#soft").is_selected()
+    assert page.words() == cut
+
+
 def test_line_breaks_end_sentences_unless_the_text_is_wrapped(page: Page) -> None:
     page.parse(EASY)
     assert not page.one("#lines").is_displayed()

@@ -18,6 +18,7 @@ export function readAddress(hash) {
     text: fields.get("text") ?? "",
     style: fields.get("style") ?? "",
     lexicon: entries(fields.get("lexicon")),
+    soft: fields.has("soft"),
     wrapped: fields.has("wrapped"),
     constraints: {
       pins: pairs(fields.get("pins")).filter(good),
@@ -34,10 +35,11 @@ export function readAddress(hash) {
 }
 
 /** Write a state as an address, "" if it is too long for one. */
-export function writeAddress({ text, style, lexicon, wrapped, constraints, ranks }) {
+export function writeAddress({ text, style, lexicon, soft, wrapped, constraints, ranks }) {
   const fields = new URLSearchParams({ text });
   if (style) fields.set("style", style);
   if (lexicon.length) fields.set("lexicon", lexicon.join(","));
+  if (soft) fields.set("soft", "1");
   if (wrapped) fields.set("wrapped", "1");
   const join = (list) => list.map((pair) => pair.join("-")).join(",");
   if (constraints.pins.length) fields.set("pins", join(constraints.pins));

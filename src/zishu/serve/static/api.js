@@ -16,12 +16,15 @@ export class ServiceError extends Error {
   }
 }
 
+const SOFT_WEIGHT = 4; // of the words of a lexicon that is only a hint
+
 /**
- * Parse a text under constraints. `options` may have a `style`, a `lexicon` and whatever else the service takes; what is
- * empty is left out. Return the model's name and the sentences, each as the list of its analyses.
+ * Parse a text under constraints. `options` may have a `style`, a `lexicon`, `soft` if that is only a hint, and whatever
+ * else the service takes; what is empty is left out. Return the model's name and the sentences, each as the list of its analyses.
  */
-export async function parse(text, { pins, breaks, arcs }, options, kBest, signal) {
-  const all = Object.entries({ ...options, pins, breaks, arcs });
+export async function parse(text, { pins, breaks, arcs }, { soft, ...options }, kBest, signal) {
+  const weight = soft && options.lexicon.length ? SOFT_WEIGHT : null;
+  const all = Object.entries({ ...options, lexicon_weight: weight, pins, breaks, arcs });
   const wanted = all.filter(([, value]) => value && value.length !== 0);
   const body = { text, k_best: kBest, ...Object.fromEntries(wanted) };
   const { model, documents } = await send("v1/parse", body, signal);

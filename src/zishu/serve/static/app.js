@@ -79,13 +79,14 @@ function showAll() {
 
 /** Show what the address says. */
 function restore() {
-  const { text, style, lexicon, wrapped, constraints, ranks } = readAddress(location.hash);
+  const { text, style, lexicon, soft, wrapped, constraints, ranks } = readAddress(location.hash);
   $("text").value = text;
   $("lexicon").value = lexicon.join("\n");
+  $("soft").checked = soft;
   $("lines").value = wrapped ? "wrapped" : "";
   showLexicon(lexicon.length > 0);
   showCount();
-  const options = { style, lexicon, wrapped };
+  const options = { style, lexicon, soft, wrapped };
   if (text.trim()) open({ text, options, constraints, ranks }, { remember: false });
   else close();
 }
@@ -102,6 +103,7 @@ const options = () => ({
   lexicon: $("lexicon")
     .value.split(/[\s,，、;；]+/u)
     .filter(Boolean),
+  soft: $("soft").checked,
   wrapped: $("lines").value === "wrapped",
 });
 
@@ -146,6 +148,7 @@ $("text").addEventListener("keydown", (event) => {
   parseTyped();
 });
 $("lines").addEventListener("change", () => parseTyped());
+$("soft").addEventListener("change", () => parseTyped());
 $("open-file").addEventListener("click", () => $("file").click());
 $("file").addEventListener("change", async () => {
   await parseFile($("file").files[0]);

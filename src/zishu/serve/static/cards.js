@@ -151,7 +151,7 @@ function card(number) {
 /** The analyses of a sentence as a row of radio buttons with their probabilities. */
 function ranks(number, { analyses, rank, all }) {
   if (analyses.length === 1) {
-    const row = el("div", { className: "ranks muted" }, percent(analyses[0].prob));
+    const row = el("div", { className: "ranks muted" }, percent(analyses[0].prob), ...withoutLexicon(analyses[0]));
     if (all) return row;
     const more = el("button", { type: "button", className: "quiet" }, t("otherAnalyses"));
     more.addEventListener("click", () => choose(number, 0));
@@ -174,8 +174,13 @@ function ranks(number, { analyses, rank, all }) {
   const rest = 1 - analyses.reduce((sum, { prob }) => sum + (prob ?? 0), 0);
   const known = analyses.every(({ prob }) => prob !== null);
   if (known && rest > 0.001) group.append(el("small", { className: "muted" }, t("rest", percent(rest))));
+  group.append(...withoutLexicon(analyses[rank]));
   return group;
 }
+
+/** How probable an analysis is without the lexicon, if that has found something. */
+const withoutLexicon = ({ prob_without_lexicon: prob }) =>
+  prob === undefined ? [] : [el("small", { className: "muted without-lexicon" }, t("withoutLexicon", percent(prob)))];
 
 function changesInWords(sentence) {
   const { words, start, end } = inView(sentence);
