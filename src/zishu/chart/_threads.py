@@ -26,7 +26,7 @@ _WORTH_A_THREAD = 200_000
 _lock = Lock()
 _threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 _pool: ThreadPoolExecutor | None = None
-_pool_owner: tuple[int, int] = (0, 0)  # process and size: a forked child must start its own
+_pool_size = 0
 
 
 def set_threads(count: int) -> None:
@@ -52,16 +52,32 @@ def for_each_sentence(kernel: Callable[..., None], lengths: NDArray[np.int64], *
         return
     dealt = deal(work.tolist(), shares)
     pool = _get_pool(shares)
-    running = [pool.submit(kernel, np.array(order), *arguments) for order in dealt[1:]]
-    kernel(np.array(dealt[0]), *arguments)
+    running, mine = [], dealt[:1]
+    for order in dealt[1:]:
+        try:
+            running.append(pool.submit(kernel, np.array(order), *arguments))
+        except RuntimeError:  # the interpreter is about to end, and starts no threads
+            mine.append(order)
+    for order in mine:
+        kernel(np.array(order), *arguments)
     for future in running:
         future.result()
 
 
 def _get_pool(size: int) -> ThreadPoolExecutor:
-    global _pool, _pool_owner
+    global _pool, _pool_size
     with _lock:
-        if _pool is None or _pool_owner[0] != os.getpid() or _pool_owner[1] < size:
+        if _pool is None or _pool_size < size:
             _pool = ThreadPoolExecutor(max_workers=size, thread_name_prefix="zishu-chart")
-            _pool_owner = (os.getpid(), size)
+            _pool_size = size
         return _pool
+
+
+def _forget_threads() -> None:
+    """Let a forked child start threads of its own: it has none of its parent's, but any lock that one of them held."""
+    global _lock, _pool
+    _lock, _pool = Lock(), None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from zishu.chart import Floats
     from zishu.document import Sentence, Word
+    from zishu.model.sessions import Session
     from zishu.model.vocabulary import Vocabulary
 
 FORMAT: Final = 1
@@ -119,7 +120,7 @@ class StructureScorer:
 
     settings: InnerSettings
     vocabulary: Vocabulary
-    session: Any  # onnxruntime.InferenceSession
+    session: Session
 
     def entries(self, word: str) -> tuple[str, ...]:
         """Return the structures that the lexicon gives a word, if any."""

@@ -7,7 +7,8 @@ What is known of the words of a sentence comes with it: nothing, something, or a
 
 Sentences are run in batches of about equal length, and results come in the order of the input. What a
 sentence's neighbours in a batch are does not matter, up to the last bits of floating point. A loaded model
-never changes, so several threads may use it at once. Reading a model directory is `zishu.model.runtime`.
+never changes, so several threads may use it at once, and a forked child may, too (`zishu.model.sessions`). Reading
+a model directory is `zishu.model.runtime`.
 
 Cost: that of `zishu.model.networks`, then that of `zishu.model.decode`.
 """
@@ -26,6 +27,7 @@ from zishu.model.fixed_arcs import check_relations
 from zishu.model.inner import add_structures
 from zishu.model.outputs import lengths_of, word_lengths_of
 from zishu.model.segments import decode_segments
+from zishu.model.sessions import at_work
 from zishu.sentences import word_gaps, word_sentence
 from zishu.tree import flat_tree
 
@@ -158,7 +160,9 @@ class Model:
         results: dict[int, _Result] = {}
         for numbers in length_batches(lengths_of(sentences).tolist(), self.batch_chars):
             batch = numbers.tolist()
-            results.update(zip(batch, work([sentences[k] for k in batch]), strict=True))
+            with at_work():
+                found = work([sentences[k] for k in batch])
+            results.update(zip(batch, found, strict=True))
         return [results[k] for k in range(len(sentences))]
 
 

@@ -17,7 +17,7 @@ Cost: that of the networks; an ensemble's is that of all members.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from zishu.chart import Floats
     from zishu.model.inner import StructureScorer
+    from zishu.model.sessions import Session
     from zishu.model.settings import Settings
     from zishu.model.vocabulary import Vocabulary
 
@@ -69,9 +70,9 @@ class Networks:
     settings: Settings
     chars: Vocabulary
     bigrams: Vocabulary | None
-    encoder: Any  # onnxruntime.InferenceSession, three times
-    scorer: Any
-    labels: Any | None  # None for a segmenter
+    encoder: Session
+    scorer: Session
+    labels: Session | None  # None for a segmenter
     structures: StructureScorer | None = None  # None: the model has no structure scorer
     style: int | None = None  # the number of the style that it parses in; None if the model has no styles
 
@@ -79,7 +80,7 @@ class Networks:
     def label_width(self) -> int:
         """Return the size of the representation of an arc's end."""
         assert self.labels is not None
-        width: int = self.labels.get_inputs()[0].shape[1]
+        width: int = self.labels.input_shapes["dep"][1]
         return width
 
     def run(self, sentences: Sentences, word_lengths: Sequence[Sequence[int]] | None = None) -> Outputs:
@@ -93,7 +94,7 @@ class Networks:
         encoded: NDArray[np.float32]
         size, lengths = self.settings.window, arrays["lengths"]
         if not size or lengths.max() <= size:
-            [encoded] = self.encoder.run(["encoded"], dict(arrays))
+            [encoded] = self.encoder.run(["encoded"], arrays)
             return encoded
         plan = plan_windows(lengths, size, self.settings.window_overlap)
         windows = {
@@ -115,7 +116,7 @@ class Networks:
         inputs = {"encoded": encoded}
         if word_lengths is not None:
             inputs["pool"] = pooling(word_lengths)
-        names = [output.name for output in self.scorer.get_outputs() if output.name not in without]
+        names = [name for name in self.scorer.outputs if name not in without]
         found = dict(zip(names, self.scorer.run(names, inputs), strict=True))
         for array in found.values():
             self._check(array)

@@ -13,30 +13,27 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
-import onnxruntime
 
 from zishu.errors import InputError
 from zishu.model.inner import InnerSettings, StructureScorer
 from zishu.model.model import Model, Pipeline
 from zishu.model.networks import COMMON, Ensemble, Networks, check_members
-from zishu.model.operators import check_network
+from zishu.model.sessions import Session, at_work, first_line
 from zishu.model.settings import (
     BIGRAMS,
     CHARS,
     CONFIG,
     ENCODER,
     LABELS,
-    LARGEST_NETWORK,
     SCORER,
     SEGMENTER,
     STRUCTURES,
     STRUCTURES_CONFIG,
     TREECRF,
     Settings,
-    check_file,
     part_names,
     read_json,
     read_settings,
@@ -99,7 +96,8 @@ def _load_networks(folder: Path, settings: Settings, threads: int) -> Networks:
 
     def load() -> None:
         try:
-            found.append(_load_networks_now(folder, settings, threads))
+            with at_work():
+                found.append(_load_networks_now(folder, settings, threads))
         except BaseException as error:
             found.append(error)
 
@@ -170,27 +168,14 @@ def _read(path: Path, make: Callable[[object], _Result]) -> _Result:
         raise InputError(f"{path}: {error}") from error
 
 
-def _session(path: Path, inputs: set[str], outputs: set[str], threads: int) -> Any:
+def _session(path: Path, inputs: set[str], outputs: set[str], threads: int) -> Session:
     """Open a network and check that it reads and returns what it should."""
-    check_file(path, LARGEST_NETWORK)
-    check_network(path)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    # A network's threads would go on spinning for a while, waiting for its next run, when the chart or another
-    # process needs the cores.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.log_severity_level = 4  # only what is fatal: errors are raised, too
-    try:
-        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # ONNX Runtime's exceptions have no common class of their own
-        raise InputError(f"{path}: not a network that ONNX Runtime can read: {_first_line(error)}") from error
-    for kind, wanted, nodes in (
-        ("reads", inputs, session.get_inputs()),
-        ("returns", outputs, session.get_outputs()),
+    session = Session(path, threads=threads)
+    for kind, wanted, found in (
+        ("reads", inputs, session.inputs),
+        ("returns", outputs, session.outputs),
     ):
-        found = {node.name for node in nodes}
-        if found != wanted:
+        if set(found) != wanted:
             names = ", ".join(sorted(found)), ", ".join(sorted(wanted))
             raise InputError(f"{path}: the network {kind} {names[0]}; by {CONFIG} it should be {names[1]}")
     return session
@@ -231,7 +216,7 @@ def _try(networks: Networks, folder: Path) -> None:
     except InputError as error:
         raise InputError(f"{folder}: {error}") from error
     except Exception as error:  # as above
-        raise InputError(f"{folder}: the files of this model do not fit: {_first_line(error)}") from error
+        raise InputError(f"{folder}: the files of this model do not fit: {first_line(error)}") from error
     if not all(fitting):
         raise InputError(f"{folder}: {CONFIG} has other labels than the networks")
     if not sound:
@@ -251,10 +236,6 @@ def _try_structures(networks: Networks, folder: Path) -> None:
         encoded = networks.encode(inputs)[0]
         arcs, relations = scorer.score(encoded, [networks.chars.symbols[-1] * 2])
     except Exception as error:  # as above
-        raise InputError(f"{folder / STRUCTURES}: does not fit the model: {_first_line(error)}") from error
+        raise InputError(f"{folder / STRUCTURES}: does not fit the model: {first_line(error)}") from error
     if arcs.shape != (1, 2, 3) or relations.shape != (1, 2, 2, len(scorer.settings.relations)):
         raise InputError(f"{folder}: {STRUCTURES} and {STRUCTURES_CONFIG} do not fit each other")
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,173 @@
+"""Run networks in ONNX Runtime, through forks of the process and to its end.
+
+    with at_work(): scores = Session(path).run(["encoded"], inputs)
+
+ONNX Runtime, and the kernels of the chart, know nothing of two events in a Python process:
+
+- **Fork.** A child has the sessions of its parent, but not their threads: to run or to close one would mean to wait for
+  ever. So a `Session` opens its file again when it finds itself in a child. And a child keeps every lock that some
+  thread holds at that moment, so a fork waits until no thread is `at_work`.
+- **Exit.** The interpreter ends daemon threads where they next ask for its lock. Inside C++ that aborts the process. So
+  exit waits for those that are `at_work`, and lets no daemon thread begin.
+
+Both wait `PATIENCE` seconds at most. Cost: a few microseconds per batch.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import os
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any, Final
+
+import onnxruntime
+
+from zishu.errors import InputError
+from zishu.model.operators import check_network
+from zishu.model.settings import LARGEST_NETWORK, check_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+PATIENCE: Final = 10.0  # seconds; a batch takes less than one
+
+
+class _Gate:
+    """What threads pass on their way to work; a fork or the end of the process closes it."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.working: dict[int, int] = {}  # by thread, how often it went in
+        self.forks = 0  # about to happen
+        self.ended = False  # the interpreter is about to
+
+    def enter(self) -> None:
+        me, daemon = threading.get_ident(), threading.current_thread().daemon
+        with self.changed:
+            # A thread that works already must not wait for a fork that waits for it.
+            if me not in self.working:
+                self.changed.wait_for(lambda: not self.forks and not (self.ended and daemon))
+            self.working[me] = self.working.get(me, 0) + 1
+
+    def leave(self) -> None:
+        me = threading.get_ident()
+        with self.changed:
+            self.working[me] -= 1
+            if not self.working[me]:
+                del self.working[me]
+                self.changed.notify_all()
+
+    def wait(self) -> None:
+        """Wait until no other thread works; the lock is held."""
+        me = threading.get_ident()
+        self.changed.wait_for(lambda: not self.working.keys() - {me}, PATIENCE)
+
+    def before_fork(self) -> None:
+        self.changed.acquire()
+        self.forks += 1
+        self.wait()
+
+    def after_fork(self) -> None:
+        self.forks -= 1
+        self.changed.notify_all()
+        self.changed.release()
+
+    def end(self) -> None:
+        with self.changed:
+            self.ended = True
+            self.wait()
+
+
+_gate = _Gate()
+_opened: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+def _begin_anew() -> None:
+    """Forget the threads of the parent, which the child does not have."""
+    global _gate
+    me, before = threading.get_ident(), _gate.working
+    _gate = _Gate()
+    if me in before:
+        _gate.working[me] = before[me]
+    for session in list(_opened):
+        session.abandon()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=lambda: _gate.before_fork(),
+        after_in_parent=lambda: _gate.after_fork(),
+        after_in_child=_begin_anew,
+    )
+atexit.register(lambda: _gate.end())
+
+
+@contextlib.contextmanager
+def at_work() -> Iterator[None]:
+    """Keep forks and the end of the process waiting while this thread uses networks or the chart."""
+    _gate.enter()
+    try:
+        yield
+    finally:
+        _gate.leave()
+
+
+class Session:
+    """A network in ONNX Runtime; threads may share it."""
+
+    __slots__ = (
+        "__weakref__", "_lock", "_path", "_process", "_session", "_threads", "input_shapes", "inputs", "outputs",
+    )  # fmt: skip
+
+    def __init__(self, path: Path, *, threads: int = 0) -> None:
+        self._path, self._threads = path.absolute(), threads
+        self._session = _open(path, threads)
+        self._process, self._lock = os.getpid(), threading.Lock()
+        self.input_shapes = {node.name: node.shape for node in self._session.get_inputs()}
+        self.inputs = frozenset(self.input_shapes)
+        self.outputs = tuple(node.name for node in self._session.get_outputs())
+        _opened.add(self)
+
+    def run(self, outputs: Sequence[str], inputs: Mapping[str, NDArray[Any]]) -> list[Any]:
+        """Return the outputs with these names."""
+        if self._process != os.getpid():
+            self._open_again()
+        found: list[Any] = self._session.run(list(outputs), dict(inputs))
+        return found
+
+    def abandon(self) -> None:
+        """Never close this session: in a child, that would mean to wait for threads of the parent."""
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._session))
+
+    def _open_again(self) -> None:
+        with self._lock:
+            if self._process != os.getpid():
+                self._session = _open(self._path, self._threads)
+                self._process = os.getpid()
+
+
+def _open(path: Path, threads: int) -> Any:
+    check_file(path, LARGEST_NETWORK)
+    check_network(path)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    # A network's threads would go on spinning for a while, waiting for its next run, when the chart or another
+    # process needs the cores.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.log_severity_level = 4  # only what is fatal: errors are raised, too
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime's exceptions have no common class of their own
+        raise InputError(f"{path}: not a network that ONNX Runtime can read: {first_line(error)}") from error
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an exception's message, or its type if it has none."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
