@@ -1,22 +1,20 @@
 """Turn a word tree into the forest of its character trees.
 
-A word tree stands for every character tree that satisfies the paper's two constraints (section 2.2): each
-word is a single-root subtree, and only roots take part in arcs between words. Such a forest is never
-written out. It is given by what a chart needs: the gaps that the gold words fix, and the arcs that are
-allowed, as index arrays with their labels. What may stand inside a word is the structure policy (section
-2.1, Figure 1):
+A word tree represents every character tree that satisfies the paper's two constraints (section 2.2): each word is a
+single-root subtree, and only roots take part in arcs between words. The forest is never enumerated. It is given by what
+a chart needs: the gaps that the gold words fix, and the allowed arcs, as index arrays with their labels. The structure
+policy defines which trees are allowed inside a word (section 2.1, Figure 1):
 
     latent      every tree over the word's characters
-    leftward    the last character is the root, every other one is headed by its right neighbour
-    rightward   the mirror image: the first character is the root, each other one headed by its left neighbour
-    annotated   the tree that a lexicon gives; a word without an entry stays latent
+    leftward    the last character is the root, the head of every other one is its right neighbour
+    rightward   the mirror image: the first character is the root, the head of the others is the left neighbour
+    annotated   the tree from a lexicon; a word without an entry stays latent
 
-Root-as-head is a rule of the chart, not of the forest: the arcs are the same with and without it. The chart
-is projective, so the forest of a word tree that is not projective holds no tree at all; whoever builds it
-must leave such sentences out or make them projective first.
+Root-as-head is a rule of the chart, not of the forest: the arcs are the same with and without it. The chart is
+projective, so the forest of a non-projective word tree is empty; the caller must skip such sentences or make them
+projective first.
 
-The cost is the number of allowed arcs: for each word the square of its length and its length times the
-length of its head.
+The cost is the number of allowed arcs: for each word, the square of its length plus its length times that of its head.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ Structures = Mapping[str, tuple[int, ...]]  # word form -> heads inside the word
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arcs:
-    """Labelled arcs as three arrays of one length; character numbers from 1, head 0 is ROOT."""
+    """Hold labelled arcs as three arrays of equal length; characters are numbered from 1, head 0 is ROOT."""
 
     dependents: NDArray[np.int32]
     heads: NDArray[np.int32]
@@ -57,9 +55,9 @@ class Arcs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forest:
-    """The character trees of one word tree: those made of these arcs that respect these gaps."""
+    """Represent the character trees of one word tree: those made of these arcs that respect these gaps."""
 
-    length: int  # characters
+    length: int  # number of characters
     gaps: NDArray[np.int8]  # length + 1 values of zishu.gaps; [k] lies between k and k+1, the last is unused
     inter: Arcs
     intra: Arcs
@@ -74,20 +72,19 @@ def build_forest(
     single_root: bool = True,
     one_tree: bool = False,
 ) -> Forest:
-    """Give the gaps and the allowed arcs of a word tree's characters.
+    """Return the gaps and the allowed arcs of a word tree's characters.
 
-    The arcs between two words bear the modifier's relation, those inside a word INTRA, both as numbers of
-    `label_index`. Without `single_root` (the paper's ablation) a gold word may fall into several pieces:
-    the gaps inside it become FREE, and since arcs between words still follow the arcs of the gold tree,
-    every piece then hangs from the head word.
+    Arcs between two words carry the modifier's relation, arcs inside a word INTRA, both as indices from `label_index`.
+    Without `single_root` (the paper's ablation), a gold word may break into several pieces: the gaps inside it become
+    FREE. Arcs between words still follow the gold tree, so every piece attaches to the head word.
 
-    With `one_tree` the forest is a single tree and holds its arcs only, for learners that need to know every
-    character's head. Words that the policy `annotated` has no structure for are then leftward.
+    With `one_tree`, the forest is a single tree with its arcs only, for learners that need every character's head.
+    Words without a structure in the policy `annotated` are then leftward.
     """
     if policy not in POLICIES:
         raise InputError(f"unknown structure policy {policy!r}, choose one of {', '.join(POLICIES)}")
     if one_tree and policy == "latent":
-        raise InputError("the structure policy 'latent' gives a word many trees: choose another one")
+        raise InputError("the structure policy 'latent' allows many trees per word: choose another policy")
     if policy == "annotated" and structures is None:
         raise InputError("the structure policy 'annotated' needs structures")
 
@@ -135,7 +132,7 @@ def _inside(
 
 
 def _root(form: str, length: int, policy: str, structures: Structures) -> int:
-    """Return the root of a word with one structure, as a number from 0."""
+    """Return the root of a word with one structure, counted from 0."""
     if policy == "annotated" and form in structures:
         return structures[form].index(ROOT)
     return 0 if policy == "rightward" else length - 1
@@ -144,7 +141,7 @@ def _root(form: str, length: int, policy: str, structures: Structures) -> int:
 def _word_arcs(
     tree: WordTree, spans: tuple[tuple[int, int], ...], label_index: Mapping[str, int]
 ) -> Iterator[tuple[tuple[int, int], tuple[int, int], int]]:
-    """Yield the arcs of the word tree as (span of the modifier, span of the head, number of the label)."""
+    """Yield the arcs of the word tree as (span of the modifier, span of the head, index of the label)."""
     for span, h, deprel in zip(spans, tree.heads, tree.deprels, strict=True):
         if deprel == INTRA:
             raise InputError(f"the label {INTRA} is reserved for arcs inside words")
@@ -152,7 +149,7 @@ def _word_arcs(
 
 
 def _check_structure(form: str, heads: tuple[int, ...], length: int) -> None:
-    """Refuse a structure that is no projective tree over the word's characters, for no chart could use it."""
+    """Reject a structure that is not a projective tree over the word's characters, because no chart could use it."""
     if len(heads) != length:
         raise InputError(f"structure of {form}: {len(heads)} heads for {length} characters")
     try:
@@ -164,7 +161,7 @@ def _check_structure(form: str, heads: tuple[int, ...], length: int) -> None:
 
 
 def _number(label: str, label_index: Mapping[str, int]) -> int:
-    """Look a label up in the vocabulary."""
+    """Look up a label in the vocabulary."""
     try:
         return label_index[label]
     except KeyError:

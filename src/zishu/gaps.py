@@ -1,10 +1,10 @@
-"""Name what is known about the gap between two characters.
+"""Define the constraints on the gap between two characters.
 
-Take characters 1..n with ROOT at 0; gap k lies between k and k+1. In Eisner's algorithm every arc has one
-split point, and in a projective tree every gap is the split point of exactly one arc. With two kinds of
-arc, intra-word and inter-word, a gap lies inside a word exactly when the arc that owns it is intra-word.
-All that is known about segmentation is therefore one value per gap: an intra-word arc may split at any gap
-that is not BREAK, an inter-word arc at any gap that is not JOIN.
+Take characters 1..n with ROOT at 0; gap k lies between k and k+1. In Eisner's algorithm every arc has one split point,
+and in a projective tree every gap is the split point of exactly one arc. With two kinds of arc, intra-word and
+inter-word, a gap lies inside a word exactly if the arc that owns it is intra-word. So one value per gap is enough to
+describe a segmentation: an intra-word arc may split at any gap that is not BREAK, an inter-word arc at any gap that is
+not JOIN.
 
 Gap 0, between ROOT and the first character, is always BREAK.
 """
@@ -13,6 +13,6 @@ from __future__ import annotations
 
 from typing import Final
 
-FREE: Final = 0  # nothing is known: the gap may lie inside a word or between two
+FREE: Final = 0  # unknown: the gap may lie inside a word or between two
 JOIN: Final = 1  # both sides belong to one word
 BREAK: Final = 2  # a word ends here

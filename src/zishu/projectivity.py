@@ -1,13 +1,13 @@
 """Make trees projective and back: the pseudo-projective transformation of Nivre and Nilsson (2005).
 
-The chart knows projective trees only, which is the limitation that the paper names. `projectivize` lifts every arc
-that crosses others to the head of its head until none crosses, the shortest one first, and says so in the label: the
-relation `obj` of a word whose head was an `acl` becomes `obj↑acl` (the encoding that the authors call "head"). A
-parser learns these labels like any others. `deprojectivize` takes the mark off and looks for the head: breadth first
-from the word's present head, from left to right, for the first word with the relation that the mark names.
+The chart handles projective trees only, a limitation that the paper names. `projectivize` lifts every crossing arc to
+the head of its head until nothing crosses, shortest arcs first, and records this in the label. The relation `obj` of a
+word whose head was an `acl` becomes `obj↑acl` (the authors' "head" encoding). A parser learns these labels like any
+others. `deprojectivize` removes the mark and searches for the head: breadth first from the present head, left to right,
+for the first word with the relation in the mark.
 
-The way back is a search, so it may miss: two words with that relation look alike. What comes out is a tree always.
-Cost: O(n^2) for each lifted arc, and nothing for trees that have none.
+The search may miss, because two words can have that relation. The result is always a tree. Cost: O(n^2) for each lifted
+arc, nothing for projective trees.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LIFTED: Final = "↑"
 
 
 def projectivize(tree: WordTree) -> WordTree:
-    """Return a projective tree with the same words, in which lifted arcs bear marked labels."""
+    """Return a projective tree with the same words, in which lifted arcs have marked labels."""
     if any(LIFTED in label for label in tree.deprels):
         raise InputError(f"a relation contains {LIFTED}, which marks lifted arcs")
     if tree.is_projective:
@@ -45,7 +45,7 @@ def projectivize(tree: WordTree) -> WordTree:
 
 
 def deprojectivize(tree: WordTree) -> WordTree:
-    """Return the tree without marks, its lifted arcs back at the heads that the marks describe."""
+    """Return the tree without marks, with lifted arcs moved back to the heads that the marks describe."""
     if not any(LIFTED in label for label in tree.deprels):
         return tree
     heads, labels = lower_arcs(tree.heads, tree.deprels)
@@ -53,11 +53,11 @@ def deprojectivize(tree: WordTree) -> WordTree:
 
 
 def lower_arcs(heads: Sequence[int], labels: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Do the same to the heads and labels of a sentence."""
+    """Move back the lifted arcs of a sentence, given its heads and labels."""
     heads = list(heads)
     base, marks = zip(*(label.partition(LIFTED)[::2] for label in labels), strict=True)
     lifted = [d for d in _breadth_first(heads, ROOT, without=None) if marks[d - 1]]
-    # A head that was lifted itself may come into sight only when it is back in its place: hence the rounds.
+    # A head that was lifted itself may only be found after it was moved back, so this takes several rounds.
     found = [ROOT]
     while found:
         found = []
@@ -72,7 +72,7 @@ def lower_arcs(heads: Sequence[int], labels: Sequence[str]) -> tuple[list[int], 
 
 
 def _is_projective_arc(heads: Sequence[int], dependent: int) -> bool:
-    """Tell whether the head of a word is above all words between the two."""
+    """Tell whether the head of a word is an ancestor of all words between the two."""
     head = heads[dependent - 1]
     return all(
         _is_above(heads, head, between) for between in range(min(head, dependent) + 1, max(head, dependent))
@@ -86,7 +86,7 @@ def _is_above(heads: Sequence[int], head: int, word: int) -> bool:
 
 
 def _breadth_first(heads: Sequence[int], top: int, *, without: int | None) -> list[int]:
-    """List the words below one, level by level, leaving out one word and all below it."""
+    """List the descendants of a word level by level, without one word and its descendants."""
     children: dict[int, list[int]] = {}
     for d, h in enumerate(heads, start=1):
         children.setdefault(h, []).append(d)

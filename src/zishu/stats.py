@@ -1,8 +1,7 @@
-"""Count what a treebank is made of: words and their lengths, tags, labels, directions, projectivity.
+"""Compute statistics of a treebank: words and their lengths, tags, labels, arc directions, projectivity.
 
-One pass, constant memory: only counts are kept. Sentences without any head (segmented but not parsed) count
-for words, characters and tags only; half a tree is an error. It does not score anything, see
-`zishu.metrics`.
+It makes one pass in constant memory. Sentences without any head (segmented but not parsed) count only for words,
+characters and tags; a partial tree is an error. For scores see `zishu.metrics`.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ if TYPE_CHECKING:
 
     from zishu.formats.conllu import ConlluSentence
 
-LONGEST = 4  # words of this length or longer are counted together, as in the paper's analysis by length
+LONGEST = 4  # longer words are counted with these, as in the paper's analysis by length
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """The counts of a treebank; the shares that follow from them are for the reader to take."""
+    """Hold the counts of a treebank. Shares can be computed from them."""
 
     sentences: int
     words: int
@@ -32,15 +31,15 @@ class Statistics:
     longest_sentence: int  # in characters
     lengths: tuple[int, ...]  # words of 1, 2, 3 characters, and of LONGEST or more
     trees: int  # sentences with heads
-    projective: int  # of these trees
-    leftward: int  # arcs whose dependent is left of its head
-    rightward: int  # arcs whose dependent is right of its head; the arc from ROOT is in neither
-    labels: Mapping[str, int]  # most frequent first, words of trees only
-    upos: Mapping[str, int]  # most frequent first, words without a tag left out
+    projective: int  # projective sentences with heads
+    leftward: int  # arcs whose dependent precedes its head
+    rightward: int  # arcs whose dependent follows its head; arcs from ROOT count in neither
+    labels: Mapping[str, int]  # most frequent first; only words of sentences with heads
+    upos: Mapping[str, int]  # most frequent first; words without a tag are not counted
 
 
 def measure(sentences: Iterable[ConlluSentence]) -> Statistics:
-    """Count over sentences, which are read once and not kept."""
+    """Count over sentences; each is read once and not kept."""
     total = Counter[str]()
     lengths = [0] * LONGEST
     labels = Counter[str]()

@@ -1,22 +1,22 @@
 """Build a typed character tree action by action: the arc-standard transition system over characters.
 
-After Hatori and others (2012) and Zhang and others (2014): words and their tree are built by one automaton, from left
-to right. A state has a stack of subtrees and the characters that are left. The subtrees of the word that is being built
-are on top of the stack; only when the word is whole do arcs between words touch it.
+This follows Hatori and others (2012) and Zhang and others (2014): one automaton builds words and their tree from left
+to right. A state has a stack of subtrees and the remaining characters. The subtrees of the word being built are on top
+of the stack; arcs between words touch a word only after it is complete.
 
     BEGIN         shift the next character as the first one of a word       no word is open
     APPEND        shift the next character into the open word               a word is open
     INTRA_LEFT    the top of the stack takes the one below as dependent     both are subtrees of the open word
     INTRA_RIGHT   the one below takes the top as dependent                  both are subtrees of the open word
-    END           the open word is whole ("pop word")                       it is one subtree
+    END           complete the open word ("pop word")                       it is one subtree
     INTER_LEFT    the top takes the one below as dependent                  no word is open
     INTER_RIGHT   the one below takes the top as dependent                  no word is open
 
-The last subtree hangs from ROOT. So every word is contiguous, has one root, and has its dependents there: every tree is
-legal by construction, and what is known of the gaps only forbids APPEND (BREAK) or END (JOIN). A sentence of n characters
+The last subtree depends on ROOT. Every word is contiguous and has one root, which takes all dependents of the word. So
+every tree is legal by construction, and known gaps only forbid APPEND (BREAK) or END (JOIN). A sentence of n characters
 and m words takes 2n - 1 + m actions.
 
-States are small and immutable and share their stacks, so a beam costs nothing to keep. No scores here.
+States are small and immutable and share their stacks, so a beam is cheap. This module has no scores.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ END: Final = 4
 INTER_LEFT: Final = 5
 INTER_RIGHT: Final = 6
 ACTIONS: Final = 7
-FEATURES: Final = 5  # the places that `State.features` gives
-LEAK: Final = 0.1  # the slope below 0 of the network that scores actions
+FEATURES: Final = 5  # number of positions in `State.features`
+LEAK: Final = 0.1  # negative slope of the leaky ReLU in the network that scores actions
 
-# The character on top of a stack and the stack below it; None is the empty one.
+# The character on top of a stack and the stack below it; None is the empty stack.
 Stack = tuple[int, "Stack"] | None
 
 
 class State(NamedTuple):
-    """Where an analysis of characters 1..n is."""
+    """Hold a partial analysis of characters 1..n."""
 
     following: int = 1  # the next character; n + 1 if none is left
     stack: Stack = None
-    open: int = 0  # subtrees of the open word, on top of the stack
+    open: int = 0  # number of subtrees of the open word, on top of the stack
     start: int = 0  # its first character; 0 if no word is open
 
     def legal(self, n: int, gaps: Sequence[int] | None = None) -> list[int]:
-        """Return the actions that are possible; none if the analysis is finished."""
+        """Return the legal actions; empty if the analysis is finished."""
         left = self.following <= n
         if not self.open:
             several = self.stack is not None and self.stack[1] is not None
@@ -66,7 +66,7 @@ class State(NamedTuple):
         return actions
 
     def arc(self, action: int) -> tuple[int, int] | None:
-        """Return the dependent and the head of the arc that an action makes, if it makes one."""
+        """Return the dependent and the head of the arc that an action makes, if any."""
         if action in (BEGIN, APPEND, END):
             return None
         assert self.stack is not None
@@ -91,7 +91,7 @@ class State(NamedTuple):
         return State(following, kept, open_ - 1 if open_ else 0, start)
 
     def features(self, n: int) -> tuple[int, ...]:
-        """Return the characters that decide: three of the stack, the next one, the open word's first; 0 if absent."""
+        """Return the characters used as features: three of the stack, the next, the open word's first; 0 if absent."""
         tops = [0, 0, 0]
         stack = self.stack
         for k in range(3):
@@ -103,7 +103,7 @@ class State(NamedTuple):
 def oracle(heads: Sequence[int], intra: Sequence[bool]) -> Iterator[tuple[State, int]]:
     """Yield the states and actions that build a legal projective typed tree; heads[0] belongs to character 1."""
     n = len(heads)
-    waiting = [0] * (n + 1)  # how many dependents a character has yet to take
+    waiting = [0] * (n + 1)  # number of dependents that a character still has to take
     for h in heads:
         waiting[h] += 1
     state = State()
@@ -119,7 +119,7 @@ def oracle(heads: Sequence[int], intra: Sequence[bool]) -> Iterator[tuple[State,
 def _right(
     state: State, heads: Sequence[int], intra: Sequence[bool], waiting: Sequence[int], actions: Sequence[int]
 ) -> int:
-    """Choose the action that leads to the tree: an arc as soon as its dependent is complete, else a shift."""
+    """Choose the action that leads to the tree: an arc as soon as its dependent is complete, otherwise a shift."""
     for action in actions:
         arc = state.arc(action)
         if arc is not None and heads[arc[0] - 1] == arc[1] and not waiting[arc[0]]:
@@ -127,7 +127,7 @@ def _right(
     if not state.open:
         return BEGIN
     if state.open == 1 and END in actions:
-        # The word is whole when nothing that follows belongs to it.
+        # The word is complete if no following character belongs to it.
         assert state.stack is not None
         if state.following > len(heads) or not _same_word(state.following, state.start, heads, intra):
             return END
@@ -145,7 +145,7 @@ def _top(character: int, heads: Sequence[int], intra: Sequence[bool]) -> int:
 
 
 def replay(n: int, actions: Iterable[int]) -> tuple[list[int], list[bool]]:
-    """Return heads and roles of characters 1..n after a whole analysis; ROOT's child has the head 0."""
+    """Return heads and roles of characters 1..n after a complete analysis; ROOT's child has the head 0."""
     heads, intra = [0] * n, [False] * n
     state = State()
     for action in actions:

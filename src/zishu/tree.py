@@ -1,13 +1,11 @@
-"""Hold word trees and character trees, and recover words from characters.
+"""Represent word trees and character trees, and recover words from characters.
 
-Both kinds of tree are small immutable objects that cannot exist in a broken state: one root, no cycle,
-heads in range. `recover` follows Appendix A.1 of the paper: characters connected by INTRA arcs collapse
-into words, the other arcs are revived as arcs between words. The way back, from a word tree to its many
-character trees, is `zishu.forest`.
+Both kinds of tree are small immutable objects that are always valid: one root, no cycle, heads in range. `recover`
+follows Appendix A.1 of the paper: characters connected by INTRA arcs collapse into words, and the other arcs become
+arcs between words. `zishu.forest` goes the other way, from a word tree to its many character trees.
 
-Numbers of words and characters start at 1; head 0 is ROOT. Nothing here asks for projective trees,
-`is_projective` only tells. Every check costs O(n) up to a sort; `recover` costs O(n) for a legal tree and
-O(n) more for every round of repairs.
+Words and characters are numbered from 1; head 0 is ROOT. Trees need not be projective; `is_projective` tests that.
+Every check costs O(n) up to a sort; `recover` costs O(n) for a legal tree and O(n) for every round of repairs.
 """
 
 from __future__ import annotations
@@ -25,20 +23,20 @@ if TYPE_CHECKING:
 ROOT: Final = 0
 INTRA: Final = "INTRA"
 
-# Labels that `recover` has to make up, because INTRA says nothing about the relation between two words. They are
-# spelt as the label set spells them (`own_spelling`).
+# Labels that `recover` has to invent, because INTRA says nothing about the relation between two words. They are spelled
+# as in the label set (`own_spelling`).
 ROOT_LABEL: Final = "root"
 CUT_LABEL: Final = "dep"
 
 
 @dataclass(frozen=True, slots=True)
 class WordTree:
-    """A dependency tree over words."""
+    """Hold a dependency tree over words."""
 
     forms: tuple[str, ...]
     heads: tuple[int, ...]
     deprels: tuple[str, ...]
-    # The tag columns (`zishu.tags`); None where nothing is known.
+    # The tag columns (`zishu.tags`); None if unknown.
     upos: tuple[str, ...] | None = None
     xpos: tuple[str, ...] | None = None
     feats: tuple[str, ...] | None = None  # "_" for a word without features
@@ -68,13 +66,13 @@ class WordTree:
 
     @property
     def spans(self) -> tuple[tuple[int, int], ...]:
-        """Give every word's half-open span of character numbers, which start at 1."""
+        """Return every word's half-open span of character numbers, which start at 1."""
         return tuple(pairwise(accumulate(self.lengths, initial=1)))
 
 
 @dataclass(frozen=True, slots=True)
 class CharTree:
-    """A dependency tree over characters; an arc inside a word bears the label INTRA."""
+    """Hold a dependency tree over characters; arcs inside words have the label INTRA."""
 
     chars: tuple[str, ...]
     heads: tuple[int, ...]
@@ -93,7 +91,7 @@ class CharTree:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """The word tree of a character tree, and where its words came from."""
+    """Hold the word tree of a character tree, and how its words map to characters."""
 
     tree: WordTree
     repairs: int  # arcs whose label had to change; 0 for a legal character tree
@@ -103,7 +101,7 @@ class Recovery:
 
 
 def check_heads(heads: Sequence[int], *, kind: str = "item") -> None:
-    """Refuse heads that are out of range, have not exactly one root, or run in a circle."""
+    """Raise InvalidTree if a head is out of range, there is not exactly one root, or there is a cycle."""
     for d, h in enumerate(heads, start=1):
         if not 0 <= h <= len(heads):
             raise InvalidTree(f"{kind} {d} has head {h}, which is outside 0..{len(heads)}")
@@ -111,10 +109,9 @@ def check_heads(heads: Sequence[int], *, kind: str = "item") -> None:
     if not roots:
         raise InvalidTree(f"no {kind} is the root")
     if len(roots) > 1:
-        raise InvalidTree(f"{kind}s {', '.join(map(str, roots))} are all roots, only one may be")
+        raise InvalidTree(f"{kind}s {', '.join(map(str, roots))} are all roots, but only one is allowed")
 
-    # Walk up from every item; an item met twice in one walk lies on a cycle, one met in an earlier walk is
-    # known to be safe.
+    # Walk up from every item. An item met twice in one walk lies on a cycle; one met in an earlier walk is safe.
     walk_of = [0] * (len(heads) + 1)
     for start in range(1, len(heads) + 1):
         d = start
@@ -126,18 +123,18 @@ def check_heads(heads: Sequence[int], *, kind: str = "item") -> None:
 
 
 def flat_tree(words: Sequence[str]) -> WordTree:
-    """Return the tree that says nothing but what the words are: all of them under the first."""
+    """Return a tree that carries only the segmentation: all words depend on the first."""
     others = len(words) - 1
     return WordTree(tuple(words), (ROOT, *(1,) * others), (ROOT_LABEL, *(CUT_LABEL,) * others))
 
 
 def is_projective(heads: Sequence[int]) -> bool:
-    """Tell whether no two arcs of a tree cross, the arc from ROOT included; heads[0] belongs to item 1."""
+    """Tell whether no two arcs of a tree cross, including the arc from ROOT; heads[0] belongs to item 1."""
     starts: list[list[int]] = [[] for _ in range(len(heads) + 1)]
     for d, h in enumerate(heads, start=1):
         starts[min(d, h)].append(max(d, h))
-    # The right ends of the arcs that are open at the current item. Nested arcs close in the reverse order
-    # of opening, so an arc that would end beyond the innermost open one crosses it.
+    # The right ends of the arcs that are open at the current item. Nested arcs close in the reverse order of opening,
+    # so an arc that would end beyond the innermost open one crosses it.
     open_ends: list[int] = []
     for item, ends in enumerate(starts):
         while open_ends and open_ends[-1] == item:
@@ -150,29 +147,27 @@ def is_projective(heads: Sequence[int]) -> bool:
 
 
 def own_spelling(label: str, labels: Iterable[str]) -> str:
-    """Return a label as a label set spells it (`DEP` for `dep` with Malt labels), unchanged if it is not there."""
+    """Return a label as a label set spells it (`DEP` for `dep` with Malt labels), unchanged if it is missing."""
     known = {name.casefold(): name for name in labels}
     return label if label in known.values() else known.get(label.casefold(), label)
 
 
 def recover(tree: CharTree, label_set: Collection[str] = ()) -> Recovery:
-    """Collapse the characters of every word and revive the arcs between words (paper, Appendix A.1).
+    """Collapse the characters of every word and restore the arcs between words (paper, Appendix A.1).
 
-    A character tree is legal when the characters connected by INTRA arcs are always neighbours without a
-    hole; then the result is exact, whether or not the arcs between words start at root characters. The
-    label of the arc that enters a word's root character becomes the word's relation.
+    A character tree is legal if the characters connected by INTRA arcs always form a contiguous block. The result is
+    then exact, whether or not arcs between words start at root characters. The label of the arc that enters a word's
+    root character becomes the word's relation.
 
-    An illegal tree is repaired by changing labels only, never heads, so what comes out is a tree by
-    construction:
+    An illegal tree is repaired by changing labels only, never heads, so the result is always a tree:
 
     1. An INTRA arc from ROOT becomes a `root` arc between words.
-    2. Every INTRA arc that passes over a character of another word becomes a `dep` arc between words, which
-       cuts its word in two. This is repeated until all words are contiguous; once is enough if the tree is
-       projective.
+    2. Every INTRA arc that spans a character of another word becomes a `dep` arc between words, which splits its word.
+       This is repeated until all words are contiguous; once is enough if the tree is projective.
 
-    Each of these cuts is forced: the words only get smaller, so an arc over a foreign character can never
-    become legal again. The repair thus is the smallest set of INTRA arcs whose loss makes the tree legal,
-    and does not depend on any order. `root` and `dep` are spelt as in `label_set`.
+    Every split is forced: words only get smaller, so an arc over another word's character can never become legal again.
+    The repair therefore changes the smallest possible set of INTRA arcs, and does not depend on the order. `root` and
+    `dep` are spelled as in `label_set`.
     """
     root_label, cut_label = (own_spelling(label, label_set) for label in (ROOT_LABEL, CUT_LABEL))
     labels = list(tree.labels)
@@ -194,9 +189,9 @@ def recover(tree: CharTree, label_set: Collection[str] = ()) -> Recovery:
 
 
 def _runs(heads: Sequence[int], labels: Sequence[str]) -> list[int]:
-    """Number the maximal runs of neighbouring characters that INTRA arcs connect to one another, from 1."""
-    # The top of a character is the character that its chain of INTRA arcs leads up to. Chains share their
-    # ends, so each walk stops at the first character whose top is known.
+    """Number the maximal runs of adjacent characters connected by INTRA arcs, from 1."""
+    # The top of a character is where its chain of INTRA arcs ends. Chains share their ends, so each walk stops at the
+    # first character whose top is known.
     tops = [0] * len(heads)
     for start in range(len(heads)):
         path = []
@@ -214,8 +209,7 @@ def _collapse(tree: CharTree, labels: Sequence[str], runs: Sequence[int], repair
     """Build the words of a legal tree, whose runs are its words."""
     starts = [d for d in range(1, len(runs) + 1) if d == 1 or runs[d - 1] != runs[d - 2]]
     spans = tuple(pairwise([*starts, len(runs) + 1]))
-    # Exactly one character of a word has an arc that is not INTRA, because the others hang below it inside
-    # the word.
+    # Exactly one character of a word has an arc that is not INTRA, because the others depend on it inside the word.
     roots = tuple(d for d, label in enumerate(labels, start=1) if label != INTRA)
     words = WordTree(
         forms=tuple("".join(tree.chars[start - 1 : end - 1]) for start, end in spans),
@@ -230,7 +224,7 @@ def _collapse(tree: CharTree, labels: Sequence[str], runs: Sequence[int], repair
 
 
 def _check_lengths(kind: str, count: int, columns: Mapping[str, tuple[object, ...] | None]) -> None:
-    """Refuse an empty tree and columns of different lengths."""
+    """Reject an empty tree and columns of different lengths."""
     if not count:
         raise InvalidTree(f"a tree needs at least one {kind}")
     for name, column in columns.items():
@@ -239,7 +233,7 @@ def _check_lengths(kind: str, count: int, columns: Mapping[str, tuple[object, ..
 
 
 def _check_forms(kind: str, forms: Sequence[str]) -> None:
-    """Refuse forms without a character."""
+    """Reject empty forms."""
     for number, form in enumerate(forms, start=1):
         if not form or form.isspace():
             raise InvalidTree(f"{kind} {number} is empty")

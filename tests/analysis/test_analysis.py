@@ -97,7 +97,7 @@ def test_drawings_are_read_back_and_no_two_are_the_same(length):
     ["", "○", "●●", "●→●", "○←○", "●→", "→○", "(●→○", "●→○)", "●→○←○", "○→○←●", "●x○", "()", "●→(○→)", "●←○"],
 )
 def test_what_is_no_drawing_is_refused(text):
-    with pytest.raises(InputError, match="no drawing"):
+    with pytest.raises(InputError, match="not a drawing"):
         read_drawing(text)
 
 
@@ -400,7 +400,7 @@ def test_a_study_comes_back_from_its_file(lexicon, tmp_path):
 def test_a_system_has_one_kind_of_model():
     trees = tiny.TREES
     mixed = [Predictions("a", trees, inside(trees, leftward), trees), Predictions("b", trees, None, trees)]
-    with pytest.raises(InputError, match="not seeds of one system: a, b"):
+    with pytest.raises(InputError, match="word-level parsers: a, b"):
         study(trees, {"mixed": mixed})
     with pytest.raises(InputError, match="no sentences"):
         study([], {"a": mixed})

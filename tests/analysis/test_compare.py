@@ -169,7 +169,7 @@ def test_given_words_are_another_table(tmp_path: Path) -> None:
     warnings = Warnings()
     runs = read_runs([str(both), str(words)], "dev", warn=warnings)
     assert [run.system for run in runs] == ["latent"]
-    assert warnings == [f"{words}: no scores of the dev set from raw text: left out"]
+    assert warnings == [f"{words}: no scores of the dev set from raw text: skipped"]
 
 
 def test_a_metric_that_a_system_lacks_is_left_open(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_an_evaluation_file_is_a_run(tmp_path: Path) -> None:
     assert [system.name for system in compared.systems] == ["x", "other", "again"]
     assert [run.seed for system in compared.systems for run in system.runs] == [0, None, None]
     assert compared.systems[1].scores["uf"].mean == pytest.approx(200 * 1 / (6 + 5))
-    with pytest.raises(InputError, match="its words are not the gold words"):
+    with pytest.raises(InputError, match="some sentences do not have the gold words"):
         table(tmp_path / "other.json", given_words=True)
 
 
@@ -260,7 +260,7 @@ def test_a_seed_that_is_not_finished_is_left_out(three_systems: list[Path]) -> N
     (three_systems[0] / "seed-2").mkdir()
     warnings = Warnings()
     assert len(read_runs([str(three_systems[0])], "dev", warn=warnings)) == 2
-    assert warnings == [f"{three_systems[0] / 'seed-2'}: this run is not finished (no result.json): left out"]
+    assert warnings == [f"{three_systems[0] / 'seed-2'}: this run is not finished (no result.json): skipped"]
 
 
 def test_what_is_no_finished_run(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_what_is_no_finished_run(tmp_path: Path) -> None:
     (tmp_path / "begun" / "metrics.jsonl").touch()
     (tmp_path / "seeds" / "seed-0").mkdir(parents=True)
     for name, message in {
-        "nowhere": "there is no such run",
+        "nowhere": "no such run",
         "empty": "not a run's folder",
         "begun": "not finished",
         "seeds": "not finished",
@@ -287,8 +287,8 @@ def test_what_is_no_finished_run(tmp_path: Path) -> None:
         ("{", "not JSON"),
         ("[]", "no name or no seed"),
         ('{"name": "x", "seed": true}', "no name or no seed"),
-        ('{"name": "x", "seed": 1, "dev": {"seg": "good"}}', "dev is no table of scores"),
-        ('{"name": "x", "seed": 1, "test": 3}', "test is no table of scores"),
+        ('{"name": "x", "seed": 1, "dev": {"seg": "good"}}', "dev is not a table of scores"),
+        ('{"name": "x", "seed": 1, "test": 3}', "test is not a table of scores"),
     ],
 )
 def test_results_that_are_none(tmp_path: Path, content: str, message: str) -> None:
@@ -300,20 +300,20 @@ def test_results_that_are_none(tmp_path: Path, content: str, message: str) -> No
 def test_runs_that_cannot_be_compared(tmp_path: Path) -> None:
     a = write_run(tmp_path / "a", "a", 0, [1, 1])
     b = write_run(tmp_path / "b", "b", 0, [1, 1, 1])
-    with pytest.raises(InputError, match=r"a and .*b cannot be compared: .*not of the same gold"):
+    with pytest.raises(InputError, match=r"a and .*b cannot be compared: .*different gold"):
         table(a, b)
     c = write_run(tmp_path / "c", "c", 0, [1, 1])
     save_evaluation(
         evaluate([(GOLD, PREDICTIONS[1])] * 2, punct=True), c / evaluation_file("dev")
     )  # there is no punctuation, so the scores are the same
-    with pytest.raises(InputError, match=r"differ in their choices: punct:no.* and punct:yes"):
+    with pytest.raises(InputError, match=r"differ in their options: punct:no.* and punct:yes"):
         table(a, c)
     with pytest.raises(InputError, match="--baseline d: no such system: choose from a"):
         table(a, baseline="d")
     with pytest.raises(InputError, match=r"two runs of a with seed 0: .*NAME=RUN"):
         table(a, write_run(tmp_path / "again", "a", 0, [1, 1]))
     save_evaluation(evaluation([1, 2]), a / evaluation_file("dev"))
-    with pytest.raises(InputError, match=r"has uf 50\.000 where result\.json has 33\.333"):
+    with pytest.raises(InputError, match=r"uf is 50\.000, but result\.json says 33\.333"):
         table(a)
 
 

@@ -38,7 +38,7 @@ def test_what_stands_between_the_comments_is_replaced(results, tmp_path, monkeyp
 
 def test_a_command_that_fails_is_told(results, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit, match="there is no such run"):
+    with pytest.raises(SystemExit, match="no such run"):
         results.with_tables("<!-- table: zishu compare nowhere -->\n<!-- end -->\n")
 
 

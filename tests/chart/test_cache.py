@@ -97,7 +97,7 @@ def test_a_full_disk_costs_no_run(
     monkeypatch.setattr(caching.IndexDataCacheFile, "_save_data", fail)
     with caplog.at_level(logging.WARNING, "zishu.chart"):
         assert fresh()(1, 2) == 3
-    assert "cannot keep the compiled chart" in caplog.text
+    assert "cannot save the compiled chart" in caplog.text
     assert "No space left on device" in caplog.text
     assert not files(tmp_path / "cache", ".lock")
     assert fresh()(1, 2) == 3

@@ -208,10 +208,10 @@ def test_analyses_of_different_systems_are_shown_as_one(folder, tmp_path, capsys
     assert capsys.readouterr().out == expected
     # Neither the same system twice, nor those of another reference.
     assert analyse(tmp_path / "a/analysis.json", tmp_path / "a/analysis.json") == 2
-    assert "two analyses have a system left" in capsys.readouterr().err
+    assert "two analyses contain the system left" in capsys.readouterr().err
     assert analyse(gold, "--system", both[1], "--json", "--output", tmp_path / "c") == 0
     assert analyse(tmp_path / "a/analysis.json", tmp_path / "c/analysis.json") == 2
-    assert "different sentences" in capsys.readouterr().err
+    assert "differ in their sentences" in capsys.readouterr().err
 
 
 def test_tables_as_markdown_of_what_is_wanted(folder, tmp_path, capsys):
@@ -234,7 +234,7 @@ def test_without_a_font_there_is_one_warning(folder, tmp_path, capsys, monkeypat
     capsys.readouterr()
     assert analyse(folder / "wavy/seed-0", folder / "gold.conllu", "--output", tmp_path, "--json") == 0
     error = capsys.readouterr().err
-    assert error.startswith("zishu: warning: no font here has the characters")
+    assert error.startswith("zishu: warning: no installed font has the characters")
     assert error.count("\n") == 1
     assert (tmp_path / "uas-by-length.svg").read_bytes().startswith(b"<?xml")
 
@@ -242,21 +242,21 @@ def test_without_a_font_there_is_one_warning(folder, tmp_path, capsys, monkeypat
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["gold.conllu"], "give model directories"),
-        (["wavy/seed-0", "gold.conllu", "--system", "a=words"], "not both"),
+        (["gold.conllu"], "give either model directories"),
+        (["wavy/seed-0", "gold.conllu", "--system", "a=words"], "give either model directories"),
         (["gold.conllu", "--system", "words"], "NAME=DIR"),
         (["gold.conllu", "--system", "=words"], "NAME=DIR"),
         (["gold.conllu", "--system", "a=words,"], "NAME=DIR"),
         (["gold.conllu", "--system", "a=words", "--system", "a=wavy"], "given twice"),
         (["wavy/seed-0", "wavy/seed-0/model", "gold.conllu"], "two seeds"),
-        (["nowhere", "gold.conllu"], "nowhere: not a model directory"),
+        (["nowhere", "gold.conllu"], "nowhere: neither a model directory nor a training run"),
         (["segmenter", "gold.conllu"], "segmenter predicts no trees"),
-        (["wavy", "words", "gold.conllu"], "not seeds of one system"),
+        (["wavy", "words", "gold.conllu"], "cannot mix character-level and word-level"),
         (["wavy/seed-0", "copy/seed-0", "gold.conllu", "--keep", "kept"], "folders of the same name"),
         (["words", "nowhere.conllu"], "nowhere.conllu"),
         (["words", "empty.conllu"], "no sentences"),
         (["words", "gold.conllu", "--structures", "gold.conllu"], "gold.conllu:1"),
-        (["words", "gold.conllu", "--format", "png"], "--format goes with --output"),
+        (["words", "gold.conllu", "--format", "png"], "--format needs --output"),
         (["words", "gold.conllu", "--json", "--markdown"], "only one of --markdown and --json"),
         (["words", "analysis.json"], "cannot be changed"),
         (["analysis.json"], "analysis.json"),

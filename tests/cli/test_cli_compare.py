@@ -97,13 +97,13 @@ def test_warnings_go_to_standard_error(tmp_path: Path, capsys: pytest.CaptureFix
     ("arguments", "message"),
     [
         ([], "Missing argument"),
-        (["nowhere"], "zishu: nowhere: there is no such run"),
+        (["nowhere"], "zishu: nowhere: no such run"),
         (["RUNS", "--json", "--latex"], "only one of"),
         (["RUNS", "--metrics", "uas"], "unknown metric 'uas' from raw text: choose from seg, uf"),
         (["RUNS", "--baseline", "x"], "--baseline x: no such system"),
         (["RUNS", "--samples", "0"], "--samples"),
         (["RUNS", "--set", "train"], "--set"),
-        (["RUNS", "--draw-seeds"], "--draw-seeds: how seeds differ is unknown, with one run, of 潜在"),
+        (["RUNS", "--draw-seeds"], "--draw-seeds: needs at least two runs of 潜在"),
     ],
 )
 def test_failures_are_one_line_and_exit_code_2(

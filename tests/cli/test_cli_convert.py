@@ -163,7 +163,7 @@ def test_brackets_go_to_a_file(tmp_path, capsys):
             ["ctb", "{ctb}", "{tmp}/out", "--version", "5", "--scheme", "ud"],
             "'ud' is not one of 'zc', 'sd', 'conllx'",
         ),
-        (["ctb", "{ctb}", "{tmp}/out", "--version", "5", "--scheme", "sd"], "say where its jar is"),
+        (["ctb", "{ctb}", "{tmp}/out", "--version", "5", "--scheme", "sd"], "give its jar"),
         (
             [
                 "ctb",
@@ -180,16 +180,16 @@ def test_brackets_go_to_a_file(tmp_path, capsys):
         ),
         (
             ["ctb", "{ctb}", "{tmp}/out", "--version", "5", "--scheme", "conllx"],
-            "say where they are (--from)",
+            "needs converted files (--from)",
         ),
-        (["ctb", "{ctb}", "{tmp}/out", "--version", "5", "--from", "{tmp}"], "of no use to the scheme zc"),
+        (["ctb", "{ctb}", "{tmp}/out", "--version", "5", "--from", "{tmp}"], "the scheme zc does not use"),
         (
             ["ctb", "{ctb}", "{tmp}/out", "--version", "5", "--scheme", "conllx", "--from", "{tmp}"],
             "neither a file train.* nor files chtb_NNNN.* for train",
         ),
         (
             ["brackets", "{ctb}/x", "--scheme", "conllx", "--labels", "functional", "--from", "{tmp}/x"],
-            "--labels is for zc",
+            "--labels works only with the scheme zc",
         ),
         (["ctb", "{ctb}", "{tmp}/out", "--version", "5", "--encoding", "x-y"], "unknown encoding 'x-y'"),
         (["ctb", "{ctb}", "{ctb}/bracketed/chtb_001.fid", "--version", "5"], "File exists"),

@@ -185,7 +185,7 @@ def test_the_counts_do_not_go_to_standard_output(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(["eval", *files, "--output", "-"]) == 2
-    assert capsys.readouterr().err == "zishu: --output needs a file: standard output has the scores\n"
+    assert capsys.readouterr().err == "zishu: --output needs a file: the scores go to standard output\n"
     assert not (tmp_path / "-").exists()
 
 

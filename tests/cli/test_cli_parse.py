@@ -371,7 +371,7 @@ def test_only_the_output_of_the_same_input_is_resumed(tmp_path, capsys, small_ch
     other = write(tmp_path / "other.txt", TEXT.replace("最后", "最前"))
     shorter = write(tmp_path / "shorter.txt", EASY)
     for source, message in (
-        (other, "sentence 5 is not that of this input: another input, or other options?"),
+        (other, "sentence 5 does not match: was the input or were the options different?"),
         (shorter, f"has more sentences than {shorter}"),
     ):
         out.write_bytes(data)
@@ -456,7 +456,7 @@ def test_only_files_are_resumed(tmp_path, capsys):
         run("-i", write(tmp_path / "in.txt", EASY), "-o", tmp_path / "pipe", "--resume", "--format", "json")
         == 2
     )
-    assert_one_line(capsys.readouterr().err, "pipe: is not a file")
+    assert_one_line(capsys.readouterr().err, "pipe: is not a regular file")
     assert run(EASY, "-o", "/dev/null") == 0
 
 
@@ -512,7 +512,7 @@ def test_a_table_is_no_way_to_other_files(tmp_path):
         (["-i", "x", "-o", "-", "--resume"], "standard output cannot be resumed; an output file can"),
         (["-i", "x", "-o", "y.svg", "--resume"], "the format svg cannot be resumed"),
         (["-i", "x", "--pin", "0:1"], "--pin needs TEXT"),
-        ([EASY, EASY, "--break", "1"], "offsets into one text"),
+        ([EASY, EASY, "--break", "1"], "need a single text"),
         ([EASY, "--pin", "1-2"], "--pin 1-2: expected two offsets A:B"),
         ([EASY, "--pin", "0:2", "--pin", "1:3"], "1"),
         ([EASY, "--pin", "0:99"], "99"),
@@ -521,9 +521,9 @@ def test_a_table_is_no_way_to_other_files(tmp_path):
         ([EASY, "--k-best", "2", "--decoding", "viterbi"], "k_best ranks by probability"),
         (
             ["-i", "x", "-o", "y", "--k-best", "2", "--resume"],
-            "several analyses of each sentence cannot be resumed",
+            "several analyses per sentence cannot be resumed",
         ),
-        ([EASY, "--words", "--pin", "0:1"], "offsets into one text whose words are not given"),
+        ([EASY, "--words", "--pin", "0:1"], "need a single text without given words"),
         ([EASY, "--words", "--lexicon", __file__], "lexicon"),
         ([EASY, "--format", "xml"], "xml"),
         (["-i", "no-such-file"], "no-such-file: No such file or directory"),

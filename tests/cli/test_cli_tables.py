@@ -143,12 +143,12 @@ def test_a_bad_row_ends_the_run(corpus: Path, capsys: pytest.CaptureFixture[str]
     [
         (["我", "--format", "parquet"], "a Parquet table needs a file"),
         (["我", "--format", "parquet", "-o", "-"], "a Parquet table needs a file"),
-        (["我", "-o", "x.parquet", "--k-best", "2"], "a Parquet table holds one analysis of each sentence"),
+        (["我", "-o", "x.parquet", "--k-best", "2"], "a Parquet table holds one analysis per sentence"),
         (["-i", "a.txt", "-o", "x.parquet", "--resume"], "the format parquet cannot be resumed"),
         (["我", "--text-field", "x"], "--text-field does not go with TEXT"),
         (["-i", "*.nothing"], "*.nothing: no file matches"),
         (["-i", "a.txt", "--text-field", "x"], "a.txt: plain text has no fields"),
-        (["我", "-o", "x.parquet.gz"], "compression inside"),
+        (["我", "-o", "x.parquet.gz"], "compressed internally"),
     ],
 )
 def test_wrong_usage(

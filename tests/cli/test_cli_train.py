@@ -95,7 +95,7 @@ def test_nothing_is_written_over(capsys: pytest.CaptureFixture[str]) -> None:
     kept.write_text("mine", encoding="utf-8")
     # Every folder is looked at before the first run begins.
     assert cli.run(["train", "tiny.toml", "--seeds", "0,1"]) == cli.BAD_INPUT
-    assert "runs/tiny/seed-1: is not empty: go on with --resume" in capsys.readouterr().err
+    assert "runs/tiny/seed-1: is not empty: use --resume" in capsys.readouterr().err
     assert not Path("runs/tiny/seed-0").exists()
     assert kept.read_text(encoding="utf-8") == "mine"
 
@@ -137,7 +137,7 @@ def test_seeds_are_trained_one_by_one_and_averaged(capsys: pytest.CaptureFixture
 
     # Again: an error; with --resume, the same scores without any training.
     assert cli.run(arguments) == cli.BAD_INPUT
-    assert "out/seed-3: a finished run is here" in capsys.readouterr().err
+    assert "out/seed-3: contains a finished run" in capsys.readouterr().err
     assert cli.run([*arguments, "--resume"]) == cli.SUCCESS
     second = capsys.readouterr()
     assert second.out == first.out
@@ -170,10 +170,10 @@ def test_ctrl_c_saves_and_says_how_to_go_on(folder: Path, capsys: pytest.Capture
         assert cli.run(["train", *arguments]) == cli.INTERRUPTED
     last = capsys.readouterr().err.splitlines()[-1]
     command = f"zishu train {shlex.join(arguments)} --resume"
-    assert last == f"zishu: interrupted; the run is saved in runs/tiny/seed-0; to go on: {command}"
+    assert last == f"zishu: interrupted; the run is saved in runs/tiny/seed-0; to continue: {command}"
     assert Path("runs/tiny/seed-0/last.safetensors").exists()
     assert cli.run(["train", *arguments]) == cli.BAD_INPUT
-    assert "runs/tiny/seed-0: is not empty: go on with --resume" in capsys.readouterr().err
+    assert "runs/tiny/seed-0: is not empty: use --resume" in capsys.readouterr().err
 
 
 def test_without_torch_the_extra_is_named_and_help_still_works() -> None:

@@ -58,7 +58,7 @@ def test_the_ending_tells_the_kind(name: str, kind: str) -> None:
 
 
 def test_a_parquet_file_is_not_compressed_from_outside() -> None:
-    with pytest.raises(InputError, match="compression inside"):
+    with pytest.raises(InputError, match="compressed internally"):
         kind_of("a.parquet.gz")
 
 
@@ -98,7 +98,7 @@ def test_json_lines(tmp_path: Path) -> None:
         ("{", "not JSON"),
         ("[" * 100_000, "not JSON"),
         ('["text"]', "expected a JSON object"),
-        ('{"body": "x"}', "no key 'text'; there are: 'body'"),
+        ('{"body": "x"}', "no key 'text'; found: 'body'"),
         ('{"text": null, "id": 1}', "'text' is missing, not a string"),
         ('{"text": 7, "id": 1}', "'text' is 7, not a string"),
         ('{"text": "x"}', "'id' is missing, neither"),
@@ -144,9 +144,9 @@ def test_quotation_marks_are_text_in_tsv(tmp_path: Path) -> None:
     [
         ("", "a.csv:1: no header"),
         ("\n\n", "no header"),
-        ("a,b\n1,2\n", "a.csv:1: no column 'text'; there are: 'a', 'b'"),
+        ("a,b\n1,2\n", "a.csv:1: no column 'text'; found: 'a', 'b'"),
         ("text,text\n1,2\n", "a.csv:1: 2 columns 'text'"),
-        ('text,b\n"x\n",1\n1,2,3\n', "a.csv:4: row 2: 3 fields where the header has 2"),
+        ('text,b\n"x\n",1\n1,2,3\n', "a.csv:4: row 2: 3 fields, but the header has 2"),
         ("text,b\nx\n", "a.csv:2: row 1: 1 fields"),
         ('text\nx\n"y', "a.csv:3: row 2: not CSV: unexpected end of data"),
         ('text\n"x"y\n', "a.csv:2: row 1: not CSV"),
@@ -190,7 +190,7 @@ def test_bad_parquet_is_named(tmp_path: Path) -> None:
 
     pq.write_table(pa.table({"text": ["我", None], "n": [1.5, 2.0], "id": [1, None]}), path)
     fails(r"a\.parquet: row 2: 'text' is missing")
-    fails("no column 'body'; there are: 'text', 'n', 'id'", text_field="body")
+    fails("no column 'body'; found: 'text', 'n', 'id'", text_field="body")
     fails("the column 'n' holds double, not strings", text_field="n")
     fails("row 1: 'n' is 1.5, neither", id_field="n")
     good = path.read_bytes()

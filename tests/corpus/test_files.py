@@ -133,7 +133,7 @@ def test_texts(tmp_path: Path) -> None:
     before = out.read_bytes()
     with pytest.raises(InputError, match="99"):
         parse_texts([EASY], out, pins=[(0, 99)], force=True)
-    with pytest.raises(InputError, match="offsets into one text"):
+    with pytest.raises(InputError, match="need a single text"):
         parse_texts([EASY, EASY], out, breaks=[1])
     assert out.read_bytes() == before
 
@@ -142,13 +142,13 @@ def test_texts(tmp_path: Path) -> None:
     ("output", "options", "more", "message"),
     [
         ("out.svg", {}, {"resume": True}, "the format svg cannot be resumed; conllu, chars, json can"),
-        ("out.json", {"k_best": 2}, {"resume": True}, "several analyses of each sentence cannot be resumed"),
+        ("out.json", {"k_best": 2}, {"resume": True}, "several analyses per sentence cannot be resumed"),
         ("-", {}, {"resume": True, "format": "json"}, "standard output cannot be resumed"),
         ("-", {}, {"format": "parquet"}, "a Parquet table needs a file"),
-        ("out.parquet", {"k_best": 2}, {}, "one analysis of each sentence"),
+        ("out.parquet", {"k_best": 2}, {}, "one analysis per sentence"),
         ("out", {"k_best": -1}, {}, "k_best must be at least 0"),
         ("out", {"k_best": 2, "decoding": "viterbi"}, {}, "k_best ranks by probability"),
-        ("out", {"words": True, "lexicon": ["我"]}, {}, "a lexicon is of no use"),
+        ("out", {"words": True, "lexicon": ["我"]}, {}, "a lexicon cannot be used"),
         ("out", {}, {"jobs": 0}, "the number of jobs must be at least 1"),
         ("out", {}, {"threads": -1}, "threads must be at least 0"),
         ("in.txt", {}, {}, "in.txt: is the input, too"),

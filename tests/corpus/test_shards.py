@@ -278,7 +278,7 @@ def test_manifests_of_others_are_refused(base: str) -> None:
         Manifest.open(output, OPTIONS | {"format": "json"}, resume=True)
     for content in [b"", b"[]", b"{}", b'{"zishu": "1", "options": {}, "shards": [{"no": 1}]}', b"\xff"]:
         put(output, "manifest.json", content)
-        with pytest.raises(InputError, match=r"manifest\.json: not a manifest"):
+        with pytest.raises(InputError, match=r"manifest\.json: not a Zishu manifest"):
             Manifest.open(output, OPTIONS, resume=True)
 
 

@@ -117,7 +117,7 @@ def test_bad_rows_are_named_counted_and_passed_over(
     assert texts(out) == ["我来。", "他走。"]
     errors = capsys.readouterr().err.splitlines()
     assert [line.split(": ")[1] for line in errors[:4]] == [f"{source}:{row}" for row in (2, 3, 4, 5)]
-    assert errors[4:] == ["zishu: 4 bad documents were passed over; all others are done"]
+    assert errors[4:] == ["zishu: 4 bad documents were skipped; all others are done"]
     assert not (tmp_path / ".out.json.run").exists()
 
 
@@ -178,7 +178,7 @@ def test_endings() -> None:
     assert format_of("out") == format_of("out.gz") == format_of("a.b/out.CONLLU.zst") == "conllu"
     assert format_of("x.html") == "html"
     for name in ("a.docx", "a.pdf", "a.zip", "a.XLSX", "a.conllu.gz"):
-        with pytest.raises(InputError, match="files are not read"):
+        with pytest.raises(InputError, match="files are not supported"):
             kind_of(name)
     assert kind_of("wiki_00") == kind_of("part.001") == kind_of("a.txt.gz") == "text"
 

@@ -508,11 +508,11 @@ def test_bootstrap_is_reproducible_and_antisymmetric() -> None:
 
 def test_bootstrap_refuses_what_cannot_be_paired() -> None:
     a, b = systems()
-    with pytest.raises(InputError, match="same gold"):
+    with pytest.raises(InputError, match="different gold"):
         bootstrap(a, Evaluation(b.counts[:3]), "uf")
-    with pytest.raises(InputError, match="same gold"):
+    with pytest.raises(InputError, match="different gold"):
         bootstrap(a, Evaluation(b.counts[::-1]), "uf")
-    with pytest.raises(InputError, match="differ in their choices: punct:no"):
+    with pytest.raises(InputError, match="differ in their options: punct:no"):
         bootstrap(a, Evaluation(b.counts, punct=True), "uf")
     with pytest.raises(InputError, match="uas needs"):
         bootstrap(a, b, "uas")
@@ -525,7 +525,7 @@ def test_bootstrap_refuses_what_cannot_be_paired() -> None:
     # As many words and arcs in every sentence, but another label in gold.
     other_gold = evaluate([(tree("他 走", "2 0", "dep root"), tree("他 走", "2 0", "nsubj root"))])
     gold = evaluate([(tree("他 走", "2 0", "nsubj root"), tree("他 走", "2 0", "nsubj root"))])
-    with pytest.raises(InputError, match="same gold"):
+    with pytest.raises(InputError, match="different gold"):
         bootstrap(gold, other_gold, "uf")
 
 
@@ -733,14 +733,14 @@ def test_where_a_run_keeps_its_evaluations() -> None:
     ("key", "value", "message"),
     [
         ("format", "other", "expected an object with the format 'zishu-evaluation'"),
-        ("version", 2, "version 2 is not the one"),
-        ("rows", [], "is not the one that this Zishu reads"),
+        ("version", 2, "version 2 or its rows"),
+        ("rows", [], "its rows are not those of version 1"),
         ("signature", "punct:maybe", "signature or gold"),
         ("gold", None, "signature or gold"),
         ("sentences", 3, "1 lines of counts for 3 sentences"),
-        ("counts", [], "no list"),
-        ("counts", {}, "no list"),
-        ("counts", [[1, 2]], "line 1 of counts is not 37 natural numbers"),
+        ("counts", [], "not a list"),
+        ("counts", {}, "not a list"),
+        ("counts", [[1, 2]], "line 1 of counts does not have 37 natural numbers"),
         ("counts", [[0.5] * 37], "natural numbers"),
         ("counts", [[True] * 37], "natural numbers"),
         ("counts", [[-1] * 37], "natural numbers"),

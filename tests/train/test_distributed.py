@@ -285,7 +285,7 @@ def test_a_run_goes_on_with_another_number_of_processes(
         _, told = process.communicate(timeout=_SECONDS)
     assert process.returncode != 0
     command = "zishu train tiny.toml --directory two-one --resume"
-    assert told.count("zishu: interrupted; the run is saved in two-one; to go on") == 1, told
+    assert told.count("zishu: interrupted; the run is saved in two-one; to continue") == 1, told
     assert told.count(command) == 1
     assert not Path("two-one/result.json").exists()
     assert cli.run(command.split()[1:]) == 0
@@ -309,7 +309,7 @@ def test_an_error_of_one_process_ends_all(prepare: Callable[..., None]) -> None:
     code, _, err = launch("--directory", "two")
     assert code != 0
     said = [line for line in err.splitlines() if line.startswith("zishu: ")]
-    assert said == ["zishu: two: is not empty: go on with --resume, take another --directory, or remove it"]
+    assert said == ["zishu: two: is not empty: use --resume or another --directory, or remove it"]
     assert [path.name for path in Path("two").iterdir()] == ["notes.txt"]
 
 

@@ -152,7 +152,7 @@ def test_a_transition_parser_honours_words_and_says_what_it_cannot_do(treebank, 
         model.parse([replace(word_sentence(tree.forms), arcs=(FixedArc((1, 2), (2, 3)),))])
     with pytest.raises(InputError, match="a transition parser has no temperature"):
         calibrate(model, tiny.TREES)
-    assert "probabilities  those of its beam, 8 analyses wide" in re.sub(
+    assert "probabilities  from its beam of 8 analyses" in re.sub(
         " {2,}", "  ", "\n".join(info.lines(info.describe(tmp_path / "run" / "model")))
     )
     with pytest.raises(InputError, match="transition parsers have no scores of trees"):

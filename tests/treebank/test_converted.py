@@ -41,7 +41,7 @@ def test_a_sentence_that_is_missing_or_new_moves_no_other(tmp_path):
     many = [[f"字{k}", "来"] for k in range(300)]
     given = [*many[:7], *many[8:20], ["新", "句"], *many[20:]]
     results = match_trees(trees(many), read_converted([conllx(given, tmp_path / "a.conllx")]))
-    assert results.pop(7) == "the converted files have no sentence with its words"
+    assert results.pop(7) == "no sentence in the converted files has these words"
     assert [result.forms[0] for result in results] == [words[0] for words in many if words[0] != "字7"]
     with pytest.raises(InputError, match=r"4 of 300 trees have no sentence .* the first is 字0 来"):
         match_trees(trees(many), read_converted([conllx(many[4:], tmp_path / "b.conllx")]))
@@ -59,7 +59,7 @@ def test_malt_tab_in_either_encoding(tmp_path, encoding):
 def test_a_broken_line_is_named(tmp_path, row):
     path = tmp_path / "train.tab"
     path.write_text(f"我\tPN\t2\tSUB\n{row}\n", encoding="utf-8")
-    with pytest.raises(FormatError, match=r"train\.tab:2: not a line of Malt-TAB"):
+    with pytest.raises(FormatError, match=r"train\.tab:2: not Malt-TAB"):
         read_converted([path])
 
 

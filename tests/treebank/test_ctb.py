@@ -200,7 +200,7 @@ def test_directories_without_trees_are_refused(tmp_path):
 
 def test_a_copy_of_another_version_is_refused(tmp_path):
     copy = make_copy(tmp_path / "copy", "7", {4000: document(SHORT)})
-    with pytest.raises(InputError, match="none of its 1 files belongs to the split of version 5"):
+    with pytest.raises(InputError, match="none of the 1 files is in the split of version 5"):
         convert_ctb(copy, tmp_path / "out", version="5")
     assert not (tmp_path / "out").exists()
 

@@ -118,9 +118,9 @@ def test_a_treebank_is_converted_with_one_run_for_each_part(jar, tmp_path, monke
     ("behaviour", "message"),
     [
         ("fail", "failed with exit code 3: java.lang.OutOfMemoryError: heap"),
-        ("silent", "failed with exit code 1: it said nothing"),
+        ("silent", "failed with exit code 1: no message"),
         ("chatter", "did not print CoNLL-X: its output:1:"),
-        ("drop-sentence", "does not fit: 2 sentences for 3 trees, different from sentence 2 on"),
+        ("drop-sentence", "does not match: 2 sentences for 3 trees, differing from sentence 2 on"),
         ("drop-word", "1 of 3 sentences have other words; the first is sentence 2: .* gives 3 words for 4"),
         ("change-word", "the first is sentence 2: the Stanford parser gives 别 for word 1, 沪"),
     ],
@@ -135,7 +135,7 @@ def test_a_program_that_does_something_else_is_an_error(jar, monkeypatch, tmp_pa
 
 def test_a_last_sentence_that_is_lost_is_named(jar, monkeypatch):
     monkeypatch.setenv("BEHAVIOUR", "drop-sentence")
-    with pytest.raises(ZishuError, match="1 sentences for 2 trees, different from sentence 2 on"):
+    with pytest.raises(ZishuError, match="1 sentences for 2 trees, differing from sentence 2 on"):
         stanford_dependencies(trees_of(TREES)[:2], jar, names(2))
 
 
@@ -150,7 +150,7 @@ def test_one_strange_sentence_among_hundreds_is_left_out(jar, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "reason"), [("two-roots", "only one may be"), ("no-head", "no head for word 1")]
+    ("behaviour", "reason"), [("two-roots", "only one is allowed"), ("no-head", "no head for word 1")]
 )
 def test_a_sentence_that_is_no_tree_is_left_out(jar, monkeypatch, behaviour, reason):
     monkeypatch.setenv("BEHAVIOUR", behaviour)
@@ -164,11 +164,11 @@ def test_a_sentence_that_is_no_tree_is_left_out(jar, monkeypatch, behaviour, rea
 
 def test_a_missing_jar_or_java_is_told_before_anything_is_read(jar, monkeypatch, tmp_path):
     absent = io.BytesIO(b"never read")
-    with pytest.raises(InputError, match="no such file; --stanford-jar wants"):
+    with pytest.raises(InputError, match="no such file; --stanford-jar must name"):
         convert_brackets(absent, io.StringIO(), scheme="sd", jar=tmp_path / "absent.jar")
-    with pytest.raises(InputError, match="say where its jar is"):
+    with pytest.raises(InputError, match="give its jar"):
         convert_brackets(absent, io.StringIO(), scheme="sd")
-    with pytest.raises(InputError, match="of no use to the scheme zc"):
+    with pytest.raises(InputError, match="the scheme zc does not use"):
         convert_brackets(absent, io.StringIO(), scheme="zc", jar=jar)
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     with pytest.raises(ZishuError, match="java is not on PATH"):

@@ -77,7 +77,7 @@ def test_a_path_is_read_and_named_in_errors(tmp_path: Path) -> None:
         ("1\t甲\t2\ta\n2\t乙\t1\ta\n3\t丙\t0\troot\n", 1, "甲乙丙: character 1 is its own ancestor"),
         ("1\t甲\t3\ta\n2\t乙\t4\ta\n3\t丙\t0\tr\n4\t丁\t3\ta\n", 1, "甲乙丙丁: the tree is not projective"),
         ("1\te\t0\troot\n2\t\u0301\t1\tatt\n", 1, "2 lines, but the word has 1 characters"),
-        (f"{FAZHAN}\n1\t发\t2\tatt\n2\t展\t0\troot\n", 4, "发展: line 1 has another structure"),
+        (f"{FAZHAN}\n1\t发\t2\tatt\n2\t展\t0\troot\n", 4, "发展: line 1 has a different structure"),
     ],
 )
 def test_what_no_forest_could_use_is_an_error_with_its_place(text: str, line: int, message: str) -> None:

@@ -1,9 +1,9 @@
 """Compare systems: the paper's Tables 1 and 2 for any runs.
 
-A system is a name; its runs are its seeds. For every metric a system gets the mean and the standard deviation (of the
-sample, n - 1) of its seeds' scores, and the difference of its mean from the baseline's, with an interval and a p-value
-by paired bootstrap over sentences, and over seeds if wanted (`zishu.metrics`). All runs must have been scored on the
-same gold sentences with the same choices; what cannot be compared is refused. `compare_tables` draws the result.
+A system has a name and one run per seed. For every metric, a system gets the mean and the sample standard deviation (n
+- 1) over its seeds. It also gets the difference of its mean from the baseline's, with a confidence interval and a
+p-value from a paired bootstrap over sentences, and optionally over seeds (`zishu.metrics`). All runs must be scored on
+the same gold sentences with the same options; other runs raise InputError. `compare_tables` formats the result.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from zishu.analysis.runs import Run
     from zishu.metrics import Average, Bootstrap, Evaluation
 
-# What the tables call a metric. With given words precision and recall are one, and UF and LF are attachment scores.
+# Metric names in the tables. With gold words, precision equals recall, and UF and LF are attachment scores.
 TITLES = {
     "seg": "F1seg",
     "uf": "UF",
@@ -48,7 +48,10 @@ DECIMALS = 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComparedSystem:
-    """Hold a row of the table. `scores` lacks the metrics that some seed lacks, `differences` what was not tested."""
+    """Hold one row of the table.
+
+    `scores` omits metrics that any seed lacks; `differences` omits metrics that were not tested.
+    """
 
     name: str
     runs: tuple[Run, ...]
@@ -58,7 +61,7 @@ class ComparedSystem:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """Hold the whole table, and what must be said with it."""
+    """Hold the whole table and the facts its notes state."""
 
     part: str
     given_words: bool
@@ -67,18 +70,18 @@ class Comparison:
     baseline: str | None  # None if nothing was tested
     samples: int
     draw_seeds: bool
-    sentences: int | None  # None, as the signature, if no run has kept its evaluation
+    sentences: int | None  # None, like the signature, if no run kept its evaluation
     signature: str | None
-    unchecked: tuple[str, ...]  # systems of which some run has not kept its evaluation
+    unchecked: tuple[str, ...]  # systems with a run that did not keep its evaluation
 
     @property
     def titles(self) -> dict[str, str]:
-        """Return the names of the chosen metrics as the tables show them."""
+        """Return the table names of the chosen metrics."""
         names = TITLES_GIVEN_WORDS if self.given_words else TITLES
         return {metric: names[metric] for metric in self.metrics}
 
     def best(self, metric: str) -> set[str]:
-        """Return the systems with the highest mean as it is printed; of one system alone there is no best."""
+        """Return the systems with the highest printed mean; the set is empty if there is only one system."""
         means = {s.name: round(s.scores[metric].mean, DECIMALS) for s in self.systems if metric in s.scores}
         return (
             {name for name, mean in means.items() if mean == max(means.values())} if len(means) > 1 else set()
@@ -86,7 +89,7 @@ class Comparison:
 
 
 def choose_metrics(names: Sequence[str] | None, *, given_words: bool) -> tuple[str, ...]:
-    """Return the metrics of a table; without names those of the paper. UAS and LAS are other names of uf and lf."""
+    """Return the metrics of a table, by default the paper's. UAS and LAS are aliases of uf and lf."""
     known = TITLES_GIVEN_WORDS if given_words else TITLES
     if names is None:
         return ("uf", "lf") if given_words else ("seg", "uf", "lf")
@@ -113,14 +116,14 @@ def compare(
     seed: int = 0,
     warn: Callable[[str], None],
 ) -> Comparison:
-    """Make the table of these runs' scores, with tests of every system against the baseline, by default the first."""
+    """Build the score table and test every system against the baseline (default: the first system)."""
     chosen = choose_metrics(metrics, given_words=given_words)
     groups = _group(runs)
     if baseline is not None and baseline not in groups:
         raise InputError(f"--baseline {baseline}: no such system: choose from {', '.join(groups)}")
     single = [name for name, group in groups.items() if len(group) == 1]
     if draw_seeds and single:
-        raise InputError(f"--draw-seeds: how seeds differ is unknown, with one run, of {', '.join(single)}")
+        raise InputError(f"--draw-seeds: needs at least two runs of {', '.join(single)}")
     _check([run for run in runs if run.evaluation is not None])
     kept = [run.evaluation for run in runs if run.evaluation is not None]
     without = [run for run in runs if run.evaluation is None]
@@ -149,7 +152,7 @@ def compare(
 
 
 def _group(runs: Sequence[Run]) -> dict[str, tuple[Run, ...]]:
-    """Put the seeds of a system together, systems in the order of their first run."""
+    """Group the runs by system, in the order of each system's first run."""
     groups: dict[str, dict[int | None, Run]] = {}
     for run in runs:
         seeds = groups.setdefault(run.system, {})
@@ -175,7 +178,7 @@ def _check(runs: Sequence[Run]) -> None:
 
 
 def _signature(evaluations: Sequence[Evaluation], warn: Callable[[str], None]) -> str:
-    """Sign the table; versions of Zishu may differ, but the table shows it."""
+    """Return the signature of the table; it lists every version of Zishu that scored a run."""
     signatures = sorted({evaluation.signature() for evaluation in evaluations})
     if len(signatures) == 1:
         return signatures[0]
@@ -199,7 +202,7 @@ def _test(
     draw_seeds: bool,
     seed: int,
 ) -> dict[str, dict[str, Bootstrap]]:
-    """Test every system against the baseline in every metric that both have, where all evaluations were kept."""
+    """Test every system against the baseline in every metric that both have, if all evaluations were kept."""
     kept = {
         name: [run.evaluation for run in group if run.evaluation is not None]
         for name, group in groups.items()

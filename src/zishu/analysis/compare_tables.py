@@ -1,6 +1,6 @@
 """Write a comparison of systems as Markdown, as LaTeX (booktabs), or as plain values for JSON.
 
-Every form says which sentences were scored, how many, what the numbers are, and the signature of the metrics.
+Every format states which sentences were scored, how many, what the numbers mean, and the metrics' signature.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LATEX_ESCAPES = {
 
 
 def to_markdown(comparison: Comparison) -> str:
-    """Return one table of scores, one of differences if there are any, and the notes below."""
+    """Return a table of scores, a table of differences if there are any, and the notes."""
     titles = list(comparison.titles.values())
     head = ["system", "seeds", *titles]
     rows = []
@@ -52,7 +52,7 @@ def to_markdown(comparison: Comparison) -> str:
 
 
 def to_latex(comparison: Comparison) -> str:
-    """Return a table environment that needs the package booktabs."""
+    """Return a table environment; it needs the package booktabs."""
     titles = [_LATEX_TITLES.get(title, title) for title in comparison.titles.values()]
     rows = []
     for system in comparison.systems:
@@ -115,21 +115,21 @@ def as_dict(comparison: Comparison) -> dict[str, Any]:
 
 
 def numbers(score: Average | None) -> tuple[str, str]:
-    """Return mean and standard deviation as text; the latter is empty for one seed."""
+    """Return mean and standard deviation as text; the latter is empty if there is only one seed."""
     if score is None:
         return ABSENT, ""
     return f"{score.mean:.{DECIMALS}f}", "" if score.sd is None else f"{score.sd:.{DECIMALS}f}"
 
 
 def difference_rows(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
-    """Yield the differences of every system that was tested, as text."""
+    """Yield the differences of every tested system as text."""
     for system in comparison.systems:
         if system.differences:
             yield system.name, [_difference(system.differences.get(m)) for m in comparison.metrics]
 
 
 def notes(comparison: Comparison, *, best: str) -> list[str]:
-    """Return the sentences to be printed with a table, all but the signature; `best` says how the best are marked."""
+    """Return the notes below a table, without the signature; `best` says how the best mean is marked."""
     words = "with given words" if comparison.given_words else "from raw text"
     size = "" if comparison.sentences is None else f", {comparison.sentences:,} sentences"
     lines = [f"{comparison.part.capitalize()} set {words}{size}."]
@@ -147,7 +147,7 @@ def notes(comparison: Comparison, *, best: str) -> list[str]:
         lines.append("Number of sentences and signature unknown: no evaluation files.")
     elif comparison.unchecked:
         lines.append(
-            f"Not checked to be of the same sentences, and not tested: {', '.join(comparison.unchecked)}."
+            f"Not checked to use the same sentences, and not tested: {', '.join(comparison.unchecked)}."
         )
     return lines
 
@@ -168,7 +168,7 @@ def _latex_table(head: list[str], rows: Iterable[list[str]]) -> list[str]:
 
 
 def _latex_difference(cell: str) -> str:
-    """Set the numbers in mathematics, where a hyphen is a minus."""
+    """Set the numbers in math mode, where a hyphen is a minus sign."""
     if cell == ABSENT:
         return "--"
     cell = re.sub(r"[+-][\d.]+", lambda number: f"${number[0]}$", cell)

@@ -2,10 +2,10 @@
 
     for name, picture in draw_figures(report, "svg", fonts).items(): ...
 
-Two kinds of figure: `structures-2`, `-3`, `-4` have a row for every structure that occurs, drawn as arcs above dots
-(the filled dot is the root, an arrow points at the dependent), with an example and a bar for each system and
-for the reference (Tables 4 and 6 of the paper); `uas-by-length` is Figure 4. A figure is a picture in
-memory; whoever calls writes it. The same study gives the same bytes.
+There are two kinds of figure. `structures-2`, `-3` and `-4` have one row for every structure that occurs (Tables 4 and
+6 of the paper). The structure is drawn as arcs above dots (the filled dot is the root, arrows point at dependents),
+with an example and one bar each for every system and the reference. `uas-by-length` is Figure 4. A figure is returned
+as bytes, and the caller writes it. The same study always gives the same bytes.
 
 Matplotlib is imported when the first figure is drawn, and never through pyplot: no window, no global state.
 """
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 FORMATS: Final = ("svg", "png")
 REFERENCE: Final = "reference"
 
-# All sizes in inches: a diagram is drawn in a field where one unit is one inch, so that dots stay round.
+# All sizes are in inches. One unit of a diagram is one inch, so that dots stay round.
 _STEP: Final = 0.24  # between two dots
 _DOT: Final = 0.035  # radius
 _ARC: Final = 0.13  # height of an arc between neighbours
 _BAR: Final = 0.15  # thickness of a bar
 _MARGIN: Final = 0.15
 _EXAMPLE: Final = 0.9
-_LINE: Final = 0.2  # a line of the legend
+_LINE: Final = 0.2  # height of a legend line
 _BARS: Final = 4.2
 _HEADER: Final = 0.5
 _FOOTER: Final = 0.5
@@ -50,7 +50,7 @@ _GREY: Final = "0.6"
 
 
 class _Series(NamedTuple):
-    """The bars of one colour."""
+    """Hold the bars of one colour."""
 
     name: str
     colour: str
@@ -58,14 +58,14 @@ class _Series(NamedTuple):
 
 
 def labels(study: Study) -> list[str]:
-    """Return the texts of a study's figures that may need a special font: names of systems, and examples."""
+    """Return the texts of a study's figures that may need another font: system names and examples."""
     return [*study.systems, *study.examples.values()]
 
 
 def draw_figures(study: Study, kind: str, fonts: Fonts | None = None) -> dict[str, bytes]:
-    """Draw all figures of a study as SVG or PNG, by name; a figure without numbers is left out.
+    """Draw all figures of a study as SVG or PNG, by name; figures without numbers are omitted.
 
-    A label that the fonts cannot show is left out, or a number in place of the name of a system.
+    Examples that the fonts cannot show are omitted; such system names become numbers.
     """
     check_matplotlib()
     from matplotlib import rc_context
@@ -74,9 +74,9 @@ def draw_figures(study: Study, kind: str, fonts: Fonts | None = None) -> dict[st
     settings: dict[Any, Any] = {
         "font.family": list(fonts.families),
         "font.size": 9,
-        "text.parse_math": False,  # a dollar sign in a name is a dollar sign
+        "text.parse_math": False,  # show a dollar sign in a name as it is
         "svg.fonttype": "path",
-        "svg.hashsalt": "zishu",  # else the names inside an SVG file are random
+        "svg.hashsalt": "zishu",  # otherwise the ids inside an SVG file are random
     }
     drawn = {}
     with rc_context(settings):
@@ -91,7 +91,7 @@ def draw_figures(study: Study, kind: str, fonts: Fonts | None = None) -> dict[st
 
 def _save(figure: Figure, kind: str) -> bytes:
     picture = io.BytesIO()
-    # The date would make two files of the same figure differ.
+    # A date would make two files of the same figure differ.
     figure.savefig(
         picture,
         format=kind,
@@ -102,7 +102,7 @@ def _save(figure: Figure, kind: str) -> bytes:
 
 
 def _structures(study: Study, length: int, fonts: Fonts) -> Figure:
-    """Draw the structures of one length, one below the other: diagram, example, bars."""
+    """Draw the structures of one length below each other: diagram, example, bars."""
     from matplotlib.figure import Figure
 
     rows = study.structures(length)
@@ -116,10 +116,10 @@ def _structures(study: Study, length: int, fonts: Fonts) -> Figure:
     if any(known):
         series.append(_Series(REFERENCE, _GREY, [share or 0.0 for share in known]))
 
-    # A row is as high as its arcs and its bars need.
+    # A row is as high as its arcs or its bars.
     pitch = max(_BAR * len(series), _ARC * (length - 1) + 2 * _DOT) + _MARGIN
     diagram = _STEP * (length - 1) + 4 * _DOT + 2 * _MARGIN
-    # A few examples that need no Chinese font, mostly numbers, are worse than none.
+    # If no font has Chinese, the few remaining examples (mostly numbers) would mislead.
     shown = [fonts.can_show(study.examples[heads]) for heads in rows]
     examples = 2 * sum(shown) > len(shown)
     left = diagram + _EXAMPLE * examples
@@ -151,7 +151,7 @@ def _structures(study: Study, length: int, fonts: Fonts) -> Figure:
 
 
 def _arcs(axes: Axes, heads: Heads, x: float, y: float) -> None:
-    """Draw one structure above its dots; x and y are the place of the first dot."""
+    """Draw one structure above its dots; x and y are the position of the first dot."""
     from matplotlib.patches import Circle, FancyArrowPatch
     from matplotlib.path import Path
 
@@ -162,11 +162,11 @@ def _arcs(axes: Axes, heads: Heads, x: float, y: float) -> None:
         )
         if not h:
             continue
-        # Arcs leave a head a little aside, so that they do not meet the one that comes in.
+        # Arcs leave a head slightly off its centre so that they do not touch the incoming arc.
         side = 1 if h > d else -1
         start, end = x + _STEP * (h - 1) - 0.6 * _DOT * side, place
         top, tip = y + 1.2 * _DOT, y + 1.5 * _DOT
-        # The highest point of this curve is at three quarters of its handles.
+        # The peak of this curve lies at three quarters of the height of its handles.
         handle = top + _ARC * abs(h - d) * 4 / 3
         bend = 0.25 * (start - end)
         points = [(start, top), (start - bend, handle), (end + bend, handle), (end, tip)]
@@ -185,12 +185,12 @@ def _bars(axes: Axes, series: Sequence[_Series], *, thickness: float) -> None:
         places = [row + (k - (len(series) - 1) / 2) * thickness for row in range(len(each.values))]
         drawn = axes.barh(places, each.values, height=0.85 * thickness, color=each.colour)
         axes.bar_label(drawn, fmt="{:.2f}", padding=2, fontsize=7)
-    axes.set_xlim(0, 1.12 * top)  # room for the number of the longest bar
+    axes.set_xlim(0, 1.12 * top)  # space for the number of the longest bar
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def _uas(attachments: Mapping[str, Mapping[str, Attachment]], fonts: Fonts) -> Figure:
-    """Draw groups of bars, a group for each word length, with the spread over the seeds."""
+    """Draw one group of bars for each word length, with the deviation over seeds."""
     from matplotlib.figure import Figure
 
     names = _shown(list(attachments), fonts)
@@ -219,7 +219,7 @@ def _uas(attachments: Mapping[str, Mapping[str, Attachment]], fonts: Fonts) -> F
             capsize=2,
         )
         axes.bar_label(drawn, fmt="{:.2f}", padding=2, fontsize=7)
-    # Differences between systems are small beside the whole, so the axis does not begin at zero.
+    # Differences between systems are small compared with the scores, so the axis does not start at zero.
     axes.set_ylim(bottom=max(0.0, 5 * (min(values) // 5) - 5))
     axes.set_yticks([tick for tick in axes.get_yticks() if tick <= 100])
     ticks = [f"{length.replace('4+', '≥ 4')}\n{first[length].words:,} words" for length in lengths]
@@ -232,7 +232,7 @@ def _uas(attachments: Mapping[str, Mapping[str, Attachment]], fonts: Fonts) -> F
 
 
 def _columns(names: Sequence[str], width: float) -> int:
-    """Return how many names of a legend fit side by side."""
+    """Return how many names of a legend fit in one row."""
     longest = max(cell_len(name) for name in names)
     return max(1, min(len(names), int(width / (0.4 + 0.075 * longest))))
 
@@ -246,11 +246,11 @@ def _legend(
         handles, keys, loc="lower left", bbox_to_anchor=place, ncols=columns, frameon=False,
         borderaxespad=0, handlelength=1, columnspacing=1.2,
     )  # fmt: skip
-    # Not as labels in the call: Matplotlib hides those that begin with an underscore.
+    # Set labels here: Matplotlib hides those that begin with an underscore if they are passed in the call.
     for text, name in zip(legend.get_texts(), names, strict=True):
         text.set_text(name)
 
 
 def _shown(names: Sequence[str], fonts: Fonts) -> list[str]:
-    """Return names as they can be drawn: a number in place of one that the fonts lack."""
+    """Return names as they can be drawn, with a number for every name that the fonts lack."""
     return [name if fonts.can_show(name) else f"system {k}" for k, name in enumerate(names, start=1)]

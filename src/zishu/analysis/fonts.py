@@ -1,11 +1,11 @@
-"""Find a font that has the characters of a figure's labels, so that no label becomes a row of empty boxes.
+"""Find a font that has the characters of a figure's labels, so that no label is drawn as empty boxes.
 
-Matplotlib brings a font of its own, DejaVu Sans, which has no Chinese characters. Where a label needs more, the
-fonts of the machine are searched for one that has what is missing: by the characters that a font file really
-contains, not by its name. What no font can show is told to the caller, who must put something else in its
-place. In SVG files letters are drawn as outlines, so they look the same on a machine without the font.
+Matplotlib's own font, DejaVu Sans, has no Chinese characters. If a label needs more, we search the installed fonts for
+one that contains the missing characters; we look at its character table, not its name. The caller learns which
+characters no font can show, and must replace those labels. SVG files contain letters as outlines, so they look the same
+on a machine without the font.
 
-Cost: opening font files until one fits; those with the name of a Chinese font come first.
+Cost: opening font files until one fits; files named like a Chinese font come first.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from zishu.errors import MissingExtra
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-# Parts of the names of fonts with Chinese characters, those that look best beside DejaVu Sans first.
+# Parts of names of Chinese fonts, those that look best beside DejaVu Sans first.
 _CHINESE: Final = (
     "notosanscjk", "notosanssc", "sourcehansans", "pingfang", "microsoftyahei", "msyh", "hiraginosansgb",
     "wenquanyi", "wqy", "heiti", "simhei", "droidsansfallback", "notoserifcjk", "sourcehanserif", "songti",
     "simsun", "uming", "ukai", "unifont", "arialunicode",
 )  # fmt: skip
-# Fonts whose picture of a character is a box: just what must not be shown.
+# Fonts that draw every character as a box.
 _BOXES: Final = ("lastresort", "adobeblank")
 
 INSTALL: Final = "install a Chinese font, such as Noto Sans CJK (on Debian: apt install fonts-noto-cjk)"
@@ -34,7 +34,7 @@ INSTALL: Final = "install a Chinese font, such as Noto Sans CJK (on Debian: apt 
 
 @dataclass(frozen=True, slots=True)
 class Fonts:
-    """The font families to draw with, in the order to look a character up, and the characters they lack."""
+    """Hold the font families to draw with, in order of lookup, and the characters that they lack."""
 
     families: tuple[str, ...]
     missing: frozenset[str]
@@ -45,11 +45,11 @@ class Fonts:
 
     @property
     def warning(self) -> str:
-        """Say what cannot be drawn and what to do about it, the empty string if nothing is wrong."""
+        """Say which characters cannot be drawn and what to do; return an empty string if all can."""
         if not self.missing:
             return ""
         some = "".join(sorted(self.missing)[:8]) + ("..." if len(self.missing) > 8 else "")
-        return f"no font here has the characters {some}: figures leave out labels with them; {INSTALL}"
+        return f"no installed font has the characters {some}: figures omit labels with them; {INSTALL}"
 
 
 def check_matplotlib() -> None:
@@ -59,7 +59,7 @@ def check_matplotlib() -> None:
 
 
 def choose_fonts(texts: Iterable[str], files: Sequence[Path] | None = None) -> Fonts:
-    """Return fonts for texts; `files` are the font files to choose from, by default those of the machine."""
+    """Return fonts for texts; `files` are the font files to choose from (default: the installed ones)."""
     check_matplotlib()
     from matplotlib import font_manager, get_data_path
 
@@ -76,14 +76,14 @@ def choose_fonts(texts: Iterable[str], files: Sequence[Path] | None = None) -> F
             break
     families = [_family(own)]
     if best is not None:
-        # Matplotlib's list of fonts may be older than the font.
+        # The font may be newer than Matplotlib's list of fonts.
         font_manager.fontManager.addfont(best)
         families.append(_family(best))
     return Fonts(tuple(families), frozenset(left))
 
 
 def _candidates(files: Sequence[Path] | None) -> list[Path]:
-    """Return font files in the order to try: upright Chinese ones of normal weight first."""
+    """Return font files in the order to try: upright Chinese fonts of normal weight first."""
     if files is None:
         from matplotlib.font_manager import findSystemFonts
 
@@ -100,7 +100,7 @@ def _candidates(files: Sequence[Path] | None) -> list[Path]:
 
 
 def _characters(file: Path) -> set[str]:
-    """Return the characters that a font file has; none if it cannot be read."""
+    """Return the characters that a font file has, or an empty set if it cannot be read."""
     from matplotlib.ft2font import FT2Font
 
     try:

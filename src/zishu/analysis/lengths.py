@@ -1,7 +1,7 @@
-"""Score attachment by the length of the word, with given segmentation: Figure 4 of the paper.
+"""Score attachment by word length, with given segmentation: Figure 4 of the paper.
 
-A word counts under its own number of characters, and right is a word whose head is right. Punctuation is left
-out unless asked for, as everywhere in `zishu.metrics`, which does the counting.
+A word is counted under its number of characters, and it is correct if its head is. `zishu.metrics` does the counting;
+as everywhere, it skips punctuation unless told otherwise.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """The UAS of the words of one length in per cent, by seed; None if there is no such word."""
+    """Hold the UAS of the words of one length in per cent, by seed; None if there is no such word."""
 
     words: int
     uas: Average | None
@@ -33,7 +33,7 @@ class Attachment:
 def uas_by_length(
     gold: Sequence[WordTree], seeds: Sequence[Sequence[WordTree]], *, punct: bool = False
 ) -> dict[str, Attachment]:
-    """Score the trees of each seed, which must have the gold words, by the lengths of `zishu.metrics`."""
+    """Score the trees of each seed by word length; they must have the gold words."""
     scored = [evaluate(pair(gold, trees), punct=punct).scores for trees in seeds]
     if not scored:
         raise InputError("attachment by length needs the predictions of at least one seed")

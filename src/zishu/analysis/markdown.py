@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table whose first column is flush left and whose others are flush right."""
+    """Return a table with the first column left-aligned and the others right-aligned."""
     rule = [":---", *["---:"] * (len(head) - 1)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *rows))
 
 
 def escape_markdown(text: str) -> str:
-    """Return a text that Markdown shows as it is."""
+    """Escape a text so that Markdown shows it literally."""
     return re.sub(r"([\\|*_`<\[\]])", r"\\\1", text)

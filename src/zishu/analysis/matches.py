@@ -1,13 +1,13 @@
 """Compare predicted structures with a lexicon of annotated ones: complete match, and its many-to-one form.
 
-As in Appendix B.2 and Table 8 of the paper. Its words are types; here they are what the caller counts, tokens or
-types (`zishu.analysis.study`). Counted are those of two or more characters that the lexicon has an entry for.
+This follows Appendix B.2 and Table 8 of the paper. The paper counts word types; here the caller decides between tokens
+and types (`zishu.analysis.study`). Only words of two or more characters that have an entry in the lexicon are counted.
 
-    CM    the share of these words whose predicted structure is that of the lexicon; the mean over the seeds
-    M-1   the share of these words where the prediction of at least one seed is that of the lexicon
+    CM    the share of words whose predicted structure equals the lexicon's, averaged over seeds
+    M-1   the share of words where at least one seed predicts the lexicon's structure
 
-M-1 of one seed is CM, and M-1 never falls when a seed is added: compare it only between systems with
-the same number of seeds. Cost: one look-up a word.
+For one seed M-1 equals CM, and adding a seed never lowers M-1: compare it only between systems with the same number of
+seeds. Cost: one lookup per word.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LENGTHS: Final = ("2", "3", "4+")
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """How many words of the lexicon there are, and how many have its structure: by seed, and by any seed."""
+    """Count the words found in the lexicon, and those with its structure: for each seed, and for any seed."""
 
     words: int
     by_seed: tuple[int, ...]
@@ -61,9 +61,9 @@ class Matches:
 def complete_match(
     words: Sequence[str], seeds: Sequence[Sequence[Heads]], reference: Mapping[str, Heads]
 ) -> dict[str, Matches]:
-    """Count the matches of all words and by word length: keys ALL and _LENGTHS.
+    """Count the matches of all words and by word length, under the keys ALL and _LENGTHS.
 
-    `seeds` holds, for each seed, the predicted structure of every word.
+    `seeds` holds the predicted structure of every word for each seed.
     """
     if not seeds:
         raise InputError("complete match needs the predictions of at least one seed")

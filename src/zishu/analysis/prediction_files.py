@@ -1,8 +1,8 @@
-"""Write what a model predicts for a gold file, and read it back in place of the model.
+"""Save what a model predicts for a gold file, and read it back instead of running the model.
 
-A study of many systems and seeds is then made again, or gets one more of them, without parsing, and when the weights
-are long gone. The file holds numbers and labels, and none of the treebank's text, which may not be ours to give: words
-and characters come from the gold file, whose words a checksum has to fit.
+This way a study of many systems and seeds can be repeated or extended without parsing, even if the weights no longer
+exist. The file holds only numbers and labels, because the treebank's text may not be ours to distribute. Words and
+characters come from the gold file, and a checksum makes sure that its words are the same.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def write_predictions(run: Predictions, gold: Sequence[WordTree], path: Path) -> None:
-    """Write a run's predictions for the gold sentences, a sentence a line; labels by their number in the first line."""
+    """Write a run's predictions, one line per sentence; labels are indices into the list in the first line."""
     labels = sorted({label for tree in (*run.given, *(run.raw or ())) for label in tree.deprels})
     numbers = {label: number for number, label in enumerate(labels)}
 
@@ -48,14 +48,14 @@ def write_predictions(run: Predictions, gold: Sequence[WordTree], path: Path) ->
 
 
 def read_predictions(path: Path, gold: Sequence[WordTree]) -> Predictions:
-    """Read the predictions for the same gold sentences; anything else is an `InputError`."""
+    """Read the predictions for the same gold sentences; anything else raises `InputError`."""
     try:
         header, *lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
         name, checksum, labels = header["predictions"], header["gold"], header["labels"]
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: not predictions that `zishu analyse` has kept") from error
+        raise InputError(f"{path}: not predictions saved by `zishu analyse`") from error
     if checksum != _checksum(gold):
-        raise InputError(f"{path}: these are predictions for another gold file")
+        raise InputError(f"{path}: the predictions are for another gold file")
     try:
         pairs = list(zip(lines, gold, strict=True))
         return Predictions(
@@ -69,20 +69,20 @@ def read_predictions(path: Path, gold: Sequence[WordTree]) -> Predictions:
 
 
 def _inside(structures: Sequence[Sequence[int]], tree: WordTree) -> list[Heads]:
-    """Put the structures of longer words among those of words of one character, which have but one."""
+    """Add the only possible structure for each one-character word to those of the longer words."""
     longer = [length for length in tree.lengths if length > 1]
     if [len(heads) for heads in structures] != longer:
-        raise ValueError("the structures are those of other words")
+        raise ValueError("the structures belong to other words")
     found = map(tuple, structures)
     return [next(found) if length > 1 else (0,) for length in tree.lengths]
 
 
 def _raw(data: dict[str, Any], tree: WordTree, labels: Sequence[str]) -> WordTree:
-    """Cut the gold characters into the predicted words."""
+    """Split the gold characters into the predicted words."""
     chars = tree.chars
     ends = [*accumulate(data["lengths"], initial=0)]
     if ends[-1] != len(chars):
-        raise ValueError("the words are those of another sentence")
+        raise ValueError("the words belong to another sentence")
     return _tree(data, tuple("".join(chars[start:end]) for start, end in pairwise(ends)), labels)
 
 
@@ -91,6 +91,6 @@ def _tree(data: dict[str, Any], forms: tuple[str, ...], labels: Sequence[str]) -
 
 
 def _checksum(gold: Sequence[WordTree]) -> str:
-    """Return what tells one list of segmented sentences from another."""
+    """Return a checksum of the segmented sentences."""
     text = "\n".join(" ".join(tree.forms) for tree in gold)
     return hashlib.sha256(text.encode("utf-8")).hexdigest()

@@ -1,8 +1,8 @@
-"""Read what training runs have left behind: their scores and, where it was kept, the evaluation behind them.
+"""Read the scores of training runs and, where it was kept, the evaluation behind them.
 
-A run is a folder with a `result.json`, and `evaluation/dev.json` and the like beside it; weights are not needed. A
-single evaluation file, as `zishu eval --output` writes it, stands for a run, too; its seed is that of the
-`seed-*` folder it lies in, if any. Nothing is parsed here.
+A run is a folder with a `result.json` and evaluations such as `evaluation/dev.json`; weights are not needed. A single
+evaluation file, as written by `zishu eval --output`, also counts as a run; its seed comes from the `seed-*` folder that
+contains it, if any. Nothing is parsed here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 RESULT = "result.json"
 
-# What a run leaves long before it has a result.
+# The file that a run writes long before it has a result.
 _TRACES = ("metrics.jsonl", "last.safetensors", "best.safetensors", "segmenter", "treecrf")
 
 # result.json has three decimals.
@@ -32,7 +32,7 @@ _ROUNDING = 0.0005 + 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """Hold the scores of one trained model on one part of the data, in per cent by the names of `zishu.metrics`."""
+    """Hold the scores of one trained model on one part of the data, in per cent, by metric name."""
 
     system: str
     seed: int | None
@@ -44,10 +44,10 @@ class Run:
 def read_runs(
     arguments: Sequence[str], part: str, *, given_words: bool = False, warn: Callable[[str], None]
 ) -> list[Run]:
-    """Read the scores of all runs on a part of the data, dev or test, from raw text or with given words.
+    """Read the scores of all runs on the dev or test set, from raw text or with given words.
 
-    An argument is a run's folder, a folder of `seed-*` folders, or an evaluation file; `NAME=` before it gives the
-    system another name than the run has. Runs that do not have such scores are left out with a warning.
+    An argument is a run's folder, a folder of `seed-*` folders, or an evaluation file. A prefix `NAME=` renames the
+    system. Runs without such scores are skipped with a warning.
     """
     runs: dict[tuple[str, Path], Run] = {}
     for argument in arguments:
@@ -58,21 +58,21 @@ def read_runs(
             else:
                 run = _read_folder(place, name, part, given_words)
             if run.scores:
-                runs[run.system, place.resolve()] = run  # a run may be meant twice: `runs/x/seed-0 runs/x`
+                runs[run.system, place.resolve()] = run  # a run may be given twice: `runs/x/seed-0 runs/x`
             else:
-                warn(f"{place}: no scores of {describe(part, given_words=given_words)}: left out")
+                warn(f"{place}: no scores of {describe(part, given_words=given_words)}: skipped")
     if not runs:
         raise InputError(f"no run has scores of {describe(part, given_words=given_words)}")
     return list(runs.values())
 
 
 def describe(part: str, *, given_words: bool) -> str:
-    """Name what a score is a score of."""
+    """Describe the data and the task of a score."""
     return f"the {part} set {'with given words' if given_words else 'from raw text'}"
 
 
 def _split(argument: str) -> tuple[str | None, Path]:
-    """Take NAME=PATH apart, unless there is a path of that name."""
+    """Split NAME=PATH, unless a path of that name exists."""
     name, equals, path = argument.partition("=")
     if equals and name and path and not Path(argument).exists():
         return name, Path(path)
@@ -80,9 +80,9 @@ def _split(argument: str) -> tuple[str | None, Path]:
 
 
 def _expand(path: Path, warn: Callable[[str], None]) -> Iterator[Path]:
-    """Yield the finished runs that a path stands for."""
+    """Yield the finished runs below a path."""
     if not path.exists():
-        raise InputError(f"{path}: there is no such run")
+        raise InputError(f"{path}: no such run")
     if path.is_file() or (path / RESULT).exists():
         yield path
         return
@@ -91,7 +91,7 @@ def _expand(path: Path, warn: Callable[[str], None]) -> Iterator[Path]:
         if (folder / RESULT).exists():
             yield folder
         else:
-            warn(f"{folder}: this run is not finished (no {RESULT}): left out")
+            warn(f"{folder}: this run is not finished (no {RESULT}): skipped")
     if not any((folder / RESULT).exists() for folder in seeds):
         if seeds or any((path / trace).exists() for trace in _TRACES):
             raise InputError(f"{path}: this run is not finished (no {RESULT})")
@@ -104,7 +104,7 @@ def _by_number(folder: Path) -> tuple[int, str]:
 
 
 def _seed_of(folder: Path) -> int | None:
-    """Return the seed that the name of a run's folder tells."""
+    """Return the seed in the name of a run's folder."""
     number = re.fullmatch(r"seed-(\d{1,18})", folder.name)
     return int(number[1]) if number else None
 
@@ -113,7 +113,7 @@ def _read_file(path: Path, name: str | None, given_words: bool) -> Run:
     evaluation = load_evaluation(path)
     scores = dict(_values(evaluation, METRICS))
     if given_words and "uas" not in scores:
-        raise InputError(f"{path}: its words are not the gold words in every sentence")
+        raise InputError(f"{path}: some sentences do not have the gold words")
     seeds = (_seed_of(folder) for folder in path.parents)
     seed = next((seed for seed in seeds if seed is not None), None)
     return Run(name or path.stem, seed, path, scores, evaluation)
@@ -129,15 +129,15 @@ def _read_folder(folder: Path, name: str | None, part: str, given_words: bool) -
         for metric, value in scores.items():
             if abs(exact.get(metric, value) - value) > _ROUNDING:
                 raise InputError(
-                    f"{kept}: has {metric} {exact[metric]:.3f} where {RESULT} has {value:.3f}: "
-                    "the two are not of the same run"
+                    f"{kept}: {metric} is {exact[metric]:.3f}, but {RESULT} says {value:.3f}: "
+                    "the two files belong to different runs"
                 )
         scores = {metric: exact.get(metric, value) for metric, value in scores.items()}
     return Run(name or result["name"], result["seed"], folder, scores, evaluation)
 
 
 def _pick(result: dict[str, Any], part: str, given_words: bool) -> dict[str, float]:
-    """Find the scores that are asked for; a parser of words has only given words, and scores no segmentation."""
+    """Find the requested scores; a word-level parser has scores with given words only, and none of segmentation."""
     scores: dict[str, float] = result.get(part, {})
     if not given_words:
         return scores if "seg" in scores else {}
@@ -158,16 +158,16 @@ def _read_result(path: Path) -> dict[str, Any]:
     for part in ("dev", "dev_given_words", "test", "test_given_words"):
         scores = result.get(part, {})
         if not isinstance(scores, dict) or not all(isinstance(v, float | int) for v in scores.values()):
-            raise InputError(f"{path}: not the result of a run: {part} is no table of scores")
+            raise InputError(f"{path}: not the result of a run: {part} is not a table of scores")
     return result
 
 
 def _values(
     evaluation: Evaluation, metrics: Sequence[str] | Mapping[str, float]
 ) -> Iterator[tuple[str, float]]:
-    """Yield those of the metrics that exist."""
+    """Yield those of the metrics that the evaluation has."""
     for metric in metrics:
         try:
             yield metric, evaluation.value(metric)
-        except InputError:  # no parts of speech, say
+        except InputError:  # for example no parts of speech
             continue

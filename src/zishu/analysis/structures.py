@@ -1,21 +1,21 @@
 """Name, enumerate, draw and count the structures inside words.
 
-A structure is the projective tree over the characters of a word, as a tuple of heads: (2, 3, 0) says that the
-first character hangs from the second, the second from the third, and the third is the root. The number of
-structures of words of 1, 2, 3, 4, 5 characters is 1, 2, 7, 30, 143.
+A structure is a projective tree over the characters of a word, written as a tuple of heads. In (2, 3, 0) the second
+character is the head of the first, the third is the head of the second, and the third is the root. Words of 1, 2, 3, 4,
+5 characters have 1, 2, 7, 30, 143 structures.
 
-As text, a structure is a row of dots with one arrow between any two neighbours, from head to dependent; the
-filled dot is the root:
+As text, a structure is a row of dots with one arrow between neighbours, from head to dependent. The filled dot is the
+root:
 
     ○←●        (2, 0)       ○←○←●      (2, 3, 0)      ●→(○←○)           (0, 3, 1)
     ●→○        (0, 1)       (○→○)←●    (3, 1, 0)      ○←●→(○←○)         (2, 0, 4, 2)
 
-One arrow for each gap is enough, because in a projective tree each gap is owned by one arc (docs/algorithm.md).
-An arrow joins what stands on either side of it: a dot, or the head of a group in brackets, which is the dot of the
-group that no arrow of the group points at.
+One arrow per gap is enough, because in a projective tree every gap is owned by exactly one arc (docs/algorithm.md). An
+arrow connects a dot or a bracketed group on each side. The head of a group is the dot that no arrow inside the group
+points at.
 
-Distributions follow Tables 4 and 6 of the paper: the share of each structure among the words of one length.
-Counting is linear in the words; enumeration grows by a factor of up to 27/4 a character.
+Distributions follow Tables 4 and 6 of the paper: the share of each structure among the words of one length. Counting is
+linear in the number of words; enumeration grows by up to a factor of 27/4 per character.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TO_LEFT: Final = "←"
 
 @cache
 def all_structures(length: int) -> tuple[Heads, ...]:
-    """Return every structure of a word of this many characters, sorted."""
+    """Return every structure of a word of the given length, sorted."""
     if length < 1:
         raise InputError("a word has at least one character")
     return tuple(
@@ -55,7 +55,7 @@ def all_structures(length: int) -> tuple[Heads, ...]:
 
 @cache
 def _forests(length: int) -> tuple[Heads, ...]:
-    """Return the ways to cover characters with trees side by side; the root of each has the head 0."""
+    """Return all ways to cover characters with adjacent trees; the root of each tree has the head 0."""
     if length == 0:
         return ((),)
     return tuple(
@@ -67,7 +67,7 @@ def _forests(length: int) -> tuple[Heads, ...]:
 
 
 def draw_structure(heads: Heads) -> str:
-    """Draw a structure in one line of text; InputError if it is no projective tree."""
+    """Draw a structure in one line of text; raise InputError if it is not a projective tree."""
     check_heads(heads, kind="character")
     if not is_projective(heads):
         raise InputError(f"the structure {heads} is not projective")
@@ -77,8 +77,8 @@ def draw_structure(heads: Heads) -> str:
 def _draw(heads: Heads, first: int, last: int) -> str:
     """Draw the connected part of a tree between two characters, both included.
 
-    Its arcs that lie under no other one follow each other like links of a chain from `first` to `last`. The
-    gap that such an arc (p, q) owns is where the part that hangs together with p ends.
+    Its outermost arcs form a chain from `first` to `last`. The gap that such an arc (p, q) owns is where the part
+    connected to p ends.
     """
     if first == last:
         return ROOT_DOT if heads[first - 1] == ROOT else DOT
@@ -98,31 +98,31 @@ def _group(heads: Heads, first: int, last: int) -> str:
 
 
 def _farthest(heads: Heads, p: int, limit: int) -> int:
-    """Return the last character up to `limit` that an arc joins to p from the right, p if there is none."""
+    """Return the last character up to `limit` that has an arc with p, or p if there is none."""
     partners = (q for q in range(p + 1, limit + 1) if heads[q - 1] == p or heads[p - 1] == q)
     return max(partners, default=p)
 
 
 def _reach(heads: Heads, p: int, limit: int) -> int:
-    """Return the last character up to `limit` that hangs together with p."""
+    """Return the last character up to `limit` that is connected with p."""
     q = _farthest(heads, p, limit)
     return p if q == p else _reach(heads, q, limit)
 
 
 def read_drawing(text: str) -> Heads:
-    """Return the structure that `draw_structure` drew; InputError if the text is no drawing."""
+    """Parse a drawing made by `draw_structure`; raise InputError if the text is not one."""
     heads: list[int | None] = []
     head, rest = _read_level(text, heads)
     dots = [c for c in text if c in (ROOT_DOT, DOT)]
     if rest or dots.count(ROOT_DOT) != 1 or dots[head - 1] != ROOT_DOT:
-        raise InputError(f"{text!r} is no drawing of a structure")
+        raise InputError(f"{text!r} is not a drawing of a structure")
     # The root is the only character without a head.
     return tuple(h or ROOT for h in heads)
 
 
 def _read_level(text: str, heads: list[int | None]) -> tuple[int, str]:
-    """Read items joined by arrows, add their heads, and return the head of them all and the text that is left."""
-    wrong = InputError(f"{text!r} is no drawing of a structure")
+    """Read items joined by arrows and add their heads; return the head of all items and the remaining text."""
+    wrong = InputError(f"{text!r} is not a drawing of a structure")
     items: list[int] = []
     arrow = ""
     while True:
@@ -152,7 +152,7 @@ def _read_level(text: str, heads: list[int | None]) -> tuple[int, str]:
 
 
 def shares(counts: Mapping[Heads, int], length: int) -> dict[Heads, float]:
-    """Return the share of each structure among the words of one length, in per cent, the largest first."""
+    """Return the share of each structure among the words of one length, in per cent, largest first."""
     chosen = {heads: count for heads, count in counts.items() if len(heads) == length and count}
     whole = sum(chosen.values())
     order = sorted(chosen, key=lambda heads: (-chosen[heads], heads))
@@ -160,7 +160,7 @@ def shares(counts: Mapping[Heads, int], length: int) -> dict[Heads, float]:
 
 
 def commonest(words: Sequence[str], structures: Sequence[Heads]) -> dict[str, Heads]:
-    """Return the structure that each distinct word has most often, the first one seen among equals."""
+    """Return the most frequent structure of each distinct word; the first one seen wins a tie."""
     seen: dict[str, Counter[Heads]] = {}
     for form, heads in zip(words, structures, strict=True):
         seen.setdefault(form, Counter())[heads] += 1
@@ -168,7 +168,7 @@ def commonest(words: Sequence[str], structures: Sequence[Heads]) -> dict[str, He
 
 
 def leftward_share(counts: Mapping[Heads, int]) -> float | None:
-    """Return the share of arcs whose dependent stands before its head, in per cent; None if there is no arc."""
+    """Return the share of arcs whose dependent precedes its head, in per cent; None if there are no arcs."""
     leftward = arcs = 0
     for heads, count in counts.items():
         leftward += count * sum(h > d for d, h in enumerate(heads, start=1))

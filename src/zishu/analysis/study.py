@@ -1,18 +1,22 @@
-"""Put the analyses of several systems, each trained with one or several seeds, together.
+"""Analyse several systems, each trained with one or more seeds.
 
     gold = [sentence.tree() for sentence in read_conllu("test.conllu")]
     runs = [predict(load_model(path), path, gold) for path in paths]
     report = study(gold, {"latent-c2f": runs}, reference=read_wist("WIST.conll"))
 
-A `Study` holds what `zishu analyse` prints, writes (`study_files`) and draws (`figures`): the distribution of the
-structures of words of 2, 3 and 4 characters (Tables 4 and 6 of the paper), the share of leftward arcs inside words,
-complete match with a lexicon (Table 8), attachment by word length (Figure 4), and scores from raw text (Table 3). All
-words of the gold file are counted, numbers and foreign words included; the reference is counted by entry.
+A `Study` holds what `zishu analyse` prints, writes (`study_files`) and draws (`figures`):
 
-Structures are counted by token, or by type as in the paper: every distinct word once, with the structure that the
-model gives it most often. Attachment and scores always count tokens.
+- the distribution of structures of words of 2, 3 and 4 characters (Tables 4 and 6 of the paper),
+- the share of leftward arcs inside words,
+- complete match with a lexicon (Table 8),
+- attachment by word length (Figure 4),
+- scores from raw text (Table 3).
 
-Cost: that of parsing the gold file twice with every model; the rest is linear in the words.
+All gold words count, including numbers and foreign words; the reference is counted by entry. Structures are counted by
+token, or by type as in the paper: every distinct word once, with its most frequent predicted structure. Attachment and
+scores always count tokens.
+
+Cost: every model parses the gold file twice; the rest is linear in the number of words.
 """
 
 from __future__ import annotations
@@ -39,10 +43,10 @@ if TYPE_CHECKING:
 
 TokensOrTypes = Literal["tokens", "types"]
 
-# The word lengths whose structures are listed: longer words are rare, and their structures many.
+# Word lengths whose structures are listed. Longer words are rare and have many structures.
 STRUCTURE_LENGTHS: Final = (2, 3, 4)
 
-# The scores of Table 3: their names in `zishu.metrics`, in the order of the paper.
+# The scores of Table 3 by their names in `zishu.metrics`, in the paper's order.
 SCORES: Final = ("seg", "uf", "lf", "lcm")
 
 _HAN = regex.compile(r"\p{Han}+")
@@ -50,17 +54,17 @@ _HAN = regex.compile(r"\p{Han}+")
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """What one model predicts for the gold sentences."""
+    """Hold one model's predictions for the gold sentences."""
 
     name: str
-    given: Sequence[WordTree]  # with the gold words
-    inside: Sequence[Sequence[Heads]] | None  # the structure of every gold word; None from parsers of words
-    raw: Sequence[WordTree] | None  # from characters; None from models that need words
+    given: Sequence[WordTree]  # trees over the gold words
+    inside: Sequence[Sequence[Heads]] | None  # the structure of every gold word; None for word-level parsers
+    raw: Sequence[WordTree] | None  # trees from characters alone; None for models that need words
 
 
 @dataclass(frozen=True, slots=True)
 class StudiedSystem:
-    """What the runs of one system have in common: numbers with one value for each seed."""
+    """Hold the results of one system, one value for each seed."""
 
     runs: tuple[str, ...]
     counts: tuple[Counter[Heads], ...]  # structures; empty if the system does not predict them
@@ -69,7 +73,7 @@ class StudiedSystem:
     matches: Mapping[str, Matches] | None
 
     def share(self, heads: Heads) -> Average | None:
-        """Return the share of a structure among the words of its length; None if there is none to share."""
+        """Return the share of a structure among the words of its length; None if there are no such words."""
         if not self.counts or not any(len(seen) == len(heads) for seen in self.counts[0]):
             return None
         return Average(tuple(shares(counts, len(heads)).get(heads, 0.0) for counts in self.counts))
@@ -84,21 +88,21 @@ class StudiedSystem:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """The analyses of several systems on one gold file."""
+    """Hold the analyses of several systems on one gold file."""
 
     sentences: int
     words: int
-    count: TokensOrTypes  # what `by_length` and the structures of the systems count
-    by_length: Mapping[int, int]  # the gold words of each of STRUCTURE_LENGTHS
+    count: TokensOrTypes  # the unit of `by_length` and of the systems' structures
+    by_length: Mapping[int, int]  # number of gold words by length
     systems: Mapping[str, StudiedSystem]
-    reference: Counter[Heads] | None  # the structures of the lexicon, by entry
-    examples: Mapping[Heads, str]  # a word for every structure that occurs
+    reference: Counter[Heads] | None  # structures of the lexicon, by entry
+    examples: Mapping[Heads, str]  # one word for every structure that occurs
     signature: str
 
     def structures(self, length: int) -> list[Heads]:
-        """Return the structures that occur, in predictions or reference; the commonest in the reference first.
+        """Return the structures in predictions or reference, ordered by their share in the reference.
 
-        Without a reference the mean over the systems decides.
+        Without a reference they are ordered by their mean share over the systems.
         """
         known = shares(self.reference or {}, length)
         predicted = {
@@ -109,15 +113,15 @@ class Study:
         return sorted(predicted, key=lambda heads: (-known.get(heads, 0.0), -predicted[heads], heads))
 
     def reference_share(self, heads: Heads) -> float | None:
-        """Return the share of a structure among the entries of its length; None without such entries."""
+        """Return the share of a structure among the entries of its length; None if there are no such entries."""
         known = shares(self.reference or {}, len(heads))
         return known.get(heads, 0.0) if known else None
 
 
 def predict(model: Model | Pipeline, name: str, gold: Sequence[WordTree]) -> Predictions:
-    """Parse the gold sentences with a model as the paper does: with their words, and from their characters alone."""
+    """Parse the gold sentences as the paper does: with gold words, and from characters alone."""
     if not model.settings.can.parses:
-        raise InputError(f"{name}: a segmenter predicts no trees to analyse")
+        raise InputError(f"{name}: a segmenter predicts no trees")
     given = model.parse([gold_sentence(tree, words=True) for tree in gold], decoding="viterbi")
     inside = [tuple([word.char_heads for word in sentence if word.char_heads]) for sentence in given]
     raw = None
@@ -135,7 +139,7 @@ def study(
     punct: bool = False,
     count: TokensOrTypes = "tokens",
 ) -> Study:
-    """Analyse the runs of every system, at least one each, against gold trees and a lexicon of structures."""
+    """Analyse the runs of every system (at least one each) against gold trees and a lexicon of structures."""
     if not gold:
         raise InputError("there are no sentences to analyse")
     words = [word for tree in gold for word in zip(tree.forms, tree.lengths, strict=True)]
@@ -155,15 +159,15 @@ def study(
 
 
 def merge(studies: Sequence[Study]) -> Study:
-    """Put studies of different systems together; they must be of the same gold file and reference."""
+    """Merge studies of different systems on the same gold file and reference."""
     first = studies[0]
     systems: dict[str, StudiedSystem] = {}
     examples: dict[Heads, str] = {}
     for other in studies:
         if replace(other, systems=first.systems, examples=first.examples) != first:
-            raise InputError("these analyses are of different sentences, references or scores")
+            raise InputError("the analyses differ in their sentences, references or scores")
         if twice := systems.keys() & other.systems.keys():
-            raise InputError(f"two analyses have a system {min(twice)}")
+            raise InputError(f"two analyses contain the system {min(twice)}")
         systems |= other.systems
         examples = {**other.examples, **examples}
     return replace(first, systems=systems, examples=examples)
@@ -182,7 +186,7 @@ def _system(
     raw = [run.raw for run in runs if run.raw is not None]
     if len(inside) not in (0, len(runs)) or len(raw) not in (0, len(runs)):
         names = ", ".join(run.name for run in runs)
-        raise InputError(f"parsers of characters and of words are not seeds of one system: {names}")
+        raise InputError(f"one system cannot mix character-level and word-level parsers: {names}")
     if count == "types":
         types = [commonest(words, seed) for seed in inside]
         words = [*dict.fromkeys(words)]
@@ -204,9 +208,9 @@ def _flat(inside: Iterable[Sequence[Heads]]) -> list[Heads]:
 def _examples(
     gold: Sequence[WordTree], runs: Sequence[Predictions], reference: Mapping[str, Heads]
 ) -> dict[Heads, str]:
-    """Choose a word for every structure of STRUCTURE_LENGTHS: one that models often give it, else one of the lexicon.
+    """Choose a word for every structure of STRUCTURE_LENGTHS: one that models often give it, or a lexicon entry.
 
-    Words in Chinese characters go before numbers and foreign words, whose inside says little.
+    Chinese words take precedence over numbers and foreign words, whose structure says little.
     """
     seen: dict[Heads, Counter[str]] = {}
     for run in runs:

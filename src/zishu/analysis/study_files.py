@@ -1,7 +1,7 @@
-"""Write a study to a file and read it back: analysis.json, of which tables and figures can be made again without models.
+"""Write a study to analysis.json and read it back, so that tables and figures can be redrawn without models.
 
-The numbers that people read (means, shares) stand beside the counts they come from. Only the counts, the values of each
-seed, and the examples are read back; everything else follows from them.
+The file holds the numbers that people read (means, shares) next to the counts behind them. Only the counts, the values
+of each seed and the examples are read back; everything else is computed from them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def study_to_dict(study: Study) -> dict[str, Any]:
-    """Return everything as plain objects, for JSON."""
+    """Convert a study to plain objects for JSON."""
     return {
         "signature": study.signature,
         "sentences": study.sentences,
@@ -38,7 +38,7 @@ def study_to_dict(study: Study) -> dict[str, Any]:
 
 
 def study_from_dict(data: Mapping[str, Any]) -> Study:
-    """Return the study that `study_to_dict` has written."""
+    """Rebuild the study that `study_to_dict` converted."""
     shares = data["structures"]
     reference = data["reference"]
     return Study(
@@ -54,12 +54,12 @@ def study_from_dict(data: Mapping[str, Any]) -> Study:
 
 
 def read_study(path: Path) -> Study:
-    """Read analysis.json; what is none is an `InputError`."""
+    """Read analysis.json; raise `InputError` if it is not a study."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         return study_from_dict(data)
     except (KeyError, TypeError, ValueError, AttributeError, InputError) as error:
-        raise InputError(f"{path}: not an analysis that `zishu analyse` has written") from error
+        raise InputError(f"{path}: not an analysis written by `zishu analyse`") from error
 
 
 def _shares_to_dict(study: Study, length: int) -> dict[str, Any]:
@@ -88,9 +88,7 @@ def _system_to_dict(system: StudiedSystem) -> dict[str, Any]:
         "matches": matches and {name: found.as_dict() for name, found in matches.items()},
         "uas_by_length": {length: at.as_dict() for length, at in system.attachment.items()},
         "scores": {name: average.as_dict() for name, average in system.scores.items()},
-        "structures": [
-            _counts_to_dict(counts) for counts in system.counts
-        ],  # of words of any length, by seed
+        "structures": [_counts_to_dict(counts) for counts in system.counts],  # words of any length, by seed
     }
 
 

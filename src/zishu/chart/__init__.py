@@ -1,23 +1,23 @@
-"""Answer every question about the typed projective trees of a batch of sentences.
+"""Compute with the typed projective trees of a batch of sentences: sums, marginals, best trees, samples.
 
     trees = TreeDistribution(inter, lengths, intra, gaps)
     trees.log_partition()   trees.marginals()   trees.best()   trees.k_best(k)   trees.sample(k, seed)
     trees.given(gaps)       trees.at(temperature)              trees.pick(sentences)
     trees.favouring(boundaries)
 
-Conventions of the whole project. ROOT is 0 and the characters of a sentence are 1..n. Scores are
-`[batch, N+1, N+1]`, `scores[b, d, h]` is the score of the arc h -> d (dependent first, head second), `lengths[b]` the
-number of characters; nothing beyond a sentence's length is ever read. A forbidden arc scores -inf. `gaps[b, k]` says
-what is known of the gap between characters k and k+1: FREE, JOIN (inside a word) or BREAK (between two words).
+Conventions of the whole project: ROOT is 0, and the characters of a sentence are 1..n. Scores are `[batch, N+1, N+1]`;
+`scores[b, d, h]` is the score of the arc h -> d (dependent first, head second). `lengths[b]` is the number of
+characters; nothing beyond it is ever read. A forbidden arc scores -inf. `gaps[b, k]` describes the gap between
+characters k and k+1: FREE (unknown), JOIN (inside a word) or BREAK (between two words).
 
-An arc is inter-word or intra-word, and scored by `inter` or `intra`. The distribution covers exactly the typed trees in
-which every word is a contiguous single-rooted subtree of intra-word arcs and, with `root_as_head`, inter-word arcs leave
-only from the root character of a word (section 2.2 of the paper). ROOT has one child, by an inter-word arc. The paper's
-algorithms are settings:
+An arc is inter-word or intra-word, and is scored by `inter` or `intra`. The distribution covers exactly the typed trees
+in which every word is a contiguous single-rooted subtree of intra-word arcs and, with `root_as_head`, inter-word arcs
+leave only from the root character of a word (section 2.2 of the paper). ROOT has one child, by an inter-word arc. The
+paper's algorithms are special cases:
 
 - `intra=None`, `gaps=None`: vanilla Eisner, one role, no words;
-- `intra=None`, every gap JOIN or BREAK: the constrained algorithm (Algorithm 1), one score serves both roles;
-- `inter` and `intra`: the coarse-to-fine algorithm (Algorithm 2), with whatever is known about gaps.
+- `intra=None`, every gap JOIN or BREAK: the constrained algorithm (Algorithm 1), one score for both roles;
+- `inter` and `intra`: the coarse-to-fine algorithm (Algorithm 2), with any constraints on gaps.
 
 Minimum Bayes risk decoding needs no method of its own: the best tree by marginals has the largest expected number of
 correct arcs,
@@ -25,12 +25,10 @@ correct arcs,
     m = trees.marginals()
     TreeDistribution(m.inter, lengths, m.intra, gaps).best()
 
-(a forbidden arc has probability 0 and is chosen only where the sum is the same without it; put -inf back to rule
-it out).
+(A forbidden arc has probability 0, so it may be chosen if that does not lower the sum; set it to -inf to rule it out.)
 
-Sentences run in parallel, one to a thread; see `set_threads`. The kernels are compiled once and kept on disk, if there is
-a place for that (`_cache`).
-Cost: O(n^3) time and O(n^2) memory per sentence, for every question that was not asked before.
+Sentences run in parallel threads; see `set_threads`. The kernels are compiled once and cached on disk if possible
+(`_cache`). Cost: O(n^3) time and O(n^2) memory per sentence, for every new question.
 """
 
 from __future__ import annotations
@@ -73,10 +71,10 @@ MOST_FAVOURED = 300.0  # exp(-300) is far above what plain sums lose
 
 @dataclass(frozen=True, slots=True)
 class Marginals:
-    """The log partition and, for every arc and gap, its probability under the distribution over trees.
+    """Hold the log partition and the probability of every arc and gap under the distribution over trees.
 
-    `boundary[b, k]` is the probability that a word ends before character k+1; entry 0 is 1 and entries from the length
-    on are 0. `intra` and `boundary` are None in an untyped chart, which knows no words.
+    `boundary[b, k]` is the probability that a word ends before character k+1; entry 0 is 1, and entries from the length
+    on are 0. `intra` and `boundary` are None in an untyped chart, which has no words.
     """
 
     logz: NDArray[np.float64]  # batch
@@ -87,7 +85,7 @@ class Marginals:
 
 @dataclass(frozen=True, slots=True)
 class Trees:
-    """Trees as the head and the role of every character; entry 0 and entries beyond the length are 0 and False."""
+    """Hold trees as the head and the role of every character; entry 0 and padding are 0 and False."""
 
     heads: NDArray[np.int64]  # ... N+1
     intra: NDArray[np.bool_]  # ... N+1
@@ -95,10 +93,10 @@ class Trees:
 
 
 class TreeDistribution:
-    """The distribution over the trees of each sentence of a batch: P(tree) = exp(score of the tree) / Z.
+    """Represent the distribution over the trees of each sentence of a batch: P(tree) = exp(score) / Z.
 
-    Scores are checked and laid out once, when it is made. Answers are kept, so asking again costs nothing; their
-    arrays are read-only. Use an object from one thread at a time.
+    Scores are checked and laid out once, in the constructor. Answers are cached, and their arrays are read-only. An
+    object is not thread-safe.
     """
 
     def __init__(
@@ -112,7 +110,7 @@ class TreeDistribution:
     ) -> None:
         inter = _scores(inter, "inter")
         batch, width = inter.shape[:2]
-        # A copy: the kernels are compiled for arrays that may be written to.
+        # Copied because the kernels are compiled for writable arrays.
         sizes = np.array(lengths, dtype=np.int64)
         if sizes.shape != (batch,) or (batch and not 1 <= sizes.min() <= sizes.max() < width):
             raise ValueError(f"lengths must be {batch} numbers from 1 to {width - 1}")
@@ -140,23 +138,23 @@ class TreeDistribution:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """The number of characters of each sentence."""
+        """Return the number of characters of each sentence."""
         return _read_only(self._batch.lengths.view())
 
     @property
     def gaps(self) -> NDArray[np.int8]:
-        """What is known of the gaps, `[batch, N+1]`; gap 0 and all beyond the length are BREAK."""
+        """Return the constraints on gaps, `[batch, N+1]`; gap 0 and all beyond the length are BREAK."""
         return _read_only(self._batch.gaps.view())
 
     @property
     def typed(self) -> bool:
-        """Whether arcs have two roles. If not, the trees say nothing about words."""
+        """Tell whether arcs have two roles. If not, the trees say nothing about words."""
         return bool(self._batch.scores.shape[1] == 2)
 
     # --- questions
 
     def log_partition(self) -> NDArray[np.float64]:
-        """Return the log of the sum over all trees of the exponential of their score, -inf where there is no tree."""
+        """Return the log of the sum of exp(score) over all trees, -inf if there is no tree."""
         if "marginals" in self._kept:
             return self.marginals().logz
         return self._once(
@@ -164,9 +162,9 @@ class TreeDistribution:
         )
 
     def marginals(self) -> Marginals:
-        """Return the log partition with its derivatives: the probability of every arc by role and of every boundary.
+        """Return the log partition and its derivatives: the probability of every arc by role and of every boundary.
 
-        Where there is no tree, logz is -inf and the probabilities are 0.
+        If there is no tree, logz is -inf and the probabilities are 0.
         """
         return self._once("marginals", self._marginals)
 
@@ -183,7 +181,7 @@ class TreeDistribution:
         return Marginals(logz, inter, result(found.arcs[:, 1]), result(found.boundary))
 
     def best(self) -> Trees:
-        """Return the tree with the highest score; raise `Infeasible` naming the first sentence that has none."""
+        """Return the tree with the highest score; raise `Infeasible` with the first sentence that has none."""
 
         def search() -> Trees:
             found = self._run(_kernels.BEST, trees=1)
@@ -193,9 +191,9 @@ class TreeDistribution:
         return self._once("best", search)
 
     def k_best(self, k: int) -> list[Trees]:
-        """Return, for every sentence, its k best trees (fewer if it has fewer), all different, the best first.
+        """Return the k best trees of every sentence (or fewer, if it has fewer), all different, best first.
 
-        The first axis of each `Trees` is the rank. Raise `Infeasible` naming the first sentence that has no tree.
+        The first axis of each `Trees` is the rank. Raises `Infeasible` with the first sentence that has no tree.
         """
         if k < 1:
             raise ValueError(f"k must be at least 1, not {k}")
@@ -223,8 +221,8 @@ class TreeDistribution:
     def sample(self, k: int, seed: int) -> Trees:
         """Draw k independent trees of every sentence from its distribution; arrays are `[batch, k, ...]`.
 
-        `score` is the log probability of each tree. The same seed gives the same trees, whatever the batch around a
-        sentence. Raise `Infeasible` naming the first sentence that has no tree.
+        `score` is the log probability of each tree. The same seed gives the same trees, independent of the other
+        sentences in the batch. Raises `Infeasible` with the first sentence that has no tree.
         """
 
         def draw() -> Trees:
@@ -294,11 +292,11 @@ class TreeDistribution:
     def given(
         self, gaps: ArrayLike | None = None, *, inter: ArrayLike | None = None, intra: ArrayLike | None = None
     ) -> TreeDistribution:
-        """Condition on more gaps being known, or on arcs: `inter` and `intra` mark those that may be used.
+        """Condition on more known gaps, or on arcs: `inter` and `intra` mark the allowed ones.
 
         `given(...).log_partition() - log_partition()` is the log probability of the condition. An untyped distribution
-        says nothing about words; given all gaps, its scores serve both roles. Raise `Infeasible` naming the first
-        sentence with a gap that is known to be otherwise.
+        has no words; with all gaps given, its scores serve both roles. Raises `Infeasible` with the first sentence that
+        contradicts a known gap.
         """
         other = self if gaps is None else self._given_gaps(gaps)
         if inter is None and intra is None:
@@ -315,7 +313,7 @@ class TreeDistribution:
         before = self._batch.gaps
         more = _known(gaps, self._batch.lengths, before.shape[1])
         for b in np.flatnonzero(((before != more) & (before != FREE) & (more != FREE)).any(axis=1)):
-            raise Infeasible(f"sentence {b}: a gap is known to be otherwise")
+            raise Infeasible(f"sentence {b}: the condition contradicts a known gap")
         known = np.where(more == FREE, before, more)
         if self.typed and np.array_equal(known, before):
             return self
@@ -332,7 +330,7 @@ class TreeDistribution:
         return self._once(("given", known.tobytes()), condition)
 
     def at(self, temperature: float) -> TreeDistribution:
-        """Return the distribution at a temperature: P(tree)^(1 / temperature), made to sum to 1."""
+        """Return the distribution at a temperature: P(tree)^(1 / temperature), normalised."""
         if temperature == 1.0:
             return self
         if not temperature > 0.0:
@@ -349,7 +347,7 @@ class TreeDistribution:
         return other
 
     def pick(self, sentences: ArrayLike) -> TreeDistribution:
-        """Return the distributions of some sentences, any of them as often as it is named, without spare padding."""
+        """Return the distributions of the given sentences, possibly repeated, with minimal padding."""
         chosen = np.asarray(sentences, dtype=np.int64)
         if np.array_equal(chosen, np.arange(len(self))):
             return self
@@ -369,7 +367,7 @@ class TreeDistribution:
         return other
 
     def _derive(self, batch: _kernels.Batch, offset: NDArray[np.float64]) -> TreeDistribution:
-        """Return a distribution over what was laid out already."""
+        """Build a distribution from scores that are already laid out."""
         other = copy(self)
         other._batch, other._offset, other._kept = batch, offset, {}
         return other
@@ -377,7 +375,7 @@ class TreeDistribution:
     # --- the kernels
 
     def _once(self, question: Hashable, answer: Callable[[], _Answer]) -> _Answer:
-        """Return the answer that was kept, or find and keep it."""
+        """Return the cached answer, or compute and cache it."""
         if question not in self._kept:
             self._kept[question] = answer()
         kept: _Answer = self._kept[question]
@@ -392,7 +390,7 @@ class TreeDistribution:
         only: int | None = None,
         chart: NDArray[np.float64] | None = None,
     ) -> _kernels.Answers:
-        """Do a task for all sentences, or only one; `chart` is where to leave the chart of that one."""
+        """Run a task for all sentences, or only one; `chart` receives the chart of that one."""
         batch, roles, width, _ = self._batch.scores.shape
         # Arrays that a task does not fill are empty.
         arcs = batch if task == _kernels.MARGINALS else 0
@@ -419,15 +417,15 @@ class TreeDistribution:
 def _lay_out(
     batch: _kernels.Batch, offset: NDArray[np.float64]
 ) -> tuple[_kernels.Batch, NDArray[np.float64]]:
-    """Check and shift the scores, in place, and count the allowed arcs (see `_kernels.prepare`).
+    """Check and shift the scores in place, and count the allowed arcs (see `_kernels.prepare`).
 
-    Return the batch, and what has to be added to the score of every tree of a sentence, `offset` included.
+    Returns the batch, and what must be added to the score of every tree of a sentence, including `offset`.
     """
     shift = np.zeros(batch.gaps.shape)
     allowed = np.empty(len(batch.lengths), dtype=np.int64)
     _kernels.prepare(batch.scores, batch.scores.view(np.int64), batch.lengths, shift, allowed)
     for b in np.flatnonzero(allowed < 0):
-        raise ValueError(f"sentence {b}: scores must be numbers below infinity")
+        raise ValueError(f"sentence {b}: scores must not be NaN or +inf")
     return batch._replace(allowed=allowed), offset + shift.sum(axis=1)
 
 

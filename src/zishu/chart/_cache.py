@@ -1,10 +1,10 @@
-"""Keep the compiled kernels on disk, safely: Numba's cache, with a lock, and without trust in what it finds.
+"""Cache the compiled kernels on disk: Numba's cache with a lock, robust against damaged files.
 
-- A damaged cache, or a disk that is full, costs time but never a run: the kernels are compiled, and a warning says why.
-- Of several processes with an empty cache one compiles. The others wait for it, and read what it wrote.
-- A user who waits for the compiler gets a message: it goes to the logger `zishu.chart`, which `zishu` shows on a terminal.
+- A damaged cache or a full disk never fails a run: the kernels are compiled again, and a warning gives the reason.
+- If several processes find an empty cache, one compiles. The others wait for it and load the result.
+- A message tells the user about the wait. It goes to the logger `zishu.chart`, which `zishu` shows on a terminal.
 
-Where no folder can be written to, kernels are compiled in every process. `NUMBA_CACHE_DIR` names a folder.
+If no folder is writable, every process compiles the kernels. `NUMBA_CACHE_DIR` sets the folder.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ except ModuleNotFoundError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 _LOG: Final = logging.getLogger("zishu.chart")
-_PATIENCE: Final = 180.0  # seconds to wait for a process that compiles; it may hang
+_PATIENCE: Final = 180.0  # seconds to wait for another process to compile; it may hang
 _POLL: Final = 0.2
 
 _said: set[str] = set()
 
 
 def keep_on_disk(kernel: Any) -> Any:
-    """Give a kernel, which is not compiled yet, its place on disk; without one it is compiled in every process."""
+    """Cache a kernel on disk before it is compiled; without a folder, every process compiles it."""
     try:
         kernel._cache = _Cache(kernel.py_func)
-    except RuntimeError:  # neither the installation nor a home can be written to
+    except RuntimeError:  # neither the installation nor the home directory is writable
         kernel._cache = _NoCache()
     return kernel
 
 
 def folder_of(kernel: Any) -> str | None:
-    """Return the folder that keeps a compiled kernel, None if there is none."""
+    """Return the folder of a compiled kernel, None if there is none."""
     folder: str | None = kernel._cache.cache_path
     return folder
 
 
 def _say(level: int, message: str) -> None:
-    """Say something once in a process: there are several kernels."""
+    """Log a message once per process, because there are several kernels."""
     if message not in _said:
         _said.add(message)
         _LOG.log(level, message)
@@ -55,13 +55,13 @@ class _NoCache(NullCache):
     def load_overload(self, *_: Any) -> None:
         _say(
             logging.WARNING,
-            "compiling the chart for this process only, some ten seconds: no folder for it can be written to "
-            "(the environment variable NUMBA_CACHE_DIR names one)",
+            "compiling the chart for this process only (about ten seconds): no cache folder is writable "
+            "(set NUMBA_CACHE_DIR)",
         )
 
 
 class _Cache(FunctionCache):
-    """The cache of one kernel; between a look-up that fails and the end of the compilation it holds a lock."""
+    """Cache one kernel; hold a lock from a failed lookup until the end of the compilation."""
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
@@ -69,11 +69,11 @@ class _Cache(FunctionCache):
         self._lock: int | None = None
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the compiled kernel, or None if this process has to compile it."""
+        """Return the compiled kernel, or None if this process must compile it."""
         found = self._look(sig, target_context)
         if found is not None:
             return found
-        _say(logging.INFO, "compiling the chart, once; this takes some ten seconds")
+        _say(logging.INFO, "compiling the chart once; this takes about ten seconds")
         self._acquire()
         found = self._look(sig, target_context)
         if found is not None:
@@ -81,14 +81,14 @@ class _Cache(FunctionCache):
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep the compiled kernel, if there is room for it."""
+        """Save the compiled kernel if the disk allows it."""
         try:
             super().save_overload(sig, data)  # type: ignore[no-untyped-call]
         except Exception as error:
             _say(
                 logging.WARNING,
-                f"cannot keep the compiled chart in {self.cache_path} ({getattr(error, 'strerror', None) or error}); "
-                "the next process compiles it again",
+                f"cannot save the compiled chart in {self.cache_path} ({getattr(error, 'strerror', None) or error}); "
+                "the next process will compile it again",
             )
         finally:
             self._release()
@@ -96,17 +96,17 @@ class _Cache(FunctionCache):
     def _look(self, sig: Any, target_context: Any) -> Any:
         try:
             return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-        except Exception as error:  # whatever the bytes of a damaged file make pickle do
+        except Exception as error:  # a damaged file can make pickle raise anything
             _say(
                 logging.WARNING,
-                f"the compiled chart in {self.cache_path} is damaged ({type(error).__name__}); it is compiled again",
+                f"the compiled chart in {self.cache_path} is damaged ({type(error).__name__}); compiling it again",
             )
             with contextlib.suppress(OSError):
                 os.unlink(self._cache_file._index_path)  # noqa: PTH108
             return None
 
     def _acquire(self) -> None:
-        """Wait until no other process compiles this kernel; not for ever, and not where there are no locks."""
+        """Wait while another process compiles this kernel; give up after a while, or without file locks."""
         if fcntl is None or self._lock is not None:
             return
         with contextlib.suppress(OSError):
@@ -127,7 +127,7 @@ class _Cache(FunctionCache):
 
     def _release(self) -> None:
         if self._lock is not None:
-            # Removed before it is unlocked. Who waits for it finds the kernel, and who comes later needs no lock.
+            # Remove it before unlocking. Waiting processes find the kernel, and later ones need no lock.
             with contextlib.suppress(OSError):
                 os.unlink(self._lock_path)  # noqa: PTH108
             os.close(self._lock)

@@ -1,11 +1,11 @@
-"""Rank the trees of a filled max chart, lazily (after the third algorithm of Huang and Chiang, 2005).
+"""Rank the trees of a filled max chart lazily (after the third algorithm of Huang and Chiang, 2005).
 
 A chart item is `(plane, head, end)`. Its analyses are the pairs of analyses of its two parts, over all splits. The
-best of every split is known from the chart, so an item's next best analysis is found by asking the parts of the last
-one for their next best, and only where that matters. A tree has exactly one derivation in Eisner's chart, so
-different derivations are different trees.
+chart gives the best analysis of every split. So to find an item's next best analysis, we ask the parts of the last one
+for their next best, and only if needed. A tree has exactly one derivation in Eisner's chart, so different derivations
+are different trees.
 
-Cost: O(n) for every item that is looked at; about n + k log n items are.
+Cost: O(n) per visited item; about n + k log n items are visited.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# Planes of the chart, as the numbers of items.
+# Planes of the chart as numbered in items.
 A, T, C = int(_kernels.A), int(_kernels.T), int(_kernels.C)
 INTRA_LINK, INTER_LINK = int(_kernels.INTRA_LINK), int(_kernels.INTER_LINK)
 
 ChartItem = tuple[int, int, int]
-# One way to build an item: its parts, and the score that the parts do not hold.
+# One way to build an item: its parts, and the score that is not in the parts.
 Way = tuple[tuple[ChartItem, ...], float]
-# One analysis of an item: minus its score (heaps are smallest first), the way, and the rank of each part's analysis.
+# One analysis of an item: its negated score (heaps pop the smallest first), the way, and the rank of each part's
+# analysis.
 Derivation = tuple[float, int, tuple[int, ...]]
 # (dependent, head, is intra-word)
 TypedArc = tuple[int, int, bool]
@@ -38,7 +39,7 @@ _TOP: ChartItem = (-1, 0, 0)
 
 
 class _Ranking:
-    """The analyses of one item: those already ranked, and the candidates for the next place."""
+    """Hold the analyses of one item: those already ranked, and the candidates for the next rank."""
 
     def __init__(self, ways: list[Way], value: NDArray[np.float64]) -> None:
         self.ways = ways
@@ -54,7 +55,7 @@ class _Ranking:
 
 
 class KBest:
-    """The ranked trees of one sentence whose max chart is `value`."""
+    """Rank the trees of one sentence whose max chart is `value`."""
 
     def __init__(
         self,
@@ -74,7 +75,7 @@ class KBest:
         self._rankings: dict[ChartItem, _Ranking] = {}
 
     def trees(self) -> Iterator[tuple[float, list[TypedArc]]]:
-        """Yield the score and the arcs of every tree, the best first."""
+        """Yield the score and the arcs of every tree, best first."""
         rank = 0
         while (analysis := self._analysis(_TOP, rank)) is not None:
             yield -analysis[0], list(self._arcs(rank))
@@ -110,7 +111,7 @@ class KBest:
         return self._rankings[item]
 
     def _analysis(self, item: ChartItem, rank: int) -> Derivation | None:
-        """Return an item's analysis of that rank, or None when it has fewer; by a stack, as items nest deeply."""
+        """Return an item's analysis of this rank, or None if it has fewer; uses a stack, because items nest deeply."""
         pending = [(item, rank)]
         while pending:
             ranking = self._ranking(pending[-1][0])
@@ -124,7 +125,7 @@ class KBest:
         return ranking.ranked[rank] if rank < len(ranking.ranked) else None
 
     def _following(self, ranking: _Ranking) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Yield the analyses that come after the one ranked last, in one of its parts."""
+        """Yield the successors of the last ranked analysis, which differ from it in one part."""
         if ranking.ranked:
             _, way, ranks = ranking.ranked[-1]
             for place in range(len(ranks)):
@@ -133,7 +134,7 @@ class KBest:
                     yield way, following
 
     def _unknown(self, ranking: _Ranking) -> list[tuple[ChartItem, int]]:
-        """List the analyses of parts that must be ranked before this item's next one can be."""
+        """List the analyses of parts that must be ranked before this item's next one."""
         unknown = []
         for way, ranks in self._following(ranking):
             for part, rank in zip(ranking.ways[way][0], ranks, strict=True):
@@ -160,7 +161,7 @@ class KBest:
         while pending:
             item, rank = pending.pop()
             analysis = self._analysis(item, rank)
-            assert analysis is not None  # it was counted when its parent was ranked
+            assert analysis is not None  # ranked together with its parent
             _, way, ranks = analysis
             parts, _ = self._rankings[item].ways[way]
             plane, h, e = item

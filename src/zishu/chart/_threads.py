@@ -1,6 +1,6 @@
-"""Share the sentences of a batch out to threads; the kernels release the interpreter's lock.
+"""Distribute the sentences of a batch over threads; the kernels release the GIL.
 
-Plain threads instead of Numba's own: several callers may run at once, nothing is left in a forked process, and the
+We use plain threads instead of Numba's own: several callers may run at once, a forked process is unaffected, and the
 kernels compile in a third of the time.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-# Below this many steps (sum of cubed lengths) a batch is done before a second thread has started.
+# Below this number of steps (sum of cubed lengths) a batch finishes before a second thread has started.
 _WORTH_A_THREAD = 200_000
 
 _lock = Lock()
@@ -30,7 +30,7 @@ _pool_size = 0
 
 
 def set_threads(count: int) -> None:
-    """Use that many threads for a batch; the default is one for each core that this process may use."""
+    """Set the number of threads per batch; the default is one per core available to this process."""
     global _threads
     if count < 1:
         raise ValueError(f"the number of threads must be at least 1, not {count}")
@@ -38,12 +38,12 @@ def set_threads(count: int) -> None:
 
 
 def get_threads() -> int:
-    """Return how many threads a batch is shared out to."""
+    """Return the number of threads per batch."""
     return _threads
 
 
 def for_each_sentence(kernel: Callable[..., None], lengths: NDArray[np.int64], *arguments: Any) -> None:
-    """Call `kernel(order, *arguments)` in threads with about the same work each."""
+    """Call `kernel(order, *arguments)` in threads with about the same amount of work each."""
     longest_first = np.argsort(-lengths, kind="stable")
     work = lengths.astype(np.float64) ** 3
     shares = min(_threads, lengths.size, max(1, int(work.sum() // _WORTH_A_THREAD)))

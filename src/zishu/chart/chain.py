@@ -1,12 +1,11 @@
-"""Find the best sequence of the tags B, M, E, S that say where a character stands in its word, or sum over all.
+"""Find the best sequence of BMES tags, which give a character's position in its word, or sum over all sequences.
 
-A word is S, or B, any number of M, E; a sentence begins and ends with a word. `STARTS`, `ENDS` and
-`TRANSITIONS` hold 0 for what this allows and -inf for the rest, to be added to learned scores. What is
-known about the gaps between characters (`zishu.gaps`) becomes -inf in the scores of tags, too: see
-`constrain`. Some sequence of tags satisfies any such knowledge, so decoding cannot fail. Training is
-`zishu.train.crf`.
+A word is S, or B, any number of M, E; a sentence begins and ends with a word. `STARTS`, `ENDS` and `TRANSITIONS` are 0
+for what this allows and -inf for the rest; they are added to learned scores. Constraints on the gaps between characters
+(`zishu.gaps`) also become -inf in the scores of tags, see `constrain`. Any such constraints leave at least one tag
+sequence, so decoding cannot fail. Training is in `zishu.train.crf`.
 
-Cost: n steps of 4 x 4 a sentence, all sentences of a batch at once.
+Cost: n steps of 4 x 4 per sentence, for all sentences of a batch at once.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ TRANSITIONS: Final = np.stack([_legal(_M, _E), _legal(_M, _E), _legal(_B, _S), _
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChainMarginals:
-    """The log partition, and how probable it is that a word ends."""
+    """Hold the log partition and the probability of each word boundary."""
 
     logz: NDArray[np.float64]  # batch
     boundary: NDArray[
         np.float64
-    ]  # batch n+1: before character k, counted from 0; the sentence's ends are 1, then 0
+    ]  # batch n+1: before character k, counted from 0; 1 at both ends of the sentence, then 0
 
 
 def viterbi(
@@ -53,10 +52,10 @@ def viterbi(
     starts: ArrayLike,
     ends: ArrayLike,
 ) -> NDArray[np.int64]:
-    """Return the best legal tags `[b, n]`, numbers into `TAGS`, of emissions `[b, n, 4]`; -1 beyond a length.
+    """Return the best legal tags `[b, n]`, indices into `TAGS`, for emissions `[b, n, 4]`; padding is -1.
 
-    Transitions are `[from, to]`. What is illegal stays out, whatever its learned score. Of equally good
-    sequences, the one that is smaller when read from its end wins.
+    Transitions are `[from, to]`. Illegal ones are excluded, whatever their learned score. Among equally good sequences,
+    the one with the smaller tags, compared from the end, wins.
     """
     scores, sizes = _checked(emissions, lengths)
     batch, width, _ = scores.shape
@@ -66,8 +65,8 @@ def viterbi(
     if not batch:
         return tags
 
-    # best[b, t]: the score of the best sequence that ends in tag t at the current character; a sentence that
-    # is over keeps its values.
+    # best[b, t]: the score of the best sequence that ends in tag t at the current character; finished sentences keep
+    # their values.
     best = np.asarray(starts, dtype=np.float64) + STARTS + scores[:, 0]
     back = np.zeros((batch, width, len(TAGS)), dtype=np.int64)
     for k in range(1, width):
@@ -100,7 +99,7 @@ def marginals(
     if not batch:
         return ChainMarginals(np.zeros(0), boundary)
 
-    # forward[:, k, t] sums over what comes before character k and itself, backward[:, k, t] over what comes after.
+    # forward[:, k, t] sums over everything up to and including character k, backward[:, k, t] over everything after it.
     forward = np.empty((batch, width, len(TAGS)))
     forward[:, 0] = np.asarray(starts, dtype=np.float64) + STARTS + scores[:, 0]
     for k in range(1, width):
@@ -131,7 +130,7 @@ def score(
     starts: ArrayLike,
     ends: ArrayLike,
 ) -> NDArray[np.float64]:
-    """Return the scores of legal tags `[b, n]`, as `viterbi` gives them."""
+    """Return the scores of legal tags `[b, n]`, as returned by `viterbi`."""
     scores, sizes = _checked(emissions, lengths)
     numbers = np.asarray(tags, dtype=np.int64)
     sentences = np.arange(len(sizes))
@@ -149,7 +148,7 @@ def score(
 
 
 def constrain(emissions: NDArray[np.floating], gaps: NDArray[np.int8]) -> NDArray[np.float64]:
-    """Forbid the tags that contradict what is known about the gaps of one sentence, in a copy of its scores.
+    """Forbid the tags that contradict the known gaps of one sentence, in a copy of its scores.
 
     Emissions are `[n, 4]`; `gaps[k]` is the gap before character k, counted from 0, as in `zishu.gaps`.
     """
@@ -171,13 +170,13 @@ def favour(emissions: NDArray[np.floating], boundaries: NDArray[np.float64]) -> 
 
 
 def word_lengths(tags: ArrayLike) -> list[int]:
-    """Return the number of characters of each word of one sentence's tags."""
+    """Return the number of characters of each word, given the tags of one sentence."""
     ends = np.flatnonzero(np.isin(np.asarray(tags), (_E, _S)))
     return [int(size) for size in np.diff(ends, prepend=-1)]
 
 
 def word_tags(lengths: ArrayLike) -> NDArray[np.int64]:
-    """Return the tags of a sentence whose words have these numbers of characters."""
+    """Return the tags of a sentence, given the number of characters of each word."""
     sizes = np.asarray(lengths, dtype=np.int64)
     ends = np.cumsum(sizes) - 1
     starts = ends - sizes + 1
@@ -189,7 +188,7 @@ def word_tags(lengths: ArrayLike) -> NDArray[np.int64]:
 
 
 def _checked(emissions: ArrayLike, lengths: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Refuse emissions and lengths that do not fit."""
+    """Check that emissions and lengths fit together."""
     scores = np.asarray(emissions, dtype=np.float64)
     if scores.ndim != 3 or scores.shape[2] != len(TAGS):
         raise ValueError(f"emissions must have the shape [batch, n, {len(TAGS)}], not {list(scores.shape)}")
@@ -201,7 +200,7 @@ def _checked(emissions: ArrayLike, lengths: ArrayLike) -> tuple[NDArray[np.float
 
 
 def _log_sum(scores: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
-    """Add up in log space; minus infinity for nothing."""
+    """Add up in log space; the sum over nothing is minus infinity."""
     top = scores.max(axis=axis, keepdims=True)
     top[top == -np.inf] = 0.0
     with np.errstate(divide="ignore"):

@@ -1,10 +1,10 @@
-"""The command line: one command a file, each a thin wrapper over a plain function.
+"""Define the command line: one command per file, each a thin wrapper over a plain function.
 
-`main` is the console script. Every way a command can end is decided here: bad input or usage is one line on
-standard error and exit code 2, any other failure one line and exit code 1, never a traceback.
+`main` is the console script. This module decides how a command ends: bad input or usage prints one line on standard
+error and gives exit code 2, any other failure one line and exit code 1, never a traceback.
 
-A command's file imports only light modules at its top and the rest inside the function, so that
-`zishu --help` does not wait for Numba or ONNX Runtime.
+A command's file imports only light modules at its top and the rest inside the function, so that `zishu --help` does not
+wait for Numba or ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from zishu.errors import InputError, ZishuError, explain, one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-# Every command: its name, and the function whose signature is its options. `zishu --help` keeps this order.
+# Every command: its name, and the function whose signature defines its options. `zishu --help` keeps this order.
 COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("analyse", analyse_command),
     ("calibrate", calibrate_command),
@@ -61,7 +61,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
 
 SUCCESS, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
-# Errors of the operating system that a wrong file name explains.
+# Errors of the operating system that a wrong file name can cause.
 _BAD_PATH = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
 
 # Plain help: with Rich, flags would seem to take a value (`--json <bool>`), and `[pretrain]` would be markup.
@@ -91,7 +91,7 @@ def _common(
         typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Read Chinese character by character: words, their tree, and the tree inside every word."""
+    """Parse Chinese character by character: words, their tree, and the tree inside every word."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -106,16 +106,16 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code; what goes wrong is told in one line on standard error."""
+    """Run one command and return its exit code; errors are printed in one line on standard error."""
     _show_messages()
     try:
         code = _invoke(arguments)
-        # Here and not at the interpreter's exit, so that a full disk or a closed pipe is still told properly.
+        # Flush here, not at the interpreter's exit, so that a full disk or a closed pipe is reported properly.
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever reads our output has seen enough (`zishu ... | head`): there is nothing to tell.
+        # The reader of our output has closed it (`zishu ... | head`): this is not an error.
         return FAILURE
     except Exception as error:
         message, code = outcome(error)
@@ -126,16 +126,16 @@ def run(arguments: Sequence[str]) -> int:
 
 
 class _Messages(logging.Handler):
-    """Show what the library has to say, as lines of this program."""
+    """Print the library's log messages as lines of this program."""
 
     def emit(self, record: logging.LogRecord) -> None:
         typer.echo(f"zishu: {one_line(record.getMessage())}", err=True)
 
 
 def _show_messages() -> None:
-    """Show warnings about the chart, and on a terminal that it is being compiled."""
+    """Show warnings about the chart and, on a terminal, that it is being compiled."""
     logger = logging.getLogger("zishu.chart")
-    logger.propagate = False  # the service has handlers of its own
+    logger.propagate = False  # the service has its own handlers
     if not any(isinstance(handler, _Messages) for handler in logger.handlers):
         logger.addHandler(_Messages())
     logger.setLevel(logging.INFO if sys.stderr is not None and sys.stderr.isatty() else logging.WARNING)
@@ -144,7 +144,7 @@ def _show_messages() -> None:
 def _invoke(arguments: Sequence[str]) -> int:
     command = typer.main.get_command(app)
     try:
-        # Not `app()`, which would draw usage errors as a box of several lines and end the process by itself.
+        # Not `app()`, which would draw usage errors in a box of several lines and end the process itself.
         with command.make_context("zishu", list(arguments), obj=list(arguments)) as context:
             command.invoke(context)
     except typer.Exit as request:
@@ -153,18 +153,18 @@ def _invoke(arguments: Sequence[str]) -> int:
 
 
 def outcome(error: Exception) -> tuple[str, int]:
-    """Return what to tell the user about an error, and the exit code."""
-    # Errors of usage are Click's or, in newer Typers, those of a copy of Click: one method, no common class.
+    """Return the message for an error, and the exit code."""
+    # Usage errors belong to Click or, in newer Typers, to a copy of Click: one method, no common class.
     if hasattr(error, "format_message"):
         context = getattr(error, "ctx", None)
         program = context.command_path if context else "zishu"
         return one_line(f"{error.format_message().rstrip('.')} (see {program} --help)"), BAD_INPUT
-    hint = "" if isinstance(error, ZishuError | OSError) else " (ZISHU_TRACEBACK=1 shows where)"
+    hint = "" if isinstance(error, ZishuError | OSError) else " (set ZISHU_TRACEBACK=1 for a traceback)"
     return explain(error) + hint, BAD_INPUT if isinstance(error, (InputError, *_BAD_PATH)) else FAILURE
 
 
 class _Closed(io.TextIOBase):
-    """A standard output that is closed: no matter as long as nothing is written."""
+    """Replace a closed standard output; fails only if something is written."""
 
     def write(self, text: str, /) -> int:
         if text:
@@ -173,12 +173,13 @@ class _Closed(io.TextIOBase):
 
 
 def _replace_closed() -> None:
-    """Put something in the place of standard streams that are closed (`>&-`), which Python leaves out."""
+    """Replace closed standard streams (`>&-`), which Python sets to None."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            # Takes the lowest number that is free. Else a file of ours would, and get what a library prints.
+            # This takes the lowest free file descriptor. Otherwise one of our files would get it, and what a library
+            # prints.
             os.open(os.devnull, os.O_RDWR)
     if sys.stdout is None:
         sys.stdout = _Closed()
@@ -187,7 +188,7 @@ def _replace_closed() -> None:
 
 
 def _prefer_utf8() -> None:
-    """Write UTF-8 into files and pipes whatever the locale, and escape what a terminal cannot show."""
+    """Write UTF-8 to files and pipes in any locale, and escape what a terminal cannot show."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             encoding = None if stream.isatty() else "utf-8"
@@ -195,7 +196,7 @@ def _prefer_utf8() -> None:
 
 
 def _discard_unwritable() -> None:
-    """Send output that cannot be written nowhere, or the interpreter would fail on it again when it exits."""
+    """Discard output that cannot be written; otherwise the interpreter would fail on it again at exit."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -1,4 +1,4 @@
-"""Find a training configuration: a TOML file, or the name of one that comes with Zishu."""
+"""Find a training configuration: a TOML file, or the name of a bundled one."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def find_config(name: str) -> Path:
 
 
 def bundled_configs() -> dict[str, Path]:
-    """Return the configurations that come with Zishu, by name."""
+    """Return the bundled configurations by name."""
     folder = next((folder for folder in _FOLDERS if folder.is_dir()), None)
     return {} if folder is None else {path.stem: path for path in sorted(folder.glob("*.toml"))}

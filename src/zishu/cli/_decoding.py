@@ -1,4 +1,4 @@
-"""Options of parsing: how to decode, in which style, with which trees inside words."""
+"""Define the options of parsing: decoding, style, and trees inside words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 
 class DecodingName(StrEnum):
-    """The ways of decoding."""
+    """Name a decoding algorithm."""
 
     MBR = "mbr"
     VITERBI = "viterbi"
@@ -19,22 +19,22 @@ class DecodingName(StrEnum):
 DecodingOption = Annotated[
     DecodingName | None,
     typer.Option(
-        help="mbr: the tree with the most heads expected to be right; viterbi: the most probable tree; vanilla: as the "
-        "paper does with models of one role.",
+        help="mbr: the tree with the highest expected number of correct heads; viterbi: the most probable tree; "
+        "vanilla: the paper's algorithm for models with one role.",
         show_default="mbr",
     ),
 ]
 
 
 class InnerName(StrEnum):
-    """The kinds of trees inside words."""
+    """Name a kind of tree inside words."""
 
     STRUCTURE = "structure"
     LATENT = "latent"
 
 
 class GranularityName(StrEnum):
-    """How long words are."""
+    """Name a granularity of words."""
 
     FINE = "fine"
     COARSE = "coarse"
@@ -45,6 +45,6 @@ StyleOption = Annotated[
     typer.Option(
         metavar="STYLE",
         help="Follow the conventions of this treebank, such as gsd, pud or hk; `zishu info` lists those of a model.",
-        show_default="the model's first one",
+        show_default="the model's first",
     ),
 ]

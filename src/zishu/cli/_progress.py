@@ -1,4 +1,4 @@
-"""Show on a terminal how far a long parse is: a bar, characters per second, and the time left."""
+"""Show the progress of a long parse on a terminal: a bar, characters per second, and the remaining time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def watching(*, shown: bool | None = None, totals: bool = False) -> Iterator[Watcher]:
-    """Give a watcher that reports failed inputs, `totals` at the end, and shows a bar if standard error is a terminal."""
+    """Provide a watcher that reports failed inputs and final `totals`, with a bar if standard error is a terminal."""
     if not (sys.stderr.isatty() if shown is None else shown):
         yield _Reporter(totals)
         return
@@ -54,7 +54,7 @@ class _Reporter(Watcher):
 
 
 class _Bar(_Reporter):
-    """A bar that counts bytes of input, because files differ in size."""
+    """Show a bar that counts bytes of input, because files differ in size."""
 
     def __init__(self, totals: bool, bar: Progress) -> None:
         super().__init__(totals)

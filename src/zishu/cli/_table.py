@@ -1,4 +1,4 @@
-"""Print tables of text: drawn by Rich on a terminal, aligned columns anywhere else."""
+"""Print tables of text: drawn by Rich on a terminal, aligned columns elsewhere."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class Table(NamedTuple):
-    """A table as text; the first cell of a row is its name, the others are numbers."""
+    """Hold a table as text; the first cell of a row is its name, the others are numbers."""
 
     header: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
 
 
 def print_tables(tables: Iterable[Table], console: Console | None = None) -> None:
-    """Print tables one below the other, by default to standard output."""
+    """Print tables one below the other (default: to standard output)."""
     from rich.console import Console
 
     console = console or Console()
@@ -32,7 +32,7 @@ def print_tables(tables: Iterable[Table], console: Console | None = None) -> Non
 
 
 def align(table: Table) -> str:
-    """Return a table as plain lines: names flush left, numbers flush right."""
+    """Format a table as plain lines: names left-aligned, numbers right-aligned."""
     from rich.cells import cell_len  # a Chinese character is two columns wide
 
     lines = [table.header, *table.rows]
@@ -57,6 +57,6 @@ def _draw(table: Table, console: Console) -> None:
     for title in table.header[1:]:
         drawn.add_column(title, justify="right")
     for row in table.rows:
-        # `Text`, because a label such as [x] would be taken for markup.
+        # `Text`, because a label such as [x] would be interpreted as markup.
         drawn.add_row(*map(Text, row))
     console.print(drawn)

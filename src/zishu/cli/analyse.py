@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 ABSENT = "-"
 REFERENCE = "reference"
-KEPT = ".predictions"  # how the names of kept predictions end
+KEPT = ".predictions"  # ending of the names of saved predictions
 
 
 class TableName(StrEnum):
-    """The tables of a study."""
+    """Name a table of a study."""
 
     STRUCTURES = "structures"
     DIRECTIONS = "directions"
@@ -38,14 +38,14 @@ class TableName(StrEnum):
 
 
 class CountName(StrEnum):
-    """What structures are counted by."""
+    """Name the unit of counting structures."""
 
     TOKENS = "tokens"
     TYPES = "types"
 
 
 class FigureFormat(StrEnum):
-    """The formats of figures."""
+    """Name a format of figures."""
 
     SVG = "svg"
     PNG = "png"
@@ -56,12 +56,12 @@ def analyse_command(
         list[Path],
         typer.Argument(
             metavar="[MODEL]... GOLD",
-            help="Model directories, seeds of one system; a CoNLL-U file. Or analysis.json files, to show again.",
+            help="Model directories (seeds of one system) and a CoNLL-U file, or analysis.json files to print again.",
         ),
     ],
     system: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=DIR[,DIR...]", help="A system and its models, one a seed; repeatable."),
+        typer.Option(metavar="NAME=DIR[,DIR...]", help="A system and its models, one per seed; repeatable."),
     ] = None,
     structures: Annotated[
         Path | None, typer.Option(metavar="WIST.conll", help="Annotated structures to compare with.")
@@ -72,46 +72,46 @@ def analyse_command(
     keep: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Keep predictions here; DIR/NAME then stands for the models of NAME."
+            metavar="DIR", help="Save predictions here; DIR/NAME can then replace the models of NAME."
         ),
     ] = None,
     figure_format: Annotated[
-        FigureFormat | None, typer.Option("--format", help="Format of the figures; svg by default.")
+        FigureFormat | None, typer.Option("--format", help="Format of the figures (default: svg).")
     ] = None,
     table: Annotated[
-        list[TableName] | None, typer.Option(help="Print this table only; repeatable. By default all.")
+        list[TableName] | None, typer.Option(help="Print only this table; repeatable (default: all).")
     ] = None,
     at_least: Annotated[
         float,
-        typer.Option(metavar="PERCENT", help="Leave out structures that are rarer than this everywhere."),
+        typer.Option(metavar="PERCENT", help="Omit structures that are rarer than this in every column."),
     ] = 0.0,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object with all numbers.")] = False,
-    punct: Annotated[bool, typer.Option("--punct", help="Count the arcs of punctuation too.")] = False,
+    punct: Annotated[bool, typer.Option("--punct", help="Count arcs of punctuation, too.")] = False,
     count: Annotated[
         CountName | None,
-        typer.Option(help="Count structures of word tokens (default), or of types as the paper does."),
+        typer.Option(help="Count structures by word token (default), or by type as in the paper."),
     ] = None,
 ) -> None:
-    """Study the structures that models see inside words.
+    """Study the structures that models predict inside words.
 
-    And how well they parse words of each length. A model is a model directory, the folder of a training run, a folder
-    of seed-* folders, or what --keep wrote. The sentences of GOLD are parsed twice with each: with their words given,
-    and from their characters alone.
+    Also shows how well they parse words of each length. A model is a model directory, the folder of a training run, a
+    folder of seed-* folders, or predictions saved by --keep. Each model parses the sentences of GOLD twice: with the
+    gold words, and from the characters alone.
     """
     *models, gold = paths
     if figure_format is not None and output is None:
-        raise InputError("--format goes with --output")
+        raise InputError("--format needs --output")
     if markdown and as_json:
-        raise InputError("only one of --markdown and --json can be printed")
-    # Parsing may take long: whatever can be wrong is looked at before.
+        raise InputError("choose only one of --markdown and --json")
+    # Parsing may take long, so everything that can be wrong is checked first.
     if output is not None:
         _prepare(output)
     if gold.suffix == ".json":
         no_files = any(path.suffix != ".json" for path in models)
         if no_files or system or structures is not None or punct or count is not None or keep is not None:
             raise InputError(
-                "an analysis that is made cannot be changed: no models, --structures, --keep, --count or --punct"
+                "a finished analysis cannot be changed: remove models, --structures, --keep, --count and --punct"
             )
         from zishu.analysis.study import merge
         from zishu.analysis.study_files import read_study
@@ -137,7 +137,7 @@ def _study(
     punct: bool,
     count: TokensOrTypes,
 ) -> Study:
-    """Parse the gold file with every model, and analyse what comes out."""
+    """Parse the gold file with every model, and analyse the predictions."""
     from zishu.analysis.prediction_files import write_predictions
     from zishu.analysis.study import study
     from zishu.formats.conllu import read_conllu
@@ -146,7 +146,7 @@ def _study(
     reference = None if structures is None else read_wist(structures)
     gold = [sentence.tree() for sentence in read_conllu(gold_path)]
     if not gold:
-        raise InputError(f"{gold_path}: there are no sentences to analyse")
+        raise InputError(f"{gold_path}: no sentences to analyse")
     places = {} if keep is None else _places(systems, keep)
     runs: dict[str, list[Predictions]] = {name: [] for name in systems}
     for name, paths in systems.items():
@@ -155,14 +155,14 @@ def _study(
                 typer.echo(f"{name}: {path}", err=True)
             run = _predictions(path, gold)
             runs[name].append(run)
-            # At once: a later model may fail.
+            # Save immediately, because a later model may fail.
             if keep is not None:
                 write_predictions(run, gold, places[name, path])
     return study(gold, runs, reference=reference, punct=punct, count=count)
 
 
 def _predictions(path: Path, gold: Sequence[WordTree]) -> Predictions:
-    """Parse with a model, or read what one has predicted before."""
+    """Parse with a model, or read its saved predictions."""
     if path.suffix == KEPT:
         from zishu.analysis.prediction_files import read_predictions
 
@@ -170,12 +170,12 @@ def _predictions(path: Path, gold: Sequence[WordTree]) -> Predictions:
     from zishu.analysis.study import predict
     from zishu.model.runtime import load_model
 
-    # Loaded here and soon forgotten: a pre-trained encoder is large.
+    # Loaded here and released soon, because a pre-trained encoder is large.
     return predict(load_model(path), str(path), gold)
 
 
 def _places(systems: dict[str, list[Path]], keep: Path) -> dict[tuple[str, Path], Path]:
-    """Return where the predictions of every model go, each to a file of its own."""
+    """Return the file for the predictions of every model."""
     places = {
         (name, path): keep / name / _kept_name(path) for name, paths in systems.items() for path in paths
     }
@@ -197,7 +197,7 @@ def print_study(
     at_least: float = 0.0,
     markdown: bool = False,
 ) -> None:
-    """Print tables, the size of the data and the signature, by default all and to standard output."""
+    """Print the tables, the size of the data and the signature (default: all tables, to standard output)."""
     laid_out = _tables(report, tables or [*TableName], at_least)
     size = f"{report.sentences} sentences, {report.words} words"
     if markdown:
@@ -213,7 +213,7 @@ def print_study(
 
 
 def _tables(report: Study, names: Collection[TableName], at_least: float) -> list[Table]:
-    """Lay out a study as text; tables without numbers are left out."""
+    """Format a study as text; empty tables are omitted."""
     makers: dict[TableName, Callable[[], list[Table]]] = {
         TableName.STRUCTURES: lambda: _structure_tables(report, at_least),
         TableName.DIRECTIONS: lambda: [_direction_table(report)],
@@ -226,13 +226,13 @@ def _tables(report: Study, names: Collection[TableName], at_least: float) -> lis
 
 
 def _structure_tables(report: Study, at_least: float) -> list[Table]:
-    """Lay out the distribution of structures by word length: Tables 4 and 6 of the paper.
+    """Format the distribution of structures by word length: Tables 4 and 6 of the paper.
 
-    Left out are structures that have a smaller share than `at_least` with every system and in the reference.
+    Structures whose share is below `at_least` in every system and in the reference are omitted.
     """
     from zishu.analysis.structures import draw_structure
 
-    # Systems that do not look into words have no column.
+    # Systems without structures have no column.
     systems = {name: system for name, system in report.systems.items() if system.counts}
     names = [*systems] + [REFERENCE] * (report.reference is not None)
     laid_out = []
@@ -251,7 +251,7 @@ def _structure_tables(report: Study, at_least: float) -> list[Table]:
 
 
 def _direction_table(report: Study) -> Table:
-    """Lay out the direction of the arcs inside words; leftward: the dependent stands before its head."""
+    """Format the direction of the arcs inside words; leftward: the dependent precedes its head."""
     from zishu.analysis.structures import leftward_share
 
     rows = []
@@ -269,7 +269,7 @@ def _direction_table(report: Study) -> Table:
 
 
 def _match_table(report: Study) -> Table:
-    """Lay out complete match and many-to-one complete match: Table 8 of the paper."""
+    """Format complete match and many-to-one complete match: Table 8 of the paper."""
     rows = []
     for name, system in report.systems.items():
         if system.matches is not None:
@@ -287,7 +287,7 @@ def _match_table(report: Study) -> Table:
 
 
 def _attachment_table(report: Study) -> Table:
-    """Lay out attachment by word length: Figure 4 of the paper."""
+    """Format attachment by word length: Figure 4 of the paper."""
     first = next(iter(report.systems.values())).attachment
     rows = [
         (name, *(_mean(at.uas) for at in system.attachment.values()))
@@ -298,7 +298,7 @@ def _attachment_table(report: Study) -> Table:
 
 
 def _score_table(report: Study) -> Table:
-    """Lay out the scores from raw text: Table 3 of the paper."""
+    """Format the scores from raw text: Table 3 of the paper."""
     rows = []
     for name, system in report.systems.items():
         if system.scores:
@@ -309,9 +309,9 @@ def _score_table(report: Study) -> Table:
 
 
 def _systems(models: Sequence[Path], named: Sequence[str]) -> dict[str, list[Path]]:
-    """Return the models of every system, all of which are there: directories, or files of predictions."""
+    """Return the existing models of every system: directories, or files of predictions."""
     if bool(models) == bool(named):
-        raise InputError("give model directories before GOLD, or systems with --system NAME=DIR, not both")
+        raise InputError("give either model directories before GOLD or systems with --system NAME=DIR")
     systems: dict[str, list[Path]] = {}
     for text in named:
         name, equals, folders = text.partition("=")
@@ -331,7 +331,7 @@ def _systems(models: Sequence[Path], named: Sequence[str]) -> dict[str, list[Pat
 
 
 def _expand(path: Path) -> list[Path]:
-    """Return the models that are meant: the path itself, the model of a run, or those of its seeds."""
+    """Return the models of a path: the path itself, the model of a run, or those of its seeds."""
     from zishu.model.settings import CONFIG
 
     kept = [path] if path.suffix == KEPT and path.is_file() else sorted(path.glob(f"*{KEPT}"), key=_seed)
@@ -341,17 +341,17 @@ def _expand(path: Path) -> list[Path]:
     for found in ([path], [path / "model"], sorted(path.glob("seed-*/model"), key=_seed)):
         if found and all((folder / CONFIG).is_file() for folder in found):
             return found
-    raise InputError(f"{path}: not a model directory, and no training run with one")
+    raise InputError(f"{path}: neither a model directory nor a training run with one")
 
 
 def _seed(path: Path) -> tuple[int, str]:
-    """Return what sorts the models of seeds: 2 before 10."""
+    """Return a sort key for the models of seeds: 2 before 10."""
     name = _kept_name(path)
     return len(name), name
 
 
 def _common_name(models: Sequence[Path]) -> str:
-    """Return the name that all models have in their settings, or a word that does for any."""
+    """Return the name that all models have in their settings, or a generic one."""
     from zishu.model.settings import read_settings
 
     names = {path.parent.name if path.suffix == KEPT else read_settings(path).name for path in models}
@@ -359,7 +359,7 @@ def _common_name(models: Sequence[Path]) -> str:
 
 
 def _prepare(output: Path) -> None:
-    """Make the folder of the figures, and see that Matplotlib is there."""
+    """Create the folder for the figures, and check that Matplotlib is installed."""
     from zishu.analysis.fonts import check_matplotlib
 
     check_matplotlib()
@@ -367,7 +367,7 @@ def _prepare(output: Path) -> None:
 
 
 def _write(report: Study, output: Path, figure_format: FigureFormat) -> None:
-    """Write the numbers and the figures; what a figure cannot show is told once."""
+    """Write the numbers and the figures; warn once about characters that figures cannot show."""
     from zishu.analysis.figures import draw_figures, labels
     from zishu.analysis.fonts import choose_fonts
 

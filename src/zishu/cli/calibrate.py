@@ -1,4 +1,4 @@
-"""`zishu calibrate`: make a model as sure as it is right. The work is `zishu.model.calibration`."""
+"""`zishu calibrate`: calibrate a model's probabilities. The work is done in `zishu.model.calibration`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def calibrate_command(
     ],
     style: StyleOption = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Change nothing, only tell how sure and how right the model is.")
+        bool, typer.Option("--check", help="Change nothing; only report confidence and accuracy.")
     ] = False,
 ) -> None:
     """Calibrate a model's probabilities on held-out data.
 
-    There is one for trees, one for relations and one for parts of speech; `zishu train` finds them on its dev set. Only
-    probabilities change: the model still finds the same trees.
+    Sets one temperature each for trees, relations and parts of speech; `zishu train` sets them on its dev set. Only
+    probabilities change: the model still predicts the same trees.
     """
     from zishu.errors import InputError
     from zishu.formats.conllu import read_conllu, trees_of
@@ -45,7 +45,7 @@ def calibrate_command(
         print_tables([_table(reliability(parser, trees))])
         return
     if not isinstance(parser, Model):
-        raise InputError(f"{model}: calibrate the parser in it, a pipeline has no temperature")
+        raise InputError(f"{model}: a pipeline has no temperature; calibrate the parser inside it")
     found = calibrate(parser, trees)
     set_temperatures(model, found)
     fits = (("temperature", found.trees), ("of relations", found.labels), ("of parts of speech", found.upos))

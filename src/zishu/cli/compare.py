@@ -1,4 +1,4 @@
-"""`zishu compare`: the paper's Tables 1 and 2 for any set of runs. The work is `zishu.analysis.compare`."""
+"""`zishu compare`: the paper's Tables 1 and 2 for any set of runs. The work is done in `zishu.analysis.compare`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Part(StrEnum):
-    """The sets that a run is scored on."""
+    """Name a part of the data that a run is scored on."""
 
     DEV = "dev"
     TEST = "test"
@@ -32,29 +32,30 @@ def compare_command(
             help="Run folder, folder of seed-* folders, or file from `zishu eval --output`.",
         ),
     ],
-    part: Annotated[Part, typer.Option("--set", help="The set whose scores are compared.")] = Part.DEV,
+    part: Annotated[Part, typer.Option("--set", help="Compare the scores on this set.")] = Part.DEV,
     style: Annotated[
         str | None,
-        typer.Option(metavar="STYLE", help="Compare the scores in this style, of runs with several."),
+        typer.Option(metavar="STYLE", help="Compare the scores in this style, for runs with several."),
     ] = None,
     given_words: Annotated[
-        bool, typer.Option("--given-words", help="Scores with given words (UAS, LAS), not from raw text.")
+        bool,
+        typer.Option("--given-words", help="Compare scores with given words (UAS, LAS) instead of raw text."),
     ] = False,
     metrics: Annotated[
         str | None,
         typer.Option(
             metavar="M,M,...",
-            help="Of seg, uf, lf, ucm, lcm, upos, xpos, feats, lemma (default: the paper's).",
+            help="Choose from seg, uf, lf, ucm, lcm, upos, xpos, feats, lemma (default: the paper's).",
         ),
     ] = None,
     baseline: Annotated[
         str | None,
         typer.Option(metavar="SYSTEM", help="Test the others against this one (default: the first)."),
     ] = None,
-    samples: Annotated[int, typer.Option(min=1, help="Samples of the bootstrap.")] = 10_000,
+    samples: Annotated[int, typer.Option(min=1, help="Number of bootstrap samples.")] = 10_000,
     draw_seeds: Annotated[
         bool,
-        typer.Option("--draw-seeds", help="Test for other seeds, too, not only for other sentences."),
+        typer.Option("--draw-seeds", help="Generalise to other seeds, not only to other sentences."),
     ] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX (booktabs).")] = False,
@@ -63,16 +64,16 @@ def compare_command(
     """Compare trained systems, and test their differences.
 
     Scores are mean and standard deviation over seeds. Runs of the same name are seeds of one system. Systems are rows,
-    in the order given. All runs must have been scored on the same sentences.
+    in the given order. All runs must be scored on the same sentences.
     """
     from zishu.analysis.compare import choose_metrics, compare
     from zishu.analysis.compare_tables import as_dict, to_latex, to_markdown
     from zishu.analysis.runs import read_runs
 
     if markdown + latex + as_json > 1:
-        raise InputError("only one of --markdown, --latex and --json can be printed")
+        raise InputError("choose only one of --markdown, --latex and --json")
     names = None if metrics is None else [name.strip() for name in metrics.split(",")]
-    choose_metrics(names, given_words=given_words)  # a wrong name is told before any warning
+    choose_metrics(names, given_words=given_words)  # report a wrong name before any warning
     scored = f"{part.value}-{style}" if style else part.value
     comparison = compare(
         read_runs(runs, scored, given_words=given_words, warn=_warn),
@@ -95,7 +96,7 @@ def compare_command(
 
 
 def print_comparison(comparison: Comparison, console: Console | None = None) -> None:
-    """Print the table and what must be said with it, by default to standard output."""
+    """Print the table and its notes (default: to standard output)."""
     from zishu.analysis.compare_tables import notes
 
     print_tables(tables(comparison), console)
@@ -104,7 +105,7 @@ def print_comparison(comparison: Comparison, console: Console | None = None) -> 
 
 
 def tables(comparison: Comparison) -> list[Table]:
-    """Lay out a comparison as text: scores, then differences from the baseline if there are any."""
+    """Format a comparison as text: scores, then differences from the baseline if there are any."""
     from zishu.analysis.compare_tables import difference_rows, numbers
 
     titles = comparison.titles.values()
@@ -113,7 +114,7 @@ def tables(comparison: Comparison) -> list[Table]:
         cells = []
         for metric in comparison.metrics:
             mean, sd = numbers(system.scores.get(metric))
-            # The mark, or a blank in its place, keeps the numbers of a column one below the other.
+            # The mark, or a blank instead, keeps the numbers of a column aligned.
             mark = "*" if system.name in comparison.best(metric) else " "
             cells.append(f"{mean} ± {sd}{mark}" if sd else f"{mean}{mark}")
         rows.append((system.name, str(len(system.runs)), *cells))

@@ -1,4 +1,4 @@
-"""`zishu config`: print a training configuration that comes with Zishu, or list them."""
+"""`zishu config`: print a bundled training configuration, or list them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from zishu.cli._configs import bundled_configs, find_config
 def config_command(
     name: Annotated[
         str | None,
-        typer.Argument(help="Name of a configuration, or a TOML file; without it, all are listed."),
+        typer.Argument(help="Name of a configuration, or a TOML file (default: list all)."),
     ] = None,
 ) -> None:
     """Print a training configuration.
 
-    `zishu train NAME` trains it. To change it, give `--set KEY=VALUE` or save it to a file and edit that.
+    `zishu train NAME` trains it. To change it, use `--set KEY=VALUE`, or save it to a file and edit that.
     """
     if name is not None:
         typer.echo(find_config(name).read_text(encoding="utf-8"), nl=False)

@@ -1,4 +1,4 @@
-"""`zishu convert`: turn treebanks in brackets into CoNLL-U. The work is `zishu.treebank.convert`'s."""
+"""`zishu convert`: convert bracketed treebanks to CoNLL-U. The work is done in `zishu.treebank.convert`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STANDARD = "-"
 
 
 class Version(StrEnum):
-    """A release of the Penn Chinese Treebank, and for the fifth one of its two splits."""
+    """Name a release of the Penn Chinese Treebank; the fifth has two splits."""
 
     CTB5 = "5"
     CTB5_DEP = "5-dep"
@@ -28,7 +28,7 @@ class Version(StrEnum):
 
 
 class SchemeName(StrEnum):
-    """How phrases become dependencies."""
+    """Name a conversion scheme."""
 
     ZC = "zc"
     SD = "sd"
@@ -36,7 +36,7 @@ class SchemeName(StrEnum):
 
 
 class LabelsName(StrEnum):
-    """What arcs are called by the scheme zc."""
+    """Name a label set of the scheme zc."""
 
     MALT = "malt"
     FUNCTIONAL = "functional"
@@ -51,25 +51,25 @@ SchemeOption = Annotated[
 LabelsOption = Annotated[
     LabelsName,
     typer.Option(
-        help="With --scheme zc. malt: as in the paper's data; functional: subjects, objects and more."
+        help="For --scheme zc: malt, as in the paper's data, or functional, with subjects, objects and more."
     ),
 ]
 JarOption = Annotated[
     Path | None, typer.Option(help="The stanford-parser.jar, for --scheme sd; Java must be on PATH.")
 ]
 EncodingOption = Annotated[
-    str | None, typer.Option(help="Encoding of the trees; otherwise UTF-8 or GB18030, as fits.")
+    str | None, typer.Option(help="Encoding of the trees (default: UTF-8 or GB18030, detected).")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Report as one JSON object.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")]
 
-convert_app = typer.Typer(rich_markup_mode=None, help="Turn treebanks in brackets into CoNLL-U.")
+convert_app = typer.Typer(rich_markup_mode=None, help="Convert bracketed treebanks to CoNLL-U.")
 
 
 @convert_app.command("ctb")
 def ctb_command(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Your copy of the treebank.")],
     out: Annotated[Path, typer.Argument(help="Folder for train.conllu, dev.conllu and test.conllu.")],
-    version: Annotated[Version, typer.Option(help="Release of the treebank, which decides the split.")],
+    version: Annotated[Version, typer.Option(help="Release of the treebank; determines the split.")],
     scheme: SchemeOption = SchemeName.ZC,
     labels: LabelsOption = LabelsName.MALT,
     stanford_jar: JarOption = None,
@@ -77,7 +77,7 @@ def ctb_command(
         Path | None,
         typer.Option(
             "--from",
-            help="With --scheme conllx: folder of CoNLL-X or Malt-TAB files, one per part or per file.",
+            help="For --scheme conllx: folder of CoNLL-X or Malt-TAB files, one per part or per file.",
         ),
     ] = None,
     encoding: EncodingOption = None,
@@ -85,7 +85,7 @@ def ctb_command(
 ) -> None:
     """Convert the Penn Chinese Treebank by its published splits.
 
-    Their counts are compared with the paper's. Sentences that cannot be read are listed and left out.
+    Compares the counts with the paper's. Sentences that cannot be read are listed and skipped.
     """
     from zishu.treebank.convert import convert_ctb
 
@@ -107,22 +107,22 @@ def brackets_command(
     file: Annotated[Path, typer.Argument(help="File of bracketed trees, or - for standard input.")],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Output file; otherwise, or with -, standard output."),
+        typer.Option("-o", "--output", help="Output file (default, or -: standard output)."),
     ] = None,
     scheme: SchemeOption = SchemeName.ZC,
     labels: LabelsOption = LabelsName.MALT,
     stanford_jar: JarOption = None,
     converted: Annotated[
         Path | None,
-        typer.Option("--from", help="With --scheme conllx: the same trees as CoNLL-X or Malt-TAB."),
+        typer.Option("--from", help="For --scheme conllx: the same trees as CoNLL-X or Malt-TAB."),
     ] = None,
     encoding: EncodingOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Convert one file of bracketed trees.
 
-    Sentences that cannot be read are listed and left out. The report goes to standard error if the sentences
-    go to standard output.
+    Sentences that cannot be read are listed and skipped. The report goes to standard error if the sentences go to
+    standard output.
     """
     from zishu.reading import standard_input
     from zishu.treebank.convert import convert_brackets
@@ -153,7 +153,7 @@ def _print(report: Report, *, as_json: bool, err: bool = False) -> None:
 
 
 def tables(report: Report) -> list[Table]:
-    """Lay out a report as text: the counts, then what is missing, then every unreadable sentence."""
+    """Format a report as text: the counts, then what is missing, then every unreadable sentence."""
     compared = any(counts.published is not None for counts in report.parts.values())
     header = ("output", "files", "sentences", *(("paper", "difference") if compared else ()))
     rows = []

@@ -1,4 +1,4 @@
-"""`zishu ensemble`: make one model of several. The work is `zishu.model.directory`."""
+"""`zishu ensemble`: combine several models into one. The work is done in `zishu.model.directory`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import typer
 
 def ensemble_command(
     output: Annotated[Path, typer.Argument(help="Directory to write the ensemble to.")],
-    models: Annotated[list[Path], typer.Argument(help="Model directories, two at least.")],
+    models: Annotated[list[Path], typer.Argument(help="Model directories, at least two.")],
     name: Annotated[str, typer.Option("--name", help="Name of the new model.")] = "",
 ) -> None:
-    """Make one model of several parsers trained alike.
+    """Combine several parsers into one model.
 
-    With different seeds, for instance. Its scores are the means of theirs. It parses as many times more slowly as it
-    has members, and is used like any other model.
+    They may differ in their seeds, for example. The ensemble averages their scores. Parsing time is the sum of the
+    members' times. It is used like any other model.
     """
     from zishu.model.directory import write_ensemble
 

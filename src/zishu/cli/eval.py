@@ -1,6 +1,6 @@
 """`zishu eval`: score a predicted CoNLL-U file, or a model, against a gold file.
 
-Four steps: load gold, get predictions, evaluate, print. What the scores mean is told in `zishu.metrics`.
+Four steps: load gold, get predictions, evaluate, print. `zishu.metrics` explains the scores.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STDIN = "-"
 def eval_command(
     gold: Annotated[Path, typer.Argument(help="Gold CoNLL-U file, or - for standard input.")],
     pred: Annotated[
-        Path | None, typer.Argument(help="Predicted CoNLL-U file, or -; left out with --model.")
+        Path | None, typer.Argument(help="Predicted CoNLL-U file, or -; omit it with --model.")
     ] = None,
     model: Annotated[
         str | None,
@@ -37,23 +37,23 @@ def eval_command(
     ] = None,
     style: StyleOption = None,
     gold_words: Annotated[
-        bool, typer.Option("--gold-words", help="With --model: parse the words of GOLD instead.")
+        bool, typer.Option("--gold-words", help="With --model: use the words of GOLD instead.")
     ] = False,
     decoding: DecodingOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object with all counts.")] = False,
     output: Annotated[
         Path | None,
-        typer.Option(help="Also keep the counts of every sentence in this file, for `zishu compare`."),
+        typer.Option(help="Save the counts of every sentence to this file, for `zishu compare`."),
     ] = None,
-    punct: Annotated[bool, typer.Option("--punct", help="Count the arcs of punctuation too.")] = False,
+    punct: Annotated[bool, typer.Option("--punct", help="Count arcs of punctuation, too.")] = False,
     universal_labels: Annotated[
         bool, typer.Option("--universal-labels", help="Compare labels up to their colon (acl:relcl as acl).")
     ] = False,
 ) -> None:
     """Score the trees of PRED, or of a model, against GOLD.
 
-    Both files hold the same sentences over the same characters; their words may differ. A model gets the characters
-    of each gold sentence without white space, so that nothing gives the gold words away.
+    Both files must have the same sentences over the same characters; their words may differ. A model gets the
+    characters of each gold sentence without white space, so that nothing reveals the gold words.
     """
     from zishu.errors import InputError
     from zishu.formats.conllu import read_conllu, trees_of
@@ -63,14 +63,14 @@ def eval_command(
     if (pred is None) == (model is None):
         raise InputError("give either a file of predictions or --model")
     if gold_words and model is None:
-        raise InputError("--gold-words goes with --model")
+        raise InputError("--gold-words needs --model")
     for name, value in (("--decoding", decoding), ("--style", style)):
         if value is not None and model is None:
-            raise InputError(f"{name} goes with --model")
+            raise InputError(f"{name} needs --model")
     if str(gold) == STDIN == str(pred):
         raise InputError("only one of the two files can be standard input")
     if str(output) == STDIN:
-        raise InputError("--output needs a file: standard output has the scores")
+        raise InputError("--output needs a file: the scores go to standard output")
     if output is not None:
         for path in (gold, pred):
             if path is not None:
@@ -89,7 +89,7 @@ def eval_command(
         subtypes=not universal_labels,
         ids=(sentence.sent_id for sentence in gold_sentences),
     )
-    # Neither must cost the other: the reader of what is printed may go away, and the file may not be written.
+    # Do both even if one fails: the reader of standard output may go away, or the file may be unwritable.
     try:
         if output is not None:
             save_evaluation(evaluation, output)
@@ -101,7 +101,7 @@ def eval_command(
 
 
 def print_evaluation(evaluation: Evaluation, console: Console | None = None) -> None:
-    """Print the scores, the size of the data and the signature, by default to standard output."""
+    """Print the scores, the size of the data and the signature (default: to standard output)."""
     print_tables(tables(evaluation), console)
     seg = evaluation.scores.overall.seg
     size = f"{len(evaluation.counts)} sentences, {seg.gold} gold words, {seg.predicted} predicted words"
@@ -109,7 +109,7 @@ def print_evaluation(evaluation: Evaluation, console: Console | None = None) -> 
 
 
 def tables(evaluation: Evaluation) -> list[Table]:
-    """Lay out an evaluation as text: precision and recall, scores of one number, and F1 by word length."""
+    """Format an evaluation as text: precision and recall, single-number scores, and F1 by word length."""
     scores = evaluation.scores
     words = scores.overall
     ratios = {
@@ -123,7 +123,7 @@ def tables(evaluation: Evaluation) -> list[Table]:
         ("complete match", _percent(scores.ucm), _percent(scores.lcm)),
         ("attachment (UAS, LAS)", _percent(words.uas), _percent(words.las)),
     ]
-    # UAS and LAS, where they exist, are the UF and LF of the same row.
+    # UAS and LAS, if they exist, equal UF and LF of the same row.
     by_length = [
         (length, str(at.seg.gold), *(_cells(ratio)[-1] for ratio in (at.seg, at.upos, at.uf, at.lf)))
         for length, at in scores.by_length.items()
@@ -147,7 +147,7 @@ def _parse(
 
 
 def _cells(ratio: Ratio | None) -> tuple[str, str, str]:
-    """Return precision, recall and F1 as text, or their absence where nothing was there to find."""
+    """Format precision, recall and F1, or dashes if there was nothing to find."""
     if ratio is None or not ratio.gold + ratio.predicted:
         return (ABSENT, ABSENT, ABSENT)
     return (_percent(ratio.precision), _percent(ratio.recall), _percent(ratio.f1))

@@ -1,4 +1,4 @@
-"""`zishu info`: print what a model is, where it comes from and how good it was, from the files in its directory."""
+"""`zishu info`: describe a model, its origin and its scores, from the files in its directory."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def info_command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Print what a model is.
+    """Describe a model.
 
-    Its task, labels and sizes, its training data and scores, and its model card.
+    Prints its task, labels and sizes, its training data and scores, and its model card.
     """
     from zishu.parser import find_model
 
@@ -37,7 +37,7 @@ def info_command(
 
 
 def describe(folder: Path, *, part: bool = False) -> dict[str, Any]:
-    """Return what the files in a model directory tell; what is wrong with them is an `InputError`."""
+    """Read the description of a model from its directory; raise `InputError` if a file is invalid."""
     from zishu.model.settings import CARD, LARGEST_JSON, part_names, read_file, read_settings
 
     settings = read_settings(folder, part=part)
@@ -65,7 +65,7 @@ def _vocabulary(folder: Path) -> dict[str, int]:
 
 
 def lines(found: Mapping[str, Any]) -> list[str]:
-    """Lay out a description as lines: names flush left, then what is known."""
+    """Format a description as lines: names left-aligned, then values."""
     rows = [*_rows(found)]
     width = max(len(name) for name, _ in rows)
     return [f"{name:{width}}  {value}".rstrip() for name, value in rows]
@@ -99,7 +99,7 @@ def _rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         for style, columns in found["absent_tags"].items():
             yield f"empty in {style}", " ".join(columns)
         if found["beam"]:
-            yield "probabilities", f"those of its beam, {found['beam']} analyses wide"
+            yield "probabilities", f"from its beam of {found['beam']} analyses"
         else:
             temperatures = (
                 f"of relations {found['label_temperature']}, of parts of speech {found['upos_temperature']}"
@@ -123,7 +123,7 @@ def _rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             "  ".join(f"{key} {value}" for key, value in scores.items()),
         )
     if scored:
-        yield "scores are by", "the paper's decoding; `zishu eval --model` tells those of the default one"
+        yield "scores are by", "the paper's decoding; `zishu eval --model` uses the default decoding"
     for name in ("seed", "best_epoch"):
         if name in training:
             yield name.replace("_", " "), str(training[name])

@@ -359,7 +359,7 @@ def _check_usage(given: dict[str, bool]) -> None:
 
 def _span(text: str) -> tuple[int, int]:
     start, colon, end = text.partition(":")
-    # Not `isdigit`, which takes ² for a digit.
+    # Not `isdigit`, which accepts ² as a digit.
     if not (colon and start.isdecimal() and end.isdecimal()):
         raise InputError(f"--pin {text}: expected two offsets A:B, such as 0:2")
     return int(start), int(end)

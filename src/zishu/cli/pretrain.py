@@ -1,4 +1,4 @@
-"""`zishu pretrain`: teach an encoder about the language from tagged text. The work is `zishu.train.pretrain`."""
+"""`zishu pretrain`: pre-train an encoder on tagged text. The work is done in `zishu.train.pretrain`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def pretrain_command(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Set a key, such as pretrain.text=FILE; repeatable."),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
 ) -> None:
     """Pre-train the encoder of a configuration.
 
-    It is for `zishu train` with the same configuration. A run can be killed at any moment: the same command with
-    --resume goes on.
+    The encoder is for `zishu train` with the same configuration. An interrupted run continues with the same command and
+    --resume.
     """
     # The package itself says what to install if torch is missing.
     from zishu.train.config import load_config

@@ -1,4 +1,4 @@
-"""`zishu serve`: answer requests over HTTP, and show the page. The work is `zishu.serve`."""
+"""`zishu serve`: answer requests over HTTP, and show the page. The work is done in `zishu.serve`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import typer
 
 def serve_command(
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Address to serve on; the default is this machine only.")
+        str, typer.Option(metavar="ADDRESS", help="Address to serve on (default: this machine only).")
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65535, help="Port to serve on; 0: any free one.")
+        int, typer.Option(metavar="N", min=0, max=65535, help="Port to serve on; 0 means any free port.")
     ] = 8000,
     model: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Model directory; otherwise the bundled model.")
+        Path | None, typer.Option(metavar="DIR", help="Model directory (default: the bundled model).")
     ] = None,
     workers: Annotated[
         int,
@@ -34,14 +34,14 @@ def serve_command(
         typer.Option(
             metavar="NAME",
             help="Without tokens, also answer requests for this host name; may be repeated. "
-            "The default is loopback names only.",
+            "By default only loopback names.",
         ),
     ] = None,
 ) -> None:
     """Serve the parser and its page over HTTP.
 
-    The page is at /, the documentation of the service at /docs. SIGTERM and Ctrl-C stop it in order: what was
-    accepted is answered.
+    The page is at /, the documentation of the service at /docs. SIGTERM and Ctrl-C stop it gracefully: accepted
+    requests are still answered.
     """
     from zishu import serve
 

@@ -1,4 +1,4 @@
-"""`zishu stats`: print what a treebank is made of. The counting is `zishu.stats`."""
+"""`zishu stats`: print statistics of a treebank. The work is done in `zishu.stats`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def stats_command(
 
 
 def tables(stats: Statistics) -> list[Table]:
-    """Lay out statistics as text: sizes, word lengths, trees, labels and tags; tables of nothing left out."""
+    """Format statistics as text: sizes, word lengths, trees, labels and tags; empty tables are omitted."""
     mean = stats.characters / stats.sentences if stats.sentences else 0.0
     sizes = [
         ("sentences", f"{stats.sentences:,}"),

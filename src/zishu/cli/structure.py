@@ -1,4 +1,4 @@
-"""`zishu structure`: print the trees inside words. The work is `zishu.parser` and `zishu.structures.formation`."""
+"""`zishu structure`: print the trees inside words. The work is done in `zishu.parser` and `zishu.structures`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def structure_command(
 ) -> None:
     """Print how words are formed.
 
-    Prints their parts, the relation between these, the tree, and its probability. The words stand by themselves, without a
-    sentence. `zishu parse` finds the structures of words in context.
+    Prints their parts, the relation between these, the tree, and its probability. The words are analysed without
+    context. `zishu parse` finds the structures of words in context.
     """
     from zishu.errors import InputError
     from zishu.model.model import Model

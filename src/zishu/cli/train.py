@@ -1,4 +1,4 @@
-"""`zishu train`: train a system from its configuration, with one seed or several. The work is `zishu.train.loop`."""
+"""`zishu train`: train a system from its configuration, with one or more seeds. `zishu.train.loop` does the work."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def train_command(
     ] = None,
     seeds: Annotated[
         str | None,
-        typer.Option(metavar="N,N,...", help="Train once for each seed, and average the scores."),
+        typer.Option(metavar="N,N,...", help="Train once per seed and average the scores."),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
     directory: Annotated[
-        Path | None, typer.Option(help="Folder of the run; by default runs/NAME/seed-SEED.")
+        Path | None, typer.Option(help="Folder of the run (default: runs/NAME/seed-SEED).")
     ] = None,
 ) -> None:
     """Train a parser and export it as a model directory.
 
-    A run can be killed at any moment: the same command with --resume goes on and ends with the same result.
-    Under torchrun (torchrun --nproc-per-node N -m zishu train ...) several processes share every batch.
+    An interrupted run continues with the same command and --resume, and gives the same result. Under torchrun (torchrun
+    --nproc-per-node N -m zishu train ...) several processes share every batch.
     """
     # The package itself says what to install if torch is missing.
     from zishu.train.checkpoint import Interrupted
@@ -63,16 +63,16 @@ def train_command(
                 _report(runs, scores, average=seeds is not None)
         except Interrupted as stop:
             if group.size > 1:
-                # A terminal sends Ctrl-C to all processes, and the launcher then sends it once more.
+                # A terminal sends Ctrl-C to all processes, and the launcher then sends it again.
                 signal.signal(signal.SIGINT, signal.SIG_IGN)
-            # Told inside the group, which waits: a launcher ends all processes as soon as one is gone.
+            # Printed inside the group, which waits: a launcher ends all processes as soon as one is gone.
             if group.is_writer:
                 command = _command(config, overrides, seeds, directory)
-                where = ", alone or in any number of processes" if group.size > 1 else ""
-                typer.echo(f"zishu: {stop}; to go on{where}: {command}", err=True)
+                where = " in one or more processes" if group.size > 1 else ""
+                typer.echo(f"zishu: {stop}; to continue{where}: {command}", err=True)
             interrupted = True
         except PeerLost as lost:
-            # The process that failed has said why, unless it was killed; then one of us is enough to tell.
+            # The process that failed has printed the error, unless it was killed; then one report is enough.
             if group.is_writer:
                 raise
             raise typer.Exit(_FAILURE) from lost
@@ -92,7 +92,7 @@ def _plan(path: Path, overrides: list[str], seeds: str | None, directory: Path |
     for seed in _parse_seeds(seeds):
         run = load_config(path, [*overrides, f"seed={seed}"])
         folder = run_directory(run)
-        # A folder that was named is one for all seeds; the default one already has the seed in its name.
+        # A given folder is shared by all seeds; the default one already has the seed in its name.
         if directory or run.run.directory:
             folder = (directory or folder) / f"seed-{seed}"
         runs.append(replace(run, run=replace(run.run, directory=str(folder))))
@@ -101,14 +101,14 @@ def _plan(path: Path, overrides: list[str], seeds: str | None, directory: Path |
 
 def _parse_seeds(text: str) -> list[int]:
     seeds = [part.strip() for part in text.split(",")]
-    # Not `isdigit`, which takes ² for a digit.
+    # Not `isdigit`, which accepts ² as a digit.
     if not all(seed.isdecimal() for seed in seeds) or len(set(map(int, seeds))) < len(seeds):
-        raise InputError(f"--seeds {text}: expected different whole numbers, with commas between them")
+        raise InputError(f"--seeds {text}: expected different whole numbers, separated by commas")
     return list(map(int, seeds))
 
 
 def _check_folder(run: Config, *, resume: bool) -> None:
-    """Refuse to write over anything; say what is finished."""
+    """Refuse to overwrite anything; report runs that are finished."""
     from zishu.train.config import run_directory
     from zishu.train.finish import RESULT
 
@@ -122,12 +122,12 @@ def _check_folder(run: Config, *, resume: bool) -> None:
             typer.echo(f"{folder}: this run is finished", err=True)
         return
     if finished:
-        raise InputError(f"{folder}: a finished run is here: take another --directory, or remove it")
-    raise InputError(f"{folder}: is not empty: go on with --resume, take another --directory, or remove it")
+        raise InputError(f"{folder}: contains a finished run: use another --directory, or remove it")
+    raise InputError(f"{folder}: is not empty: use --resume or another --directory, or remove it")
 
 
 def _refuse_links(folder: Path) -> None:
-    """Refuse a run's folder with links: it may be somebody else's, and lead to files that training would replace."""
+    """Reject a run's folder with links: it may not be ours, and training would replace the files they point to."""
     for path in folder.rglob("*"):
         if path.is_symlink():
             raise InputError(f"{path}: is a link; a run is resumed only in a folder without links")
@@ -147,7 +147,7 @@ def _train(run: Config, group: Group, *, resume: bool) -> dict[str, float]:
 
 
 def _report(runs: Sequence[Config], scores: Sequence[Mapping[str, float]], *, average: bool) -> None:
-    """Print the scores, with their averages if wanted; those go into summary.json, too."""
+    """Print the scores, optionally with their averages, which also go to summary.json."""
     from zishu.metrics import average_seeds
     from zishu.train.checkpoint import write_atomically
     from zishu.train.config import run_directory
@@ -171,7 +171,7 @@ def _report(runs: Sequence[Config], scores: Sequence[Mapping[str, float]], *, av
 
 
 def table(scores: Mapping[int, Mapping[str, float]], averages: Mapping[str, Average]) -> Table:
-    """Lay out the scores of each seed and, if there are any, their means and standard deviations."""
+    """Format the scores of each seed and, if given, their means and standard deviations."""
     names = dict.fromkeys(name for its in scores.values() for name in its)
     rows = []
     for name in names:
@@ -186,7 +186,7 @@ def table(scores: Mapping[int, Mapping[str, float]], averages: Mapping[str, Aver
 
 
 def _command(config: str, overrides: list[str] | None, seeds: str | None, directory: Path | None) -> str:
-    """Return the command line that goes on with a run."""
+    """Return the command that continues a run."""
     words = ["zishu", "train", config]
     for override in overrides or ():
         words += ["--set", override]

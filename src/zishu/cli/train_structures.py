@@ -1,4 +1,4 @@
-"""`zishu train-structures`: teach a finished model the trees inside words. The work is `zishu.train.structures`."""
+"""`zishu train-structures`: train a structure scorer for a finished model, by `zishu.train.structures`."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def train_structures_command(
         int, typer.Option("--sentences", min=1, help="Sentences to read from the start of each plain text.")
     ] = 20_000,
     epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the words found.")] = 6,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Random seed.")] = 0,
 ) -> None:
     """Train the structure scorer of a finished model.
 
-    It finds the trees inside words and their relations. The parser itself stays as it is. The structures are those of
-    the bundled lexicon. A tenth of its words is held out first, to measure the scores that are printed; the scorer that
-    is written has seen all of them. Takes a few minutes.
+    It predicts the trees inside words and their relations, learned from the bundled lexicon. The parser itself does not
+    change. A tenth of the words is held out first to measure the printed scores; the final scorer is trained on all of
+    them. This takes a few minutes.
     """
     from zishu.train.structures import train_structures
 

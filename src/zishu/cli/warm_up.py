@@ -8,8 +8,8 @@ import typer
 def warm_up_command() -> None:
     """Compile the chart in advance.
 
-    For example while a container image is built. Later processes read it from the folder that is printed.
-    NUMBA_CACHE_DIR, which must be the same for them, names another one.
+    Useful when building a container image, for example. Later processes load it from the printed folder.
+    NUMBA_CACHE_DIR sets another folder, which must be the same for all of them.
     """
     from zishu.chart import _kernels
     from zishu.chart._cache import folder_of
@@ -26,7 +26,5 @@ def warm_up_command() -> None:
     parser.k_best(text, 2)
     folder = folder_of(_kernels.run)
     if folder is None:
-        raise ZishuError(
-            "the compiled chart cannot be kept: set NUMBA_CACHE_DIR to a folder that can be written to"
-        )
+        raise ZishuError("the compiled chart cannot be saved: set NUMBA_CACHE_DIR to a writable folder")
     typer.echo(folder)

@@ -6,7 +6,7 @@
     parse_files("news/*.jsonl", "words.parquet", Options(lexicon=["图书馆"]), text_field="body")
 
 Read `files` first: it follows a file from its name to the bytes of the output. The command line (`zishu parse`) is a
-thin wrapper over it. One sentence or document at hand is the business of `zishu.parser`.
+thin wrapper over it. For a single sentence or document use `zishu.parser`.
 """
 
 from zishu.corpus.documents import RawDocument, read_documents

@@ -1,10 +1,10 @@
-"""Cut documents into chunks of whole sentences, the unit of work of a run.
+"""Split documents into chunks of whole sentences, the unit of work of a run.
 
 The chunks of a text are the same in every run, so the output depends neither on the number of processes nor on
-whether the run was interrupted. Short documents share a chunk. Each sentence comes with the white space behind it,
-so that the output gives the text back. An error of the input is raised after all sentences before it are delivered.
+interruptions. Short documents share a chunk. Each sentence keeps the white space after it, so that the output
+reproduces the text. An input error is raised after all sentences before it are delivered.
 
-It does not parse. Memory: one chunk, or the longest block of text. Cost: that of `zishu.sentences`.
+This module does not parse. Memory: one chunk, or the longest block of text. Cost: that of `zishu.sentences`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Cutter(Protocol):
-    """What cuts the blocks of a text into sentences; see `zishu.text.iter_sentences`."""
+    """Split blocks of text into sentences; see `zishu.text.iter_sentences`."""
 
     def __call__(self, blocks: Iterable[str], *, look_ahead: bool = True) -> Iterable[RawSentence]:
         """Yield the sentences."""
@@ -30,23 +30,23 @@ class Cutter(Protocol):
 
 CHUNK: Final = 16_000  # characters: half a second of work
 
-Place = tuple[str, int]  # the id of a document, and the number of a sentence in it from 1
-NOWHERE: Final[Place] = ("", 0)  # in a text without an id
+Place = tuple[str, int]  # the id of a document, and the number of a sentence in it, from 1
+NOWHERE: Final[Place] = ("", 0)  # for a text without an id
 
 
 @dataclass(slots=True)
 class Chunk:
-    """Some sentences, and where each is; `first` is the number of the first one, from 0."""
+    """Hold sentences and the place of each; `first` is the number of the first one, from 0."""
 
     first: int
     sentences: list[RawSentence] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
     size: int = 0  # characters
-    end: int = 0  # the offset behind its last sentence, counted through all documents
+    end: int = 0  # the offset after its last sentence, counted over all documents
 
     @property
     def last(self) -> int:
-        """Return the number behind the last sentence."""
+        """Return the number after the last sentence."""
         return self.first + len(self.sentences)
 
 
@@ -59,16 +59,16 @@ def chunks(
     look_ahead: bool = True,
     skip: Callable[[Exception], None] | None = None,
 ) -> Iterator[Chunk]:
-    """Cut documents into chunks of at least `size` characters; `sentences` cuts the blocks of one.
+    """Split documents into chunks of at least `size` characters; `sentences` splits the blocks of one.
 
-    Unless `named`, the sentences of a document have no place. Without `look_ahead` a sentence does not wait for the
-    next one, so not all the white space behind it is known. With `skip`, what follows a fault in a document is passed over,
-    and the fault handed to that function.
+    Unless `named`, sentences have no place. Without `look_ahead`, a sentence does not wait for the next one, so some
+    white space after it may be unknown. With `skip`, an error in a document is passed to that function, and the rest of
+    the document is skipped.
     """
     size = CHUNK if size is None else size
     fault: InputError | OSError | None = None
     chunk = Chunk(0)
-    before = 0  # the length of all documents before this one
+    before = 0  # total length of the documents before this one
     try:
         for document in documents:
             end = 0
@@ -94,9 +94,9 @@ def chunks(
 def _sentences(
     document: RawDocument, cut: Cutter, look_ahead: bool, skip: Callable[[Exception], None] | None
 ) -> Iterator[RawSentence]:
-    """Yield the sentences of a document; a fault in it is raised, or handed to `skip`, after those before it."""
+    """Yield the sentences of a document; an error is raised or passed to `skip` after the sentences before it."""
     fault: InputError | OSError | None = None
-    torn = False  # the text breaks off inside its last sentence
+    torn = False  # the text ends inside its last sentence
 
     def good_blocks() -> Iterator[str]:
         nonlocal fault, torn

@@ -2,12 +2,12 @@
 
     with claimed("out.conllu", recipe.record(), resume=False, force=False, keep=True) as claim: ...
 
-A run keeps a small file beside its output, `.out.conllu.run`, until it has succeeded. The file is locked while the run is
-alive, so a second run is refused. It holds the version and the options, so an interrupted run is resumed with the same
-ones or not at all. An existing output is neither overwritten nor extended unless the user says so.
+A run keeps a small file beside its output, `.out.conllu.run`, until it has succeeded. The file is locked while the run
+is alive, so a second run is rejected. It records the version and the options, so an interrupted run can only be resumed
+with the same ones. An existing output is neither overwritten nor extended unless the user asks for it.
 
-The file's name is no secret, and the folder may be somebody else's. So links are not followed, and only a file that is
-empty or such a record is ever written to. Pipes and devices cannot be claimed, and need not be.
+The file's name is predictable, and the folder may belong to someone else. So links are not followed, and only an empty
+file or an existing record is ever written to. Pipes and devices cannot be claimed and need no claim.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
     from zishu.reading import FilePath
 
-_LARGEST: Final = 1 << 16  # bytes of a record
+_LARGEST: Final = 1 << 16  # maximum size of a record in bytes
 
 
 @dataclass(slots=True)
 class Claim:
-    """What is known of an output that this run may write."""
+    """Hold the state of an output that this run may write."""
 
     exists: bool = False
     recorded: bool = False  # an earlier run with the same options did not finish it
@@ -47,19 +47,19 @@ class Claim:
 def claimed(
     output: FilePath, options: Mapping[str, Any], *, resume: bool, force: bool, keep: bool
 ) -> Iterator[Claim]:
-    """Claim an output for the time of the block; what stands in the way is an `InputError`.
+    """Claim an output for the duration of the block; raise `InputError` if that is impossible.
 
-    With `keep` the record of a run that fails stays for `resume`.
+    With `keep`, the record of a failed run stays for `resume`.
     """
     path = Path(output)
     if os.fspath(output) == STANDARD or path.is_relative_to("/dev") or (path.exists() and not path.is_file()):
         if resume:
-            raise InputError(f"{path}: is not a file; only the output of a file can be resumed")
+            raise InputError(f"{path}: is not a regular file and cannot be resumed")
         yield Claim()
         return
     if resume and force:
-        raise InputError("an output is either resumed or written anew, not both")
-    # A dangling link is no file, but it has an owner, too.
+        raise InputError("resume and force exclude each other")
+    # A dangling link is not a file, but it may belong to someone.
     exists = os.path.lexists(path)
     if exists and not (resume or force):
         raise InputError(f"{path}: exists; continue it with --resume, overwrite it with --force")
@@ -91,13 +91,13 @@ def claimed(
 
 
 def record_of(output: FilePath) -> Path:
-    """Return where the record of an output is while it is unfinished."""
+    """Return the path of the record of an unfinished output."""
     place = Path(os.path.realpath(output))
     return place.with_name(f".{place.name}.run")
 
 
 def check_options(before: Mapping[str, Any], now: Mapping[str, Any], name: str) -> None:
-    """Refuse to continue what was written with other options."""
+    """Raise InputError if the output was written with other options."""
     for key in now:
         if before.get(key) != now[key]:
             raise InputError(
@@ -107,13 +107,13 @@ def check_options(before: Mapping[str, Any], now: Mapping[str, Any], name: str) 
 
 
 def _open(record: Path, path: Path) -> int:
-    """Open and lock the record, which is made if necessary."""
+    """Open and lock the record; create it if necessary."""
     while True:
         try:
             descriptor = os.open(record, os.O_CREAT | os.O_RDWR | NO_FOLLOW | NO_WAIT, 0o666)
         except OSError as error:
             if error.errno == errno.ELOOP:
-                raise InputError(f"{record}: is a link, where the record of a run belongs") from None
+                raise InputError(f"{record}: is a link instead of the record of a run") from None
             if error.errno in (errno.ENOENT, errno.ENOTDIR):
                 error.filename = os.fspath(path)
             raise
@@ -123,7 +123,7 @@ def _open(record: Path, path: Path) -> int:
                 raise InputError(f"{record}: is not the record of a run")
             if not lock(descriptor):
                 raise InputError(f"{path}: another run is writing it")
-            # The run that had locked it may have removed it meanwhile.
+            # The run that held the lock may have removed the file meanwhile.
             with contextlib.suppress(FileNotFoundError):
                 if os.path.samestat(status, os.stat(record, follow_symlinks=False)):  # noqa: PTH116
                     return descriptor
@@ -134,7 +134,7 @@ def _open(record: Path, path: Path) -> int:
 
 
 def _read(descriptor: int, record: Path) -> dict[str, Any] | None:
-    """Return what an earlier run recorded; None if there was none."""
+    """Return what an earlier run recorded, or None if there was none."""
     content = os.read(descriptor, _LARGEST)
     if not content:
         return None
@@ -148,7 +148,7 @@ def _read(descriptor: int, record: Path) -> dict[str, Any] | None:
 
 
 def _give_up(descriptor: int, record: Path) -> None:
-    """Remove the record, unless it is not the one that was opened."""
+    """Remove the record, unless another one has replaced it."""
     with contextlib.suppress(OSError):
         if os.path.samestat(os.fstat(descriptor), os.stat(record, follow_symlinks=False)):  # noqa: PTH116
             record.unlink()

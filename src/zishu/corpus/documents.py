@@ -2,9 +2,9 @@
 
     for document in read_documents(["news/*.jsonl.gz"], text_field="body"): parser.stream(document.blocks)
 
-Documents come one by one, in order, each with an id: that of a column, or else the name of its file and the number
-of its row. A bad row is an error that names file and row, unless the caller wants it passed over. Only Parquet needs
-pyarrow (extra `tables`). Nothing here parses; `zishu.reading` decompresses and decodes.
+Documents come one by one, in order. The id of a document is the value of a column, or else the name of its file and the
+number of its row. A bad row raises an error with file and row, unless the caller wants to skip it. Only Parquet needs
+pyarrow (extra `tables`). This module does not parse; `zishu.reading` decompresses and decodes.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 Kind = Literal["text", "jsonl", "csv", "tsv", "parquet"]
 
 TEXT_FIELD: Final = "text"
-MAX_DOCUMENT: Final = 1 << 28  # characters of a row, which has to be held in memory
+MAX_DOCUMENT: Final = 1 << 28  # maximum number of characters of a row, which must fit into memory
 
-_ROWS: Final = 256  # rows of a Parquet file read at once: a text may be long
+_ROWS: Final = 256  # number of rows of a Parquet file read at once; texts may be long
 _ENDINGS: Final[dict[str, Kind]] = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet",
 }  # fmt: skip
-# Endings of what users have text in, but not as plain text.
+# Endings of files that contain text, but not as plain text.
 _NO_TEXT: Final = frozenset(
     """
     .7z .bz2 .conllu .doc .docx .epub .htm .html .jpeg .jpg .odt .ods .pdf .png .ppt .pptx .rar .rtf .tar .tgz .xls .xlsx
@@ -46,7 +46,7 @@ _NO_TEXT: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RawDocument:
-    """A text to parse, in blocks as they come from the file, and its id."""
+    """Hold a text to parse, in blocks as they come from the file, and its id."""
 
     doc_id: str
     blocks: Iterable[str]  # can be read once
@@ -57,10 +57,10 @@ class RawDocument:
 
 
 def expand(patterns: Iterable[FilePath]) -> list[str]:
-    """Return the files that names and patterns (`*`, `?`, `[...]`, `**`) match, those of a pattern sorted.
+    """Return the files that match names and patterns (`*`, `?`, `[...]`, `**`), those of a pattern sorted.
 
-    A pattern that is the name of an existing file means that file. A pattern without a match is an `InputError`. No
-    file comes twice. Whether a name exists is found out when it is opened.
+    A pattern that is the name of an existing file means that file. A pattern without a match raises `InputError`. No
+    file is listed twice. Names without wildcards are not checked until they are opened.
     """
     found: dict[str, None] = {}
     for given in patterns:
@@ -68,7 +68,7 @@ def expand(patterns: Iterable[FilePath]) -> list[str]:
         if not glob.has_magic(pattern) or Path(pattern).exists():
             found[pattern] = None
             continue
-        # Not `Path.glob`: it needs the fixed part of a pattern cut off, and drops a leading `./`.
+        # Not `Path.glob`: it would need the pattern split, and it drops a leading `./`.
         names = glob.glob(pattern, recursive=True)  # noqa: PTH207
         files = sorted(name for name in names if Path(name).is_file())
         if not files:
@@ -78,14 +78,14 @@ def expand(patterns: Iterable[FilePath]) -> list[str]:
 
 
 def kind_of(path: FilePath) -> Kind:
-    """Tell what a file holds by the ending of its name, before `.gz` or `.zst`; any other ending is plain text.
+    """Return the kind of a file by its ending, before `.gz` or `.zst`; other endings mean plain text.
 
-    Endings of files that cannot be plain text are an `InputError`.
+    Raises `InputError` for endings of files that cannot be plain text.
     """
     ending = Path(plain_name(path)).suffix.lower()
     if ending in _NO_TEXT:
         raise InputError(
-            f"{path}: {ending} files are not read: plain text, .jsonl, .csv, .tsv and .parquet are"
+            f"{path}: {ending} files are not supported: use plain text, .jsonl, .csv, .tsv or .parquet"
         )
     kind = _ENDINGS.get(ending, "text")
     if kind == "parquet":
@@ -103,15 +103,15 @@ def read_documents(
     longest: int = MAX_DOCUMENT,
     skip: Callable[[Exception], None] | None = None,
 ) -> Iterator[RawDocument]:
-    """Yield the documents of files or patterns: one per row, or one per file of plain text.
+    """Yield the documents of files or patterns: one per row, or one per plain text file.
 
-    A bad row, or a file whose rows cannot be read on, is an error; with `skip` it is handed to that function and passed
-    over. (A fault inside a plain text shows when its blocks are read.) A row of more than about `longest` characters is
-    bad; a plain text may have any length.
+    A bad row, or a file whose remaining rows cannot be read, raises an error; with `skip` the error is passed to that
+    function, and reading continues. (An error inside plain text is raised when its blocks are read.) A row of more than
+    about `longest` characters is an error; plain text may have any length.
 
-    `text_field` is the column or key of the text, by default "text". `id_field` is that of the id; without it the id
-    is `file:row`. Rows count from 1, without blank lines and the header of a CSV file; in JSON lines the row is the
-    line. Standard input (`-`) is plain text, or JSON lines if `text_field` is given.
+    `text_field` is the column or key of the text (default: "text"). `id_field` is that of the id; without it the id is
+    `file:row`. Rows count from 1, without blank lines and the header of a CSV file; in JSON lines the row is the line.
+    Standard input (`-`) is plain text, or JSON lines if `text_field` is given.
     """
     for path in expand(patterns):
         kind = kind_of(path)
@@ -119,7 +119,7 @@ def read_documents(
             kind = "jsonl"
         if kind == "text":
             if text_field is not None or id_field is not None:
-                raise InputError(f"{path}: plain text has no fields; .jsonl, .csv, .tsv and .parquet have")
+                raise InputError(f"{path}: plain text has no fields; use .jsonl, .csv, .tsv or .parquet")
             yield RawDocument(path, _blocks(path, errors, encoding))
             continue
         fields = _Fields(path, text_field or TEXT_FIELD, id_field, skip)
@@ -138,15 +138,15 @@ def read_documents(
 
 @dataclass(frozen=True, slots=True)
 class _Fields:
-    """What to read from the rows of a file."""
+    """Define what to read from the rows of a file."""
 
     path: str
     text: str
     id: str | None
-    skip: Callable[[Exception], None] | None = None  # what to do with a bad row; None: raise the error
+    skip: Callable[[Exception], None] | None = None  # called with the error of a bad row; None: raise it
 
     def bad(self, error: Exception) -> None:
-        """Pass over a bad row or the rest of a file, if that is wanted."""
+        """Skip a bad row or the rest of a file, or raise its error."""
         if self.skip is None:
             raise error
         self.skip(error)
@@ -154,7 +154,7 @@ class _Fields:
     def documents(
         self, text: object, id_: object, row: int, fault: Callable[[str], Exception]
     ) -> Iterator[RawDocument]:
-        """Yield the document of a row, if it has one; `fault` makes an error that names the row."""
+        """Yield the document of a row, if it has one; `fault` creates an error that names the row."""
         if not isinstance(text, str):
             self.bad(fault(f"{self.text!r} is {_short(text)}, not a string"))
             return
@@ -166,11 +166,11 @@ class _Fields:
         yield RawDocument(str(id_), (text,))
 
     def place(self, names: list[str], fault: Callable[[str], Exception]) -> tuple[int, int]:
-        """Return the places of the text and the id in a row, -1 if no id is wanted."""
+        """Return the positions of text and id in a row, -1 if no id is wanted."""
         for name in (self.text, self.id):
             if name is not None and (count := names.count(name)) != 1:
                 problem = "no column" if count == 0 else f"{count} columns"
-                raise fault(f"{problem} {name!r}; there are: {', '.join(map(repr, names)) or 'none'}")
+                raise fault(f"{problem} {name!r}; found: {', '.join(map(repr, names)) or 'none'}")
         return names.index(self.text), -1 if self.id is None else names.index(self.id)
 
 
@@ -200,14 +200,14 @@ def _read_jsonl(fields: _Fields, lines: Iterable[str]) -> Iterator[RawDocument]:
             fields.bad(fault(f"expected a JSON object on every line, not {line.strip()!r:.40}"))
         elif fields.text not in record:
             keys = ", ".join(map(repr, record)) or "none"
-            fields.bad(fault(f"no key {fields.text!r}; there are: {keys}"[:300]))
+            fields.bad(fault(f"no key {fields.text!r}; found: {keys}"[:300]))
         else:
             yield from fields.documents(record[fields.text], record.get(fields.id), number, fault)
 
 
 def _read_csv(fields: _Fields, lines: Iterable[str], *, tabs: bool) -> Iterator[RawDocument]:
-    """Read CSV, or with `tabs` TSV, where a quotation mark is an ordinary character and every line is a row."""
-    # The default limit guards against files that are no CSV, but texts are often longer. It holds for the process.
+    """Read CSV, or TSV with `tabs`, where quotation marks are ordinary characters and every line is a row."""
+    # The default limit guards against files that are not CSV, but texts are often longer. It is global to the process.
     csv.field_size_limit(max(csv.field_size_limit(), (1 << 31) - 1))
     name, delimiter = ("TSV", "\t") if tabs else ("CSV", ",")
     reader = csv.reader(
@@ -229,7 +229,7 @@ def _read_csv(fields: _Fields, lines: Iterable[str], *, tabs: bool) -> Iterator[
             values = next(reader, None)
         except csv.Error as error:
             row += 1
-            if row == 0:  # without a header no row means anything
+            if row == 0:  # without a header the rows are meaningless
                 raise fault(f"not {name}: {error}") from None
             fields.bad(fault(f"not {name}: {error}"))
             continue
@@ -243,7 +243,7 @@ def _read_csv(fields: _Fields, lines: Iterable[str], *, tabs: bool) -> Iterator[
             text, id_ = fields.place(header, fault)
             continue
         if len(values) != len(header):
-            fields.bad(fault(f"{len(values)} fields where the header has {len(header)}"))
+            fields.bad(fault(f"{len(values)} fields, but the header has {len(header)}"))
             continue
         yield from fields.documents(values[text], values[id_], row, fault)
     if row < 0:
@@ -273,7 +273,7 @@ def _read_parquet(fields: _Fields) -> Iterator[RawDocument]:
             raise fault(f"not valid UTF-8: {error.reason}") from None
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
-                raise  # no such file and the like; Arrow's own errors have no number
+                raise  # such as a missing file; Arrow's own errors have no errno
             raise fault(f"not a Parquet file, or a damaged one: {str(error).splitlines()[0]}") from None
 
 

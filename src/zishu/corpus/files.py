@@ -4,10 +4,10 @@
     parse_files("news/*.jsonl", "words.parquet", Options(lexicon=["图书馆"]), text_field="body", id_field="url")
     parse_files("corpus/*.txt", "out/", engine="ray", resume=True)
 
-The way of a file: `documents` reads texts from it, `chunks` cuts them into sentences, a `Recipe` parses a chunk and
-turns it into output, here or in one of several processes (`workers`), and `outputs` writes it. The order is kept,
-every chunk is written as soon as it is parsed, and memory is that of a few chunks. `resume` finds where an
-interrupted run ended. With Ray every input becomes a file of its own (`shards`, `ray`).
+The path of a file: `documents` reads texts from it, `chunks` splits them into sentences, a `Recipe` parses a chunk and
+formats it, in this process or in one of several (`workers`), and `outputs` writes it. The order is kept, every chunk is
+written as soon as it is parsed, and memory holds only a few chunks. `resume` finds where an interrupted run ended. With
+Ray, every input gets its own output file (`shards`, `ray`).
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _DEFAULT: Final = Options()
 
 @dataclass(slots=True)
 class Summary:
-    """What a run did, or has done so far; sentences and characters are those parsed in this run."""
+    """Count what a run has done so far; sentences and characters are those parsed in this run."""
 
     inputs: int
-    skipped: int = 0  # inputs that an earlier run has done
+    skipped: int = 0  # inputs that an earlier run finished
     written: int = 0
     failed: int = 0
     sentences: int = 0
@@ -58,19 +58,19 @@ class Summary:
 
 
 class Watcher:
-    """Follow a run, for example with a progress bar. This one ignores everything."""
+    """Follow a run, for example with a progress bar. This base class ignores everything."""
 
     def begin(self, summary: Summary, size: int | None, workers: int) -> None:
-        """Take note of a run over `size` bytes of input; None if that is unknown."""
+        """Handle the start of a run over `size` bytes of input; None if unknown."""
 
     def advance(self, summary: Summary, size: float) -> None:
-        """Take note of what is done, `size` bytes of the input in all."""
+        """Handle progress; `size` bytes of the input are done in total."""
 
     def fail(self, message: str) -> None:
-        """Take note that an input failed while the others go on."""
+        """Handle the failure of one input; the others continue."""
 
     def end(self, summary: Summary) -> None:
-        """Take note that the run is over."""
+        """Handle the end of the run."""
 
 
 def parse_files(
@@ -96,17 +96,17 @@ def parse_files(
 ) -> Summary:
     """Parse files into one file, or with `engine="ray"` into a folder with one file per input.
 
-    `inputs` are names or patterns (`*`, `?`, `[...]`, `**`), and `-` for standard input. They hold text, or one text
-    per row (.jsonl, .csv, .tsv, .parquet) in the column or key `text_field`, by default "text"; `id_field` has the ids
-    of these documents. `output` is a file, or `-` for standard output. Its ending decides the format unless `format`
-    does; .gz and .zst compress it. `jobs` is the number of processes, by default 1, or with Ray one per core of the
-    cluster at `ray_address`. `resume` continues an interrupted run, with the same options; `force` overwrites an
-    existing output, which is an error otherwise. `encoding` is that of the inputs, and `errors` says what to do with other
-    bytes: "strict" or "replace". A row may have about `max_document` characters.
+    `inputs` are names or patterns (`*`, `?`, `[...]`, `**`), or `-` for standard input. They hold text, or one text per
+    row (.jsonl, .csv, .tsv, .parquet) in the column or key `text_field` (default: "text"); `id_field` holds the ids of
+    these documents. `output` is a file, or `-` for standard output. Its ending determines the format unless `format` is
+    given; .gz and .zst compress it. `jobs` is the number of processes (default: 1; with Ray: one per core of the
+    cluster at `ray_address`). `resume` continues an interrupted run with the same options. `force` overwrites an
+    existing output, which is otherwise an error. `encoding` is that of the inputs; `errors` handles invalid bytes:
+    "strict" or "replace". A row may have about `max_document` characters.
 
-    Wrong arguments and bad input are an `InputError`; what came before a fault in the input is written. With `skip_bad`,
-    and always with Ray, bad documents do not end the run: each is reported to the watcher and passed over, and a
-    `ZishuError` at the end says how many there were.
+    Wrong arguments and bad input raise `InputError`; everything before an error in the input is written. With
+    `skip_bad`, and always with Ray, bad documents do not end the run: each is reported to the watcher and skipped, and
+    a `ZishuError` at the end gives their number.
     """
     watcher = watcher or Watcher()
     names = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
@@ -122,7 +122,7 @@ def parse_files(
         if text_field is not None or id_field is not None:
             raise InputError("the Ray engine reads plain text, which has no fields")
         if force:
-            raise InputError("the Ray engine overwrites nothing: use another output folder")
+            raise InputError("the Ray engine cannot overwrite: use another output folder")
         return parse_shards(
             [os.fspath(name) for name in names], os.fspath(output), recipe, address=ray_address, workers=jobs,
             resume=resume, encoding=encoding, errors=errors, watcher=watcher,
@@ -134,7 +134,7 @@ def parse_files(
     if os.fspath(output) != STANDARD:
         for source in sources:
             check_not_input(standard_input() if source == STANDARD else source, output)
-    # A single text is no document among others, and its length is known.
+    # A single text needs no document id, and its length is known.
     alone = kinds == ["text"] and not (text_field or id_field or recipe.format == "parquet")
     with contextlib.ExitStack() as stack:
         text = stack.enter_context(Input(sources[0], errors=errors, encoding=encoding)) if alone else None
@@ -146,7 +146,7 @@ def parse_files(
             watcher.fail(explain(error))
 
         skip = note if skip_bad else None
-        # Somebody who waits gets an answer to every sentence at once.
+        # In interactive use, every sentence is answered immediately.
         waits = text is not None and text.is_conversation()
         if text is not None:
             pieces = text.lines() if waits else text.blocks()
@@ -182,7 +182,7 @@ def parse_files(
     summary.written = len(sources)
     watcher.end(summary)
     if summary.failed:
-        raise ZishuError(f"{summary.failed} bad documents were passed over; all others are done")
+        raise ZishuError(f"{summary.failed} bad documents were skipped; all others are done")
     return summary
 
 
@@ -199,9 +199,9 @@ def parse_texts(
     threads: int = 0,
     force: bool = False,
 ) -> None:
-    """Parse texts as if each were a file; if there is only one, it may have pins, breaks and arcs.
+    """Parse texts as if each were a file; a single text may have pins, breaks and arcs.
 
-    `force` overwrites an existing output, which is an error otherwise.
+    `force` overwrites an existing output, which is otherwise an error.
     """
     if format is None:
         alone = os.fspath(output) == STANDARD and not options.only
@@ -210,7 +210,7 @@ def parse_texts(
     pins, breaks, arcs = list(pins), list(breaks), list(arcs)
     fixed = bool(pins or breaks or arcs)
     if fixed and (len(texts) != 1 or options.words):
-        raise InputError("pins, breaks and arcs are offsets into one text whose words are not given")
+        raise InputError("pins, breaks and arcs need a single text without given words")
 
     def pinned(blocks: Iterable[str], *, look_ahead: bool = True) -> Iterable[RawSentence]:  # noqa: ARG001
         return text_sentences(
@@ -237,7 +237,7 @@ def _recipe(
     if chosen == "parquet" and os.fspath(output) == STANDARD:
         raise InputError("a Parquet table needs a file: it cannot go to standard output")
     if chosen == "parquet" and options.k_best:
-        raise InputError("a Parquet table holds one analysis of each sentence, not k_best of them")
+        raise InputError("a Parquet table holds one analysis per sentence: remove k_best")
     colour, width = terminal_look(output)
     return Recipe(options, chosen, model, threads, colour, width)
 
@@ -248,7 +248,7 @@ def _check_resumable(recipe: Recipe, output: FilePath) -> None:
     if recipe.format not in FORMATS:
         raise InputError(f"the format {recipe.format} cannot be resumed; {', '.join(FORMATS)} can")
     if recipe.options.k_best:
-        raise InputError("a run with several analyses of each sentence cannot be resumed")
+        raise InputError("a run with several analyses per sentence cannot be resumed")
 
 
 def _parse(
@@ -263,7 +263,7 @@ def _parse(
     force: bool = False,
     report: Callable[[Written], None] = lambda _: None,
 ) -> None:
-    """Parse chunks into the output; `name` is what they are called together, `reading` how they were read."""
+    """Parse chunks into the output; `name` describes the input, `reading` how it was read."""
     path = Path(output)
     fault: BaseException | None = None
     record = recipe.record() | dict(reading or {})
@@ -277,7 +277,7 @@ def _parse(
         frozen = resume and claim.exists and not claim.recorded and path.stat().st_size > 0
         if frozen and (done.torn or not done):
             raise _frozen(path)
-        # The last sentence of the output is parsed once more, to see that it is the same.
+        # The last sentence of the output is parsed again to check that it is the same.
         results = iter(run(chunk for chunk in found if chunk.last >= done.sentences))
         with contextlib.ExitStack() as stack:
             out: AnyOutput | None = None
@@ -285,7 +285,7 @@ def _parse(
                 try:
                     written = next(results, None)
                 except (InputError, OSError, KeyboardInterrupt) as error:
-                    # What came before the fault is kept: the output is ended properly first.
+                    # Everything before the error is kept: the output is closed properly first.
                     fault = error
                     break
                 if written is None:
@@ -299,7 +299,7 @@ def _parse(
                 if out is None:
                     if done:
                         cut(path, done)
-                    # Not earlier: a mistake must not cost the user an existing file.
+                    # Opened only now: a mistake must not cost the user an existing file.
                     claim.started = True
                     out = open_output(output, recipe.format, append=bool(done), force=force)
                     stack.enter_context(out)
@@ -308,7 +308,7 @@ def _parse(
             if out is None and fault is None:
                 if done:
                     raise InputError(
-                        f"{path}: has more sentences than {name}: another input, or other options?"
+                        f"{path}: has more sentences than {name}: was the input or were the options different?"
                     )
                 claim.started = True
                 stack.enter_context(open_output(output, recipe.format, force=force))
@@ -324,13 +324,13 @@ def _frozen(path: Path) -> InputError:
 
 @contextlib.contextmanager
 def _engine(recipe: Recipe, jobs: int) -> Iterator[Callable[[Iterable[Chunk]], Iterator[Written]]]:
-    """Give the function that maps chunks to their output, in order, in this process or in others."""
+    """Return a function that maps chunks to their output, in order, in this process or in others."""
     if jobs == 1:
         yield partial(map, recipe.load())
         return
     from zishu.corpus.workers import workers
 
-    # The lexicon has done its work when a chunk is made.
+    # The lexicon is only used when a chunk is made.
     lean = replace(recipe, options=replace(recipe.options, lexicon=None), threads=recipe.threads or 1)
     with workers(jobs, lean.load) as run:
         yield run

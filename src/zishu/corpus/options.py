@@ -1,8 +1,8 @@
-"""Say how to parse, once, for every sentence of a run.
+"""Define how to parse every sentence of a run, in one place.
 
-`Options` is what a user chooses about parsing itself. A `Recipe` adds the model and the output format, so it is all
-that a process needs to turn chunks of sentences into output. Both are passed along whole: a new option is a field of
-`Options` and a word in one of its methods. Neither knows files.
+`Options` are the user's choices about parsing itself. A `Recipe` adds the model and the output format, so it is all
+that a process needs to turn chunks of sentences into output. Both are passed on as a whole: a new option is a field of
+`Options` and a change in one of its methods. Neither knows about files.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ ONLY_FORMATS: Final = ("text", "conllu", "json")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to parse every sentence; the fields mean what they mean to a `Parser`."""
+    """Hold how to parse every sentence; the fields have the same meaning as for a `Parser`."""
 
     words: bool = False  # the words are given: one sentence per line, words separated by white space
     style: str | None = None  # None for the model's default
     lexicon: Lexicon | Iterable[str] | None = None
     patterns: bool = True
     wrapped: bool = False
-    k_best: int = 0  # this many analyses of each sentence; 0 for the best one, without a rank
+    k_best: int = 0  # number of analyses per sentence; 0: only the best one, without a rank
     confidence: bool = True
     decoding: Decoding = "mbr"
     inner: InnerTrees = "structure"
     granularity: Granularity = "fine"  # "coarse" joins affixes with their stems (`zishu.granularity`)
-    relations: bool = False  # drawings name the relations inside words
+    relations: bool = False  # drawings show the relations inside words
     only: Only | None = None  # find only words, or words and their tags, and no tree
 
     def __post_init__(self) -> None:
@@ -61,9 +61,11 @@ class Options:
                 f"unknown granularity {self.granularity!r}: choose from {', '.join(GRANULARITIES)}"
             )
         if self.words and self.lexicon:
-            raise InputError("a lexicon is of no use where the words are given")
+            raise InputError("a lexicon cannot be used with given words")
         if self.k_best and (self.decoding != "mbr" or not self.confidence):
-            raise InputError("k_best ranks by probability: it takes neither decoding nor confidence=False")
+            raise InputError(
+                "k_best ranks by probability: it cannot be combined with decoding or confidence=False"
+            )
 
         if self.only not in (None, *get_args(Only)):
             raise InputError(f"only {self.only!r} is unknown: choose from {', '.join(get_args(Only))}")
@@ -73,7 +75,7 @@ class Options:
             raise InputError("only words are asked for, and the words are given")
 
     def sentences(self, blocks: Iterable[str], *, look_ahead: bool = True) -> Iterator[RawSentence]:
-        """Cut a text that arrives in blocks into sentences that are ready for a model."""
+        """Split a text that arrives in blocks into sentences that are ready for a model."""
         if self.words:
             return line_sentences(blocks, look_ahead=look_ahead)
         return stream_sentences(
@@ -86,7 +88,7 @@ class Options:
 
     @property
     def finds_patterns(self) -> bool:
-        """Tell whether to look for patterns; vanilla decoding takes no constraints."""
+        """Tell whether to look for patterns; vanilla decoding cannot honour constraints."""
         return self.patterns and self.decoding != "vanilla"
 
     @property
@@ -97,7 +99,7 @@ class Options:
     def analyse(
         self, parser: Parser, sentences: Iterable[RawSentence]
     ) -> Iterator[list[Sentence]] | Iterator[list[Tokens]]:
-        """Yield the analyses of each sentence, the best first."""
+        """Yield the analyses of each sentence, best first."""
         if self.only:
             return ([found] for found in parser.tokens(sentences, tags=self.only == "tags"))
         analyses = parser.analyse(
@@ -108,7 +110,7 @@ class Options:
         return ([coarsen(sentence) for sentence in several] for several in analyses)
 
     def record(self) -> dict[str, Any]:
-        """Return the options as JSON has them, with a fingerprint of the lexicon."""
+        """Return the options as plain values for JSON, with a fingerprint of the lexicon."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         if self.lexicon is not None:
             found["lexicon"] = hashlib.sha256(
@@ -129,24 +131,24 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """All that turns a chunk of sentences into output, wherever that happens."""
+    """Hold everything needed to turn a chunk of sentences into output, in any process."""
 
     options: Options
     format: Format = "conllu"
     model: FilePath | None = None  # None for the bundled one
     threads: int = 0
-    colour: bool = False  # of drawings for a terminal
+    colour: bool = False  # for drawings on a terminal
     width: int | None = None
 
     def record(self) -> dict[str, Any]:
-        """Return what the output depends on, as JSON has it."""
+        """Return everything the output depends on, as plain values for JSON."""
         model = None if self.model is None else os.fspath(self.model)
         if model is not None and os.path.exists(model):  # noqa: PTH110 (else it is the name of a bundled one)
             model = os.path.abspath(model)  # noqa: PTH100 (links stay)
         return {"format": self.format, "model": model, **self.options.record()}
 
     def load(self) -> Callable[[Chunk], Written]:
-        """Load the model, and return the function that parses a chunk."""
+        """Load the model and return the function that parses a chunk."""
         from zishu.corpus.outputs import write_chunk
         from zishu.parser import load
 

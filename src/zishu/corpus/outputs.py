@@ -1,8 +1,8 @@
-"""Turn parsed sentences into output, and write it: CoNLL-U, JSON, characters, drawings, figures, tables.
+"""Format parsed sentences and write them: CoNLL-U, JSON, characters, drawings, figures, tables.
 
-Sentences are numbered from 1 through all documents, in every format (`sent_id`). A document with an id begins
-with `# newdoc id` in CoNLL-U, and its sentences have a `doc_id` in JSON. Text formats are written chunk by
-chunk. A table appears when it is complete. Figures go into one file each, or all into one page (HTML).
+Sentences are numbered from 1 across all documents, in every format (`sent_id`). A document with an id begins with `#
+newdoc id` in CoNLL-U, and its sentences have a `doc_id` in JSON. Text formats are written chunk by chunk. A table
+appears when it is complete. Figures are written to one file each, or all to one page (HTML).
 
 The formats themselves are in `zishu.formats`, `zishu.render` and `zishu.corpus.tables`.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from zishu.document import Sentence
     from zishu.reading import FilePath
 
-# The format of an output file by its ending, which .gz or .zst may follow.
+# The format of an output file by its ending, which may be followed by .gz or .zst.
 _FORMATS: Final[dict[str, Format]] = {
     ".conllu": "conllu", ".txt": "conllu", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".svg": "svg",
     ".html": "html", ".htm": "html", ".parquet": "parquet",
@@ -45,12 +45,12 @@ _FORMATS: Final[dict[str, Format]] = {
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A chunk as it goes into the output."""
+    """Hold the formatted sentences of a chunk."""
 
     first: int  # the number of its first sentence, from 0
     sentences: list[list[Any]]  # the analyses of each sentence: strings, or rows of a table
     size: int = 0  # characters
-    end: int = 0  # the offset behind its last sentence, counted through all documents
+    end: int = 0  # the offset after its last sentence, counted over all documents
 
     @property
     def text(self) -> str:
@@ -71,9 +71,7 @@ def format_of(output: FilePath, only: str | None = None) -> Format:
     if only and ending == ".txt":
         return "text"
     if ending and ending not in _FORMATS:
-        raise InputError(
-            f"{output}: unknown ending {ending}; known are {' '.join(_FORMATS)}; --format chooses a format"
-        )
+        raise InputError(f"{output}: unknown ending {ending}; use one of {' '.join(_FORMATS)}, or --format")
     return _FORMATS.get(ending, "conllu")
 
 
@@ -88,7 +86,7 @@ def check_format(chosen: Format, only: str | None) -> None:
 
 
 def terminal_look(output: FilePath) -> tuple[bool, int | None]:
-    """Return whether drawings have colour, and their width: for a terminal only."""
+    """Return whether drawings have colour, and their width; both apply to terminals only."""
     if os.fspath(output) != STANDARD or sys.stdout is None or not sys.stdout.isatty():
         return False, None
     return not os.environ.get("NO_COLOR"), shutil.get_terminal_size().columns
@@ -98,7 +96,7 @@ def terminal_look(output: FilePath) -> tuple[bool, int | None]:
 
 
 def write_chunk(chunk: Chunk, analyses: Iterable[Sequence[Sentence | Tokens]], recipe: Recipe) -> Written:
-    """Turn the analyses of a chunk's sentences into output."""
+    """Format the analyses of a chunk's sentences."""
     numbers = range(chunk.first, chunk.last)
     found = zip(analyses, numbers, chunk.places, strict=True)
     shown = [show(ranked, number, place, recipe) for ranked, number, place in found]
@@ -106,7 +104,7 @@ def write_chunk(chunk: Chunk, analyses: Iterable[Sequence[Sentence | Tokens]], r
 
 
 def show(ranked: Sequence[Sentence | Tokens], number: int, place: Place, recipe: Recipe) -> list[Any]:
-    """Return the analyses of a sentence in the format of the recipe; `number` counts sentences from 0."""
+    """Format the analyses of a sentence as the recipe says; `number` counts sentences from 0."""
     if recipe.format == "parquet":
         return [(place[0], number + 1, sentence) for sentence in ranked]
     return [
@@ -174,9 +172,9 @@ def _document_comment(doc_id: str) -> str:
 
 
 def _section(figure: str, name: str, rank: int | None, doc_id: str) -> str:
-    """Return a figure as a part of a page."""
+    """Return a figure as a section of a page."""
     title = f"{doc_id} {name}".strip() + ("" if rank is None else f", {rank}")
-    start = figure.index("<svg")  # behind the declaration of XML, if there is one
+    start = figure.index("<svg")  # after the XML declaration, if there is one
     return f"<figure><figcaption>{escape(title)}</figcaption>\n{figure[start:]}</figure>\n"
 
 
@@ -203,7 +201,7 @@ _PAGE_END: Final = "</body>\n</html>\n"
 
 
 def open_output(path: FilePath, kind: Format, *, append: bool = False, force: bool = False) -> AnyOutput:
-    """Open the output for sentences of a format; `put` writes the analyses of some."""
+    """Open the output for sentences of a format; its method `put` writes analyses."""
     if kind == "svg" and os.fspath(path) != STANDARD:
         return _Figures(Path(path), force=force)
     if kind == "parquet":
@@ -212,14 +210,14 @@ def open_output(path: FilePath, kind: Format, *, append: bool = False, force: bo
 
 
 class _Text(Output):
-    """A file of sentences, or standard output; they are out when `put` returns."""
+    """Write sentences to a file or standard output; `put` flushes them."""
 
     def put(self, analyses: Sequence[str]) -> None:
         self.write("".join(analyses))
 
 
 class _Page(_Text):
-    """A page of figures."""
+    """Write a page of figures."""
 
     def __enter__(self) -> Self:
         super().__enter__()
@@ -233,7 +231,7 @@ class _Page(_Text):
 
 
 class _Figures:
-    """One file per figure: `figure.svg` if there is one, `figure-1.svg`, `figure-2.svg` and so on if several."""
+    """Write one file per figure: `figure.svg` if there is only one, else `figure-1.svg`, `figure-2.svg` and so on."""
 
     def __init__(self, path: Path, *, force: bool) -> None:
         self._path = path
@@ -242,7 +240,7 @@ class _Figures:
         self._first = ""
 
     def put(self, analyses: Sequence[str]) -> None:
-        # The very first figure waits until its name is known.
+        # The first figure waits until its name is known.
         for figure in analyses:
             self._count += 1
             if self._count == 1:
@@ -256,7 +254,7 @@ class _Figures:
         plain = Path(plain_name(self._path.name))
         packed = self._path.name.removeprefix(plain.name)
         path = self._path.with_name(f"{plain.stem}{mark}{plain.suffix}{packed}")
-        # The claim covers the name that the user gave.
+        # The claim covers only the name that the user gave.
         if mark and not self._force and os.path.lexists(path):
             raise InputError(f"{path}: exists; overwrite it with --force")
         with Output(path) as file:

@@ -1,17 +1,17 @@
-"""Parse a corpus on a Ray cluster: one shard per file, one model per worker, and nothing lost when a worker dies.
+"""Parse a corpus on a Ray cluster: one shard per file, one model per worker, no loss if a worker dies.
 
     parse_shards(["corpus/*.txt.gz"], "out", Recipe(Options()), address="auto", resume=True)
 
-`zishu.corpus.shards` knows what is done and how to write one shard; this module gives shards to workers. Workers are
-Ray actors of one core each. They read and write files themselves, so no text passes through this process or through
-Ray's object store. All machines need the same Python and Zishu, and must reach the inputs, the output and the model by
-the same names.
+`zishu.corpus.shards` knows what is done and how to write one shard; this module distributes shards to workers. Workers
+are Ray actors of one core each. They read and write files themselves, so no text passes through this process or through
+Ray's object store. All machines need the same Python and Zishu, and must reach the inputs, the output and the model
+under the same names.
 
-A worker that dies (killed, out of memory, machine gone) is replaced, and its file goes to the next free worker. A file
+A worker that dies (killed, out of memory, machine lost) is replaced, and its file goes to the next free worker. A file
 whose worker died `ATTEMPTS` times is recorded as failed, and the run continues.
 
-Why actors and not Ray Data: Ray Data repeats lost work without limit and on the same worker, so a file that kills its
-worker would never end. It names output after its own blocks, not after the input. And it cannot start with the largest
+Why actors and not Ray Data? Ray Data repeats lost work without limit and on the same worker, so a file that kills its
+worker would never end. It names output after its own blocks, not after the input, and it cannot start with the largest
 files. A queue in front of the actors is shorter than working around all that.
 """
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 ATTEMPTS: Final = 5
 ENDINGS: Final = {"conllu": ".conllu", "chars": ".chars.conllu", "json": ".jsonl"}
-# Almost the smallest object store of Ray: only names and numbers pass through it.
+# Close to the smallest object store that Ray allows: only names and numbers pass through it.
 _OBJECT_STORE: Final = 80 * 1024 * 1024
 
 
@@ -69,9 +69,9 @@ def parse_shards(
 ) -> Summary:
     """Parse files into shards, with one worker per core of the cluster unless `workers` is given.
 
-    `address` is that of a cluster, as `ray.init` takes it; without it (and without RAY_ADDRESS) a local Ray is started
-    for this run. `setup` is called once in every worker. If inputs fail, the others are parsed, and a `ZishuError` is
-    raised at the end.
+    `address` is the address of a cluster, as for `ray.init`; without it (and without RAY_ADDRESS) a local Ray is
+    started for this run. `setup` is called once in every worker. If an input fails, the others are still parsed, and a
+    `ZishuError` is raised at the end.
     """
     if recipe.format not in ENDINGS:
         raise InputError(f"the Ray engine writes {', '.join(ENDINGS)}, not {recipe.format}")
@@ -89,7 +89,7 @@ def parse_shards(
 
 
 def _alone_in(output: str) -> contextlib.AbstractContextManager[None]:
-    """Keep other runs out of an output folder; a folder behind a URL has no locks."""
+    """Keep other runs out of an output folder; a folder behind a URL has no lock."""
     if "://" in output:
         return contextlib.nullcontext()
     Path(output).mkdir(parents=True, exist_ok=True)
@@ -118,7 +118,7 @@ def _parse_shards(
         try:
             count = _worker_count(ray, workers, recipe.threads, len(todo))
             watcher.begin(summary, sum(source.size for source in todo), count)
-            manifest.save()  # at once: a folder that cannot be written must not cost an hour of parsing
+            manifest.save()  # now: an unwritable folder must not cost an hour of parsing
             pool = _Pool(ray, partial(setup, recipe), output, recipe.threads, reading)
             size = 0
             try:
@@ -151,9 +151,9 @@ def _count(summary: Summary, entry: Entry, watcher: Watcher) -> None:
 
 
 def _import_ray() -> ModuleType:
-    # Ray reports every run to its makers unless this is 0; the user may set it to 1.
+    # Ray reports usage to its makers unless this is 0; users may set it to 1.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # An actor without GPUs sees none. Ray will make this its default, and warns until it is chosen.
+    # An actor without GPUs sees none. Ray will make this its default, and warns until it is set.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
         return importlib.import_module("ray")
@@ -162,7 +162,7 @@ def _import_ray() -> ModuleType:
 
 
 def _connect(ray: ModuleType, address: str | None, workers: int | None, threads: int) -> bool:
-    """Connect to a cluster or start one, and return whether the connection is ours to end."""
+    """Connect to a cluster or start one; return whether we must close the connection."""
     if ray.is_initialized():
         return False
     address = address or os.environ.get("RAY_ADDRESS")
@@ -190,7 +190,7 @@ def _worker_count(ray: ModuleType, workers: int | None, threads: int, tasks: int
 
 
 class _Worker:
-    """Runs in its own process, somewhere on the cluster."""
+    """Parse files in a separate process on the cluster."""
 
     def __init__(self) -> None:
         self._work: Work | None = None
@@ -207,7 +207,7 @@ class _Worker:
         return None
 
     def write(self, source: ShardSource, output: str, reading: dict[str, Any]) -> Entry | str:
-        """Parse an input; return its entry, or why nothing can be written at all."""
+        """Parse an input; return its entry, or the reason why nothing can be written at all."""
         assert self._work is not None
         try:
             return write_shard(source, output, self._work, **reading)
@@ -216,28 +216,28 @@ class _Worker:
 
 
 class _Pool:
-    """The workers, and the file that each of them parses."""
+    """Manage the workers and the file that each of them parses."""
 
     def __init__(
         self, ray: ModuleType, setup: Setup, output: str, threads: int, reading: dict[str, Any]
     ) -> None:
         self._ray = ray
         self._output, self._threads, self._reading = output, threads, reading
-        # No restarts and no retries by Ray: a new worker must load the model, and attempts are counted here.
+        # No restarts or retries by Ray: a new worker must load the model, and attempts are counted here.
         self._class = ray.remote(num_cpus=threads, max_restarts=0, max_task_retries=0)(_Worker)
         self._setup = ray.put(setup)
-        self._starting: dict[Any, Any] = {}  # future answer -> worker
+        self._starting: dict[Any, Any] = {}  # pending answer -> worker
         self._busy: dict[Any, tuple[Any, ShardSource]] = {}
-        self._deaths = 0  # workers in a row that died before they were ready
+        self._deaths = 0  # consecutive workers that died before they were ready
 
     def run(self, sources: Iterable[ShardSource], count: int) -> Iterator[Entry]:
-        """Yield an entry for every input, in the order in which they are done."""
+        """Yield an entry for every input, in order of completion."""
         todo = deque(sources)
         attempts: Counter[str] = Counter()
         for _ in range(count):
             self._start()
         while todo or self._busy:
-            # A worker for which the cluster has no room yet delays nothing: it gets no file before it answers.
+            # A worker that the cluster has no room for yet delays nothing: it gets no file before it answers.
             [answer], _ = self._ray.wait([*self._starting, *self._busy], num_returns=1)
             if answer in self._starting:
                 worker = self._started(answer)
@@ -279,7 +279,7 @@ class _Pool:
         except self._ray.exceptions.RayError as error:
             self._deaths += 1
             if self._deaths >= ATTEMPTS:
-                raise ZishuError(f"workers die before they are ready: {one_line(str(error))}") from None
+                raise ZishuError(f"workers died before they were ready: {one_line(str(error))}") from None
             return None
         self._deaths = 0
         if problem is not None:
@@ -287,6 +287,6 @@ class _Pool:
         return worker
 
     def stop(self) -> None:
-        """End all workers at once."""
+        """Kill all workers."""
         for worker in [*self._starting.values(), *(worker for worker, _ in self._busy.values())]:
             self._ray.kill(worker)

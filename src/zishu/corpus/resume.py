@@ -1,7 +1,7 @@
-"""Find where an interrupted run ended, from its output alone, and cut off the sentence it left half done.
+"""Find where an interrupted run ended, from its output alone, and remove an incomplete last sentence.
 
 Every sentence ends with a separator that occurs nowhere else in it: a blank line in CoNLL-U, a line break in JSON. So
-whole sentences can be counted without reading them. Cost: one pass over the output.
+complete sentences can be counted without parsing them. Cost: one pass over the output.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BLOCK: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The whole sentences of an output, their bytes, the last of them, and whether part of another one follows."""
+    """Count the complete sentences of an output and their bytes; keep the last, and whether a partial one follows."""
 
     sentences: int = 0
     size: int = 0
@@ -39,7 +39,7 @@ class Done:
 
 
 def look_at(path: Path, shape: str) -> Done:
-    """Read an output as far as it goes; a file that does not begin like the format is an `InputError`."""
+    """Read an output to its end; raise `InputError` if it does not begin like the format."""
     begin, separator = _SHAPES[shape]
     sentences = size = 0
     rest = last = b""
@@ -67,23 +67,23 @@ def look_at(path: Path, shape: str) -> Done:
 
 
 def cut(path: Path, done: Done) -> None:
-    """Remove what follows the last whole sentence."""
+    """Remove everything after the last complete sentence."""
     if done.torn:
         truncate(path, done.size)
 
 
 def check_same(done: Done, again: str, path: Path, shape: str) -> None:
-    """Refuse to continue if the last sentence of the output is not the one of this run with the same number."""
-    # A lone surrogate, which UTF-8 cannot hold, is written as an escape.
+    """Raise InputError unless the last sentence of the output equals this run's sentence of the same number."""
+    # A lone surrogate cannot be encoded in UTF-8 and is written as an escape.
     as_written = again.encode("utf-8", "backslashreplace").decode()
     if _identity(done.last, shape) != _identity(as_written, shape):
         raise InputError(
-            f"{path}: sentence {done.sentences} is not that of this input: another input, or other options?"
+            f"{path}: sentence {done.sentences} does not match: was the input or were the options different?"
         )
 
 
 def _identity(block: str, shape: str) -> list[str]:
-    """Return the number, text and kind of rows of a sentence; its analysis may differ, by rounding for example."""
+    """Return the number, text and kind of rows of a sentence. Its analysis may differ, for example by rounding."""
     if shape == "json":
         try:
             record = json.loads(block)

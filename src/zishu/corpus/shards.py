@@ -1,13 +1,13 @@
-"""Parse many files into many: find the inputs, keep the manifest, write one shard. Nothing here knows Ray.
+"""Parse many files into many: find the inputs, keep the manifest, write one shard. Independent of Ray.
 
 Every input file becomes one shard, a file below the output folder: `news/a.txt.gz` of the pattern `corpus/**/*.gz`
 becomes `news/a.txt.conllu.gz`, compressed like the input. Different inputs have different shards, and the name of a
-shard does not depend on the other inputs. Files are not split: a worker writes what a single process writes for that
-file, sentence numbers included.
+shard does not depend on the other inputs. Files are not split: a worker writes what a single process would write for
+that file, including sentence numbers.
 
-`manifest.json` beside the shards has the size and stamp (time or ETag) of each input, and for its shard the bytes,
-sentences and characters, or the error. A shard is done if the manifest says so, the input is unchanged, and the shard
-exists with its size. Parsing one again is harmless: it appears whole, with the same content.
+`manifest.json` beside the shards has the size and stamp (time or ETag) of each input, and the bytes, sentences and
+characters of its shard, or the error. A shard is done if the manifest says so, the input is unchanged, and the shard
+exists with the recorded size. Parsing a shard again is harmless: it is replaced atomically, with the same content.
 
     {"zishu": "0.1.0", "options": {"format": "conllu", ...}, "shards": [
       {"input": "corpus/a.txt", "size": 1048576, "stamp": "1763262000000000000", "shard": "a.txt.conllu", "bytes": 31457280,
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
 
 MANIFEST: Final = "manifest.json"
 
-_INTERVAL: Final = 1.0  # least seconds between two manifests
-_SHARE: Final = 0.05  # of the time at most goes into writing manifests
+_INTERVAL: Final = 1.0  # minimum number of seconds between two manifests
+_SHARE: Final = 0.05  # maximum share of the time spent on writing manifests
 
 
 class CannotWrite(ZishuError):
-    """The output cannot be written: no fault of the document, and the next one would fail, too."""
+    """Signal that the output cannot be written: not the document's fault, and the next one would fail, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardSource:
-    """An input file and the name of its shard in the output folder."""
+    """Hold an input file and the name of its shard in the output folder."""
 
     input: str
     size: int
@@ -58,7 +58,7 @@ class ShardSource:
 
 @dataclass(frozen=True, slots=True)
 class Entry(ShardSource):
-    """A line of the manifest: an input and what became of it; zeros if there is no shard."""
+    """Hold a line of the manifest: an input and its result; zeros if there is no shard."""
 
     bytes: int = 0
     sentences: int = 0
@@ -68,16 +68,16 @@ class Entry(ShardSource):
     error: str | None = None
 
 
-# A function that parses a document, and one that makes such a function in the process that will use it.
+# A function that parses a document, and one that creates it in the process that will use it.
 Work = Callable[[RawDocument], "Iterable[Written]"]
 Setup = Callable[[], Work]
 
 
 def find_sources(inputs: Sequence[str], output: str, ending: str) -> list[ShardSource]:
-    """Return the files that names, folders and patterns stand for, with their shards, the largest first.
+    """Return the files of names, folders and patterns, with their shards, largest first.
 
-    Everybody would wait for a large file that is started last. The output may lie in a folder of inputs; the files in
-    it are no inputs.
+    A large file that started last would delay the end of the run. The output folder may lie inside an input folder;
+    files in it are not inputs.
     """
     sources: dict[str, ShardSource] = {}
     for pattern in inputs:
@@ -102,15 +102,15 @@ def shard_name(name: str, ending: str) -> str:
 
 
 class Manifest:
-    """What has been done, in memory and in a file beside the shards."""
+    """Keep track of finished shards, in memory and in a file beside the shards."""
 
     def __init__(self, output: str, options: Mapping[str, Any], entries: Iterable[Entry] = ()) -> None:
         self.path: Final = join(output, MANIFEST)
         self._output = output
-        # As JSON has them, to compare them with those of a file.
+        # Converted to plain JSON values, to compare them with those of a file.
         self._options = json.loads(json.dumps(dict(options)))
         self._entries = {entry.shard: entry for entry in entries}
-        # One listing: asking a cloud for each of very many shards would take hours.
+        # One listing: asking cloud storage about each of very many shards would take hours.
         self._sizes = storage(output).sizes(output) if self._entries else {}
         self._next = 0.0
 
@@ -136,7 +136,7 @@ class Manifest:
         return manifest
 
     def done(self, source: ShardSource) -> bool:
-        """Tell whether an earlier run has made the shard of this input as it is now."""
+        """Tell whether an earlier run finished the shard of this input, and the input is unchanged."""
         entry = self._entries.get(source.shard)
         if entry is None or entry.error is not None:
             return False
@@ -144,20 +144,20 @@ class Manifest:
         return same and self._sizes.get(source.shard) == entry.bytes
 
     def add(self, entry: Entry) -> None:
-        """Add what became of an input; the file is written soon after, or by `save`."""
+        """Add the result of an input; the file is written soon after, or by `save`."""
         self._entries[entry.shard] = entry
         if time.monotonic() >= self._next:
             self.save()
 
     def save(self) -> None:
-        """Write the manifest. What a crash keeps out of it is parsed again by the next run."""
+        """Write the manifest. After a crash, the next run parses again what is missing from it."""
         began = time.monotonic()
         rows = ",\n".join(
             json.dumps(asdict(self._entries[k]), ensure_ascii=False) for k in sorted(self._entries)
         )
         head = json.dumps({"zishu": __version__, "options": self._options}, ensure_ascii=False)
         text = f'{head[:-1]}, "shards": [\n{rows}\n]}}\n'
-        # A file name may hold bytes that are not UTF-8, which Python shows as lone surrogates.
+        # A file name may contain bytes that are not UTF-8, which Python represents as lone surrogates.
         content = text.encode("utf-8", "surrogatepass")
         with _writing(self.path):
             write(self.path, content, self._output)
@@ -173,7 +173,7 @@ def _loads(content: bytes, path: str) -> dict[str, Any]:
         rows = [Entry(**{key: row[key] for key in row.keys() & known}) for row in data["shards"]]
         return {"zishu": data["zishu"], "options": dict(data["options"]), "shards": rows}
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise InputError(f"{path}: not a manifest of Zishu") from None
+        raise InputError(f"{path}: not a Zishu manifest") from None
 
 
 def write_shard(
@@ -181,7 +181,7 @@ def write_shard(
 ) -> Entry:
     """Parse an input into its shard, which appears when it is complete.
 
-    An error of the input or of the parser goes into the entry. Only `CannotWrite` is raised.
+    An error of the input or of the parser is recorded in the entry. Only `CannotWrite` is raised.
     """
     began = time.monotonic()
     entry = Entry(**asdict(source))
@@ -227,9 +227,9 @@ def _writing(target: str, errors: type[Exception] = OSError) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _guarded(staged: contextlib.AbstractContextManager[Any], target: str) -> Iterator[Any]:
-    """Tell errors of moving the file to its place, at the end of the block, from those of the block itself."""
+    """Distinguish errors of moving the file into place, at the end of the block, from those of the block."""
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(staged)
         yield file
-        with _writing(target, Exception):  # the plug-ins of fsspec have errors of all kinds
+        with _writing(target, Exception):  # fsspec plug-ins raise all kinds of errors
             stack.close()

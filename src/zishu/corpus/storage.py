@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 UNFINISHED: Final = "_unfinished"
 
-# What shows that a file has changed, by the names that the plug-ins of fsspec use.
+# Keys that fsspec plug-ins use for a file's version or time of change.
 _STAMPS: Final = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created")
 
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file: its full name, its name below the place that was searched, its size, and its time or ETag."""
+    """Describe a file: its full name, its name relative to the searched folder, its size, its time or ETag."""
 
     path: str
     name: str
@@ -58,7 +58,7 @@ def join(folder: str, name: str) -> str:
 
 
 def inside(path: str, folder: str) -> bool:
-    """Tell whether a file is in a folder or below it."""
+    """Tell whether a file is in a folder or its subfolders."""
     path, folder = (name if "://" in name else os.path.abspath(name) for name in (path, folder))  # noqa: PTH100
     return path.startswith(join(folder, ""))
 
@@ -73,16 +73,16 @@ def read(path: str) -> bytes | None:
 
 
 def write(path: str, content: bytes, folder: str) -> None:
-    """Replace the content of a file below a folder; a reader sees the old one or the new one."""
+    """Replace the content of a file below a folder atomically."""
     with storage(path).staged(path, folder) as file:
         file.write_bytes(content)
 
 
 class _Local:
-    """Files by path. All names are full names, and folders are made when they are needed."""
+    """Access files by path. All names are full names, and folders are created as needed."""
 
     def find(self, pattern: str) -> list[FoundFile]:
-        """Return the files that a name, a folder or a pattern stands for."""
+        """Return the files of a name, a folder or a pattern."""
         path = Path(pattern)
         if path.is_dir():
             base, found = path, [file for file in path.rglob("*") if _plain(file.relative_to(path).parts)]
@@ -101,18 +101,18 @@ class _Local:
             return None
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """Return the size of every file in a folder and below, by its name there."""
+        """Return the size of every file in a folder and its subfolders, by relative name."""
         files = (file for file in Path(folder).rglob("*") if file.is_file())
         return {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}
 
     @contextlib.contextmanager
     def local(self, path: str) -> Iterator[Path]:
-        """Give a local file with the content of another."""
+        """Provide a local file with the content of another."""
         yield Path(path)
 
     @contextlib.contextmanager
     def staged(self, path: str, folder: str) -> Iterator[Path]:
-        """Give a local file to write; when the block ends without an error it becomes `path`, below `folder`."""
+        """Provide a local file to write; if the block succeeds, it becomes `path`, below `folder`."""
         target = Path(path)
         temporary = Path(folder) / UNFINISHED / _unique(target.name)
         temporary.parent.mkdir(parents=True, exist_ok=True)
@@ -120,12 +120,12 @@ class _Local:
             yield temporary
 
     def clean(self, folder: str) -> None:
-        """Remove what killed processes have left unfinished."""
+        """Remove unfinished files of killed processes."""
         shutil.rmtree(Path(folder) / UNFINISHED, ignore_errors=True)
 
 
 class _Remote:
-    """The same by URL."""
+    """Access files by URL."""
 
     def __init__(self, url: str) -> None:
         try:
@@ -138,7 +138,7 @@ class _Remote:
         except (ImportError, ValueError) as error:  # no plug-in for this protocol, or no such protocol
             raise InputError(f"{url}: {error}") from None
         self._fs: Any = fs
-        # `hdfs://host:8020`, `s3://`: what turns the names of a file system into URLs.
+        # The prefix that turns the names of a file system into URLs, such as `hdfs://host:8020` or `s3://`.
         self._prefix = url.rstrip("/").removesuffix(bare)
 
     def find(self, pattern: str) -> list[FoundFile]:
@@ -203,7 +203,7 @@ class _Remote:
     def _move(self, temporary: str, target: str) -> None:
         try:
             self._fs.mv(temporary, target)
-        except FileExistsError:  # HDFS does not rename onto a file
+        except FileExistsError:  # HDFS cannot rename onto an existing file
             self._fs.rm_file(target)
             self._fs.mv(temporary, target)
 
@@ -212,12 +212,12 @@ class _Remote:
             self._fs.rm(posixpath.join(self._bare(folder), UNFINISHED), recursive=True)
 
     def _bare(self, path: str) -> str:
-        """Return the name of a URL in its file system."""
+        """Return the name of a URL within its file system."""
         return str(self._resolve(path)[1])
 
 
 def _unique(name: str) -> str:
-    # The ending stays, because it stands for the compression.
+    # Keep the ending, because it determines the compression.
     return f"{uuid.uuid4().hex}-{name}"
 
 

@@ -3,11 +3,11 @@
     write_parquet("words.parquet", [("news-1", parser(text)), ...])
     to_table([("news-1", parser(text))]).to_pandas()
 
-A table has one row per word, with the columns of `schema`. The writer holds at most one row group in memory, and the
-file takes its name when it is complete: a run that is stopped leaves no half of a Parquet file, which nothing could
-read. Arrow strings are UTF-8: a lone surrogate, which a Python string may hold, is written as `\\ud800`.
+A table has one row per word, with the columns of `schema`. The writer holds at most one row group in memory. The file
+gets its name when it is complete, so a stopped run leaves no partial Parquet file, which nothing could read. Arrow
+strings are UTF-8: a lone surrogate, which a Python string may contain, is written as `\\ud800`.
 
-Needs pyarrow (extra `tables`). Nothing here parses; `zishu.corpus.documents` reads tables.
+Needs pyarrow (extra `tables`). This module does not parse; `zishu.corpus.documents` reads tables.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from zishu.document import Sentence
     from zishu.reading import FilePath
 
-# The id of a document, and the number of a sentence from 1 through all documents.
+# The id of a document, the number of a sentence from 1 across all documents, and the sentence.
 Row: TypeAlias = "tuple[str, int, Sentence]"
 
-ROW_GROUP: Final = 1 << 17  # words: some ten megabytes of a table in memory
+ROW_GROUP: Final = 1 << 17  # number of words; about ten megabytes of a table in memory
 
-_SENTENCES: Final = 1000  # sentences that become Arrow arrays at once
+_SENTENCES: Final = 1000  # number of sentences converted to Arrow arrays at once
 
 
 def arrow() -> Any:
-    """Return pyarrow with its Parquet part."""
+    """Return pyarrow with its Parquet module loaded."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -50,18 +50,18 @@ def arrow() -> Any:
 
 
 def check_uncompressed(path: FilePath) -> None:
-    """Refuse a Parquet file whose name says that it is compressed as a whole."""
+    """Raise InputError if the name of a Parquet file has an ending for compression."""
     if plain_name(path) != str(path):
-        raise InputError(f"{path}: a Parquet file has its compression inside; remove the ending")
+        raise InputError(f"{path}: Parquet is compressed internally; remove the ending")
 
 
 def schema() -> pa.Schema:
-    """Return the columns of a table of words; what a model may not know can be null."""
+    """Return the columns of a table of words; what a model may not predict is nullable."""
     pa = arrow()
     number, offset, string, chance = pa.int32(), pa.int64(), pa.string(), pa.float32()
     columns = [
         ("doc_id", string, False),
-        ("sent_id", number, False),  # number of the sentence, from 1 through all documents
+        ("sent_id", number, False),  # number of the sentence, from 1 across all documents
         ("id", number, False),  # number of the word in its sentence, from 1
         ("form", string, False),
         ("start", offset, False),  # offsets into the text of the document, in code points
@@ -73,23 +73,27 @@ def schema() -> pa.Schema:
         ("head", number, False),  # the id of another word of the sentence; 0: its root
         ("deprel", string, False),
         ("char_heads", pa.list_(number), True),  # characters of the word from 1; 0: its root
-        ("char_rels", pa.list_(string), True),  # the relations to these heads; "root"
-        ("root", number, True),  # which character that is, from 0
-        ("structure_prob", chance, True),  # of char_heads and char_rels
+        ("char_rels", pa.list_(string), True),  # the relations to these heads; "root" for the root
+        ("root", number, True),  # index of the root character, from 0
+        ("structure_prob", chance, True),  # probability of char_heads and char_rels
         ("boundary_prob", chance, True),
         ("head_prob", chance, True),
         ("label_prob", chance, True),
         ("upos_prob", chance, True),
         ("prob", chance, True),  # the product of the last four
-        ("sent_prob", pa.float64(), True),  # of the whole sentence: too small for 32 bits if that is long
-        ("sent_cut", pa.bool_(), False),  # the sentence was cut for its length and goes on in the next one
+        ("sent_prob", pa.float64(), True),  # probability of the whole sentence; can be too small for 32 bits
+        (
+            "sent_cut",
+            pa.bool_(),
+            False,
+        ),  # the sentence was cut because of its length and continues in the next one
     ]
     fields = [pa.field(name, kind, nullable=unknown) for name, kind, unknown in columns]
     return pa.schema(fields, metadata={"zishu": __version__})
 
 
 def to_batch(rows: Iterable[Row]) -> pa.RecordBatch:
-    """Return the words of some sentences as a record batch."""
+    """Convert the words of sentences to a record batch."""
     pa = arrow()
     sentences = [(doc_id, number, sentence) for doc_id, number, sentence in rows]
     words = [word for _, _, sentence in sentences for word in sentence.words]
@@ -122,7 +126,7 @@ def _array(pa: Any, values: list[Any], kind: Any) -> Any:
 
 
 def to_batches(documents: Iterable[tuple[str, Iterable[Sentence]]]) -> Iterator[pa.RecordBatch]:
-    """Yield the words of documents, given as ids and sentences, in record batches of some thousand rows."""
+    """Yield the words of documents, given as ids and sentences, in record batches of a few thousand rows."""
     rows = iter(_rows(documents))
     while some := list(islice(rows, _SENTENCES)):
         yield to_batch(some)
@@ -136,19 +140,19 @@ def _rows(documents: Iterable[tuple[str, Iterable[Sentence]]]) -> Iterable[Row]:
 
 
 def to_table(documents: Iterable[tuple[str, Iterable[Sentence]]]) -> pa.Table:
-    """Return the words of documents as one table in memory; `.to_pandas()` makes a data frame of it, with pandas."""
+    """Return the words of documents as one table in memory; `.to_pandas()` converts it to a data frame."""
     return arrow().Table.from_batches(to_batches(documents), schema=schema())
 
 
 def write_parquet(path: FilePath, documents: Iterable[tuple[str, Iterable[Sentence]]]) -> int:
-    """Write the words of documents, and return how many there are."""
+    """Write the words of documents and return their number."""
     with ParquetWriter(path) as out:
         out.put(_rows(documents))
     return out.rows
 
 
 class ParquetWriter:
-    """A Parquet file of words that takes its name when it is complete."""
+    """Write a Parquet file of words that gets its name when it is complete."""
 
     def __init__(self, path: FilePath, *, row_group: int = ROW_GROUP) -> None:
         if row_group < 1:
@@ -160,7 +164,7 @@ class ParquetWriter:
         self._sentences: list[Row] = []  # not in a batch yet
         self._waiting: list[pa.RecordBatch] = []
         self._size = 0
-        self._arrow = arrow()  # a missing package is reported before anything is parsed
+        self._arrow = arrow()  # report a missing package before anything is parsed
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
@@ -203,7 +207,7 @@ class ParquetWriter:
 
     def __exit__(self, *error: Any) -> None:
         with self._stack:
-            # An error raised inside the stack keeps the file from taking its name.
+            # An error raised inside the stack prevents the file from getting its name.
             if error[1] is not None:
                 raise error[1]
             self._batch()

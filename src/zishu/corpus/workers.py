@@ -1,11 +1,11 @@
-"""Give tasks to processes, and return the results in the order of the tasks.
+"""Distribute tasks to processes, and return the results in the order of the tasks.
 
     with workers(4, setup) as run:         # `setup()` runs once in each process and returns the function for a task
-        for result in run(tasks): ...      # tasks are taken when they are needed, a few for each process
+        for result in run(tasks): ...      # tasks are taken when needed, a few per process
 
 Processes are spawned, not forked, because the libraries below use threads. Each has its own pipe to the parent. If a
-process dies, its pipe closes and the parent reports it instead of waiting forever. If the parent dies, all end.
-`setup`, tasks and results must be picklable. Nothing here knows parsing.
+process dies, its pipe closes, and the parent reports it instead of waiting forever. If the parent dies, all processes
+end. `setup`, tasks and results must be picklable. This module is independent of parsing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 
-_AHEAD = 2  # tasks per process that are being done or wait
+_AHEAD = 2  # number of running or waiting tasks per process
 _PATIENCE = 5.0  # seconds for a process to end by itself
 
 
@@ -36,7 +36,7 @@ _PATIENCE = 5.0  # seconds for a process to end by itself
 def workers(
     count: int, setup: Callable[[], Callable[[_Task], _Result]]
 ) -> Iterator[Callable[[Iterable[_Task]], Iterator[_Result]]]:
-    """Start processes and give a function that maps over tasks with them, for one caller at a time."""
+    """Start processes and provide a function that maps over tasks with them, for one caller at a time."""
     context = multiprocessing.get_context("spawn")
     processes: dict[Connection, SpawnProcess] = {}
     # One thread per process sends a task and waits for the result, so no pipe can fill up in both directions.
@@ -47,10 +47,10 @@ def workers(
             ours, theirs = context.Pipe()
             process = context.Process(target=_serve, args=(theirs, setup), daemon=True)
             process.start()
-            theirs.close()  # only the process holds it now
+            theirs.close()  # from now on only the process holds it
             processes[ours] = process
         for pipe, process in processes.items():
-            _receive(pipe, process)  # ready, or why not
+            _receive(pipe, process)  # wait until it is ready; raises its error
         idle: SimpleQueue[Connection] = SimpleQueue()
         for pipe in processes:
             idle.put(pipe)
@@ -74,7 +74,7 @@ def workers(
                 except StopIteration:
                     break
                 except Exception as error:
-                    # No more tasks, but the results of the earlier ones are good.
+                    # No more tasks, but the results of earlier ones are still returned.
                     failure = error
                     break
                 if len(waiting) >= _AHEAD * count:
@@ -100,7 +100,7 @@ def _receive(pipe: Connection, process: SpawnProcess) -> Any:
         process.join(_PATIENCE)
         code = process.exitcode
         how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
-        hint = ": perhaps memory ran out; try fewer jobs" if code == -9 else ""
+        hint = ", perhaps out of memory; try fewer jobs" if code == -9 else ""
         raise ZishuError(f"a worker process {how}{hint}") from None
     if isinstance(value, ZishuError):
         raise value
@@ -121,7 +121,7 @@ def _stop(processes: dict[Connection, SpawnProcess], *, gently: bool) -> None:
 
 
 def _serve(pipe: Connection, setup: Callable[[], Callable[[Any], Any]]) -> None:
-    """Do tasks until None arrives or the parent is gone."""
+    """Run tasks until None arrives or the parent is gone."""
     # Ctrl-C reaches all processes of a terminal; the parent decides what to do.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

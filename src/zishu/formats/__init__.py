@@ -1,1 +1,1 @@
-"""The file formats Zishu reads and writes: one module each, with one reader and one writer."""
+"""Read and write file formats: one module per format, with one reader and one writer."""

@@ -1,22 +1,21 @@
-"""Read phrase structure trees in brackets, as the Penn treebanks have them.
+"""Read phrase structure trees in the bracket format of the Penn treebanks.
 
     <S ID=1>
     ( (IP (NP-SBJ (NR 上海))
           (VP (VV 发展))) )
     </S>
 
-`read_brackets` yields one tree at a time, from a file with SGML around its sentences or from bare brackets. A
-tree may span many lines, a line may hold many trees. Only the lines of one tree are in memory, at most
-`MAX_LINES`.
+`read_brackets` yields one tree at a time, from a file with SGML tags around its sentences or from bare brackets. A tree
+may span many lines, and a line may hold many trees. Only the lines of one tree are in memory, at most `MAX_LINES`.
 
-One bad sentence does not spoil the others: it becomes one `FormatError` with file and line, and reading goes
-on. Where the next sentence begins after unbalanced brackets is certain inside `<S>` and for trees of the form
-`( (`, neither of which can stand inside a tree. In other files it is a line with a bracket in its first column,
-since all writers of this format indent the lines that go on with a tree; unless the file has shown that its
-lines are not indented. So the words of a broken sentence never come out as a sentence of their own.
+A bad sentence does not affect the others: it becomes one `FormatError` with file and line, and reading continues. After
+unbalanced brackets, the next sentence begins at an `<S>` tag or at a tree of the form `( (`, because neither can occur
+inside a tree. In other files it begins at a line with a bracket in its first column, because all writers of this format
+indent continuation lines; this rule is dropped if the file turns out to be unindented. So the words of a broken
+sentence never form a sentence of their own.
 
-A file is UTF-8 or GB18030 (of which GB2312 and GBK are parts), whichever fits. The module knows the form of
-labels (category, function tags, indices) but not what they mean: heads are `zishu.treebank`'s business.
+A file is UTF-8 or GB18030 (a superset of GB2312 and GBK), whichever fits. The module knows the form of labels
+(category, function tags, indices) but not their meaning. `zishu.treebank` finds the heads.
 """
 
 from __future__ import annotations
@@ -38,23 +37,23 @@ if TYPE_CHECKING:
 
 ByteSource = FilePath | IO[bytes]
 
-TRACE = "-NONE-"  # the category of traces and dropped pronouns, which are no words of the text
+TRACE = "-NONE-"  # the category of traces and dropped pronouns, which are not words of the text
 ENCODINGS = ("utf-8", "gb18030")
-MAX_LINES = 1000  # of one tree
-MAX_DEPTH = 200  # of one tree; the deepest of a treebank has a few dozen levels
+MAX_LINES = 1000  # per tree
+MAX_DEPTH = 200  # per tree; the deepest trees of a treebank have a few dozen levels
 
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 _BRACKET = re.compile(r"[()]")
 _TAG = re.compile(r"<(/?)([A-Za-z][\w.-]*)([^<>()]*)>")
 _TAG_LINE = re.compile(rf"\s*(?:{_TAG.pattern}\s*)+")
 _OUTER = re.compile(r"\(\s*(?:\(|$)")  # the bracket without a label, which only the outermost node has
-# Bytes that the encoding does not know come in as these (PEP 383), so that they spoil one sentence only.
+# Invalid bytes are decoded to these (PEP 383), so that they affect one sentence only.
 _UNDECODED = re.compile("[\udc80-\udcff]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A node: a phrase with children, or a part of speech with its word."""
+    """Hold a node: a phrase with children, or a part of speech with its word."""
 
     label: str
     children: tuple[Tree, ...] = ()
@@ -66,12 +65,12 @@ class Tree:
 
     @property
     def category(self) -> str:
-        """The label without function tags and indices: NP for NP-PN-SBJ-1."""
+        """Return the label without function tags and indices: NP for NP-PN-SBJ-1."""
         return _split(self.label)[0]
 
     @property
     def functions(self) -> frozenset[str]:
-        """The function tags of the label: PN and SBJ for NP-PN-SBJ-1."""
+        """Return the function tags of the label: PN and SBJ for NP-PN-SBJ-1."""
         return frozenset(part for part in _split(self.label)[1:] if part and not part.isdigit())
 
     def leaves(self) -> Iterator[Tree]:
@@ -86,13 +85,13 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class Bracketed:
-    """A tree and where it stood. `number` counts the sentences of the file from 1, unreadable ones included."""
+    """Hold a tree and its source. `number` counts the sentences of the file from 1, including unreadable ones."""
 
     tree: Tree
     path: str
     line: int
     number: int
-    sentence_id: str | None = None  # the ID of the `<S>` around it
+    sentence_id: str | None = None  # the ID of the enclosing `<S>`
 
 
 def read_brackets(
@@ -102,10 +101,10 @@ def read_brackets(
     encoding: str | None = None,
     on_error: Callable[[FormatError], None] | None = None,
 ) -> Iterator[Bracketed]:
-    """Yield the trees of a path or of an open stream of bytes, which is read twice or kept in memory.
+    """Yield the trees of a path or of an open binary stream, which is read twice or kept in memory.
 
-    A sentence that cannot be read goes to `on_error`, and the next one is read; without `on_error` it is
-    raised. `name` is what errors call the input.
+    A sentence that cannot be read is passed to `on_error`, and reading continues; without `on_error` the error is
+    raised. Error messages call the input `name`.
     """
     with contextlib.ExitStack() as stack:
         if isinstance(source, str | os.PathLike):
@@ -116,7 +115,7 @@ def read_brackets(
             stream = source if source.seekable() else io.BytesIO(source.read())
         encoding = _known(encoding) if encoding else detect_encoding(stream)
         text = io.TextIOWrapper(stream, encoding, errors="surrogateescape")
-        stack.callback(text.detach)  # or the end of `text` would close a stream that is the caller's
+        stack.callback(text.detach)  # otherwise deleting `text` would close the caller's stream
         reader = _Reader(_numbered(text), path, encoding)
         for number, item in enumerate(reader.sentences(), start=1):
             if not isinstance(item, FormatError):
@@ -129,7 +128,7 @@ def read_brackets(
 
 
 def detect_encoding(stream: IO[bytes]) -> str:
-    """Return the encoding in which a stream has the fewest broken places, UTF-8 if all are equal."""
+    """Return the encoding with the fewest invalid sequences in a stream; UTF-8 wins a tie."""
     faults: dict[str, int] = {}
     for encoding in ENCODINGS:
         faults[encoding] = _broken_places(stream, encoding)
@@ -139,7 +138,7 @@ def detect_encoding(stream: IO[bytes]) -> str:
 
 
 def _broken_places(stream: IO[bytes], encoding: str) -> int:
-    """Count the runs of bytes that an encoding does not know, and go back to where the stream was."""
+    """Count the byte sequences that are invalid in an encoding, and rewind the stream."""
     position = stream.tell()
     text = io.TextIOWrapper(stream, encoding, errors="surrogateescape")
     count = 0
@@ -151,7 +150,7 @@ def _broken_places(stream: IO[bytes], encoding: str) -> int:
 
 
 def remove_empty(tree: Tree) -> Tree | None:
-    """Return the tree without empty elements and without the nodes that have no child left."""
+    """Return the tree without empty elements and without the nodes that become empty."""
     if tree.word is not None:
         return None if tree.label == TRACE else tree
     children = tuple(kept for child in tree.children if (kept := remove_empty(child)))
@@ -159,7 +158,7 @@ def remove_empty(tree: Tree) -> Tree | None:
 
 
 def format_tree(tree: Tree) -> str:
-    """Return a tree as one line, inside the nameless bracket of the Penn treebanks."""
+    """Format a tree as one line, inside the unlabelled bracket of the Penn treebanks."""
     return f"( {_format(tree)} )" if tree.label else _format(tree)
 
 
@@ -169,7 +168,7 @@ def _format(tree: Tree) -> str:
 
 
 def _split(label: str) -> list[str]:
-    # -NONE- and -LRB- are names, not functions of something without a name.
+    # -NONE- and -LRB- are categories, not function tags of an empty category.
     return [label] if label.startswith("-") else re.split("[-=]", label)
 
 
@@ -188,7 +187,7 @@ def _numbered(text: io.TextIOWrapper) -> Iterator[tuple[int, str]]:
 
 @dataclass(slots=True)
 class _Open:
-    """A node whose bracket is still open."""
+    """Hold a node whose bracket is still open."""
 
     label: str | None = None
     word: str | None = None
@@ -197,7 +196,7 @@ class _Open:
 
 @dataclass(slots=True)
 class _Reader:
-    """The lines still to come, and what has been learnt about the file so far."""
+    """Hold the remaining lines, and what is known about the file so far."""
 
     lines: Iterator[tuple[int, str]]
     path: str
@@ -205,7 +204,7 @@ class _Reader:
     ahead: deque[tuple[int, str]] = field(default_factory=deque)
     tag: str = ""  # the last SGML tag; empty before the first
     sentence_id: str | None = None
-    unindented: bool = False  # a tree went on at a bracket in the first column
+    unindented: bool = False  # a tree continued at a bracket in the first column
 
     @property
     def in_sentence(self) -> bool:
@@ -221,7 +220,7 @@ class _Reader:
                 closing, name, attributes = tag.groups()
                 self.tag = closing + name.upper()
                 self.sentence_id = _identifier(attributes) if self.in_sentence else None
-                # What stands between the tags of a header is no sentence, brackets or not.
+                # Text between the tags of a header is not a sentence, even with brackets.
                 if not self.in_sentence and not closing and text.upper().endswith(f"</{name.upper()}>"):
                     continue
                 self.push(number, text[tag.end() :])
@@ -235,7 +234,7 @@ class _Reader:
         return self.ahead.popleft() if self.ahead else next(self.lines, None)
 
     def push(self, number: int, rest: str) -> None:
-        """Put back the rest of a line, which does not begin in the first column."""
+        """Push back the rest of a line; it does not begin in the first column."""
         if rest and not rest.isspace():
             self.ahead.appendleft((number, " " + rest))
 
@@ -243,7 +242,7 @@ class _Reader:
         return FormatError(message, path=self.path, line=line)
 
     def skip(self) -> None:
-        """Drop lines until one that certainly is outside the sentence that is being read."""
+        """Skip lines until one that is certainly outside the current sentence."""
         while (entry := self.next()) is not None:
             line = entry[1]
             if _TAG_LINE.match(line) or (not self.in_sentence and line.startswith("(")):
@@ -251,7 +250,7 @@ class _Reader:
                 return
 
     def tree(self, first: int, line: str) -> tuple[int, Tree] | FormatError:
-        """Read one tree, whose first line is given."""
+        """Read one tree, given its first line."""
         pieces: list[tuple[int, str]] = []
         number, depth = first, 0
         while True:
@@ -276,7 +275,7 @@ class _Reader:
         return parsed if isinstance(parsed, FormatError) else (first, parsed)
 
     def unclosed(self, pieces: list[tuple[int, str]]) -> FormatError:
-        """Give up a tree that has no end, and go back to where another one may begin inside it."""
+        """Give up on a tree that has no end, and return to where another one may begin inside it."""
         starts = [k for k, (_, text) in enumerate(pieces) if k and text.startswith("(")]
         if starts and not self.in_sentence and not self.unindented:
             self.ahead.extendleft(reversed(pieces[starts[0] :]))
@@ -285,7 +284,7 @@ class _Reader:
         return self.fault("a bracket of the tree that begins here is not closed", pieces[0][0])
 
     def parse(self, pieces: list[tuple[int, str]]) -> Tree | FormatError:
-        """Build the tree of balanced brackets."""
+        """Build the tree from balanced brackets."""
         stack: list[_Open] = []
         root: Tree | None = None
         for number, text in pieces:
@@ -302,7 +301,7 @@ class _Reader:
                 if problem:
                     return self.fault(problem, number)
         assert root is not None, "the last bracket of a balanced text closes the first"
-        # The nameless bracket around one tree says nothing.
+        # The unlabelled bracket around a tree carries no information.
         return root.children[0] if not root.label and len(root.children) == 1 else root
 
 
@@ -315,7 +314,7 @@ def _identifier(attributes: str) -> str | None:
 
 
 def _balance(line: str, depth: int) -> tuple[int | None, int]:
-    """Return where in a line the depth comes down to 0, if it does, and the depth at the line's end."""
+    """Return the position in a line where the depth drops to 0, if any, and the depth at its end."""
     for bracket in _BRACKET.finditer(line):
         depth += 1 if bracket[0] == "(" else -1
         if not depth:
@@ -324,11 +323,11 @@ def _balance(line: str, depth: int) -> tuple[int | None, int]:
 
 
 def _open(stack: list[_Open]) -> str:
-    """Open a node; return what is wrong with that."""
+    """Open a node; return the error, if any."""
     if len(stack) == MAX_DEPTH:
         return f"brackets are nested more than {MAX_DEPTH} deep"
     if stack and stack[-1].word is not None:
-        return f"the word {stack[-1].word} stands beside a bracket"
+        return f"the word {stack[-1].word} is next to a bracket"
     if stack and stack[-1].label is None:
         if len(stack) > 1:
             return "a bracket without a label"
@@ -338,11 +337,11 @@ def _open(stack: list[_Open]) -> str:
 
 
 def _add(node: _Open, token: str) -> str:
-    """Take a token for the label or the word of a node; return what is wrong with that."""
+    """Add a token as the label or the word of a node; return the error, if any."""
     if node.label is None:
         node.label = token
     elif node.children or not node.label:
-        return f"the word {token} stands beside a bracket"
+        return f"the word {token} is next to a bracket"
     elif node.word is not None:
         return f"two words in one bracket: {node.word} {token}"
     else:
@@ -351,7 +350,7 @@ def _add(node: _Open, token: str) -> str:
 
 
 def _close(stack: list[_Open]) -> Tree | str:
-    """Close the innermost node and hang it below the next; return what is wrong with that."""
+    """Close the innermost node and attach it to its parent; return the error, if any."""
     node = stack.pop()
     if node.word is None and not node.children:
         return f"the bracket of {node.label} is empty" if node.label else "an empty bracket"

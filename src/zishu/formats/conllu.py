@@ -1,22 +1,21 @@
 """Read and write CoNLL-U and CoNLL-X treebanks, one sentence at a time.
 
-`read_conllu` holds one sentence in memory, whatever the size of the file. What it reads, `write_conllu`
-writes back byte for byte: comments, multiword-token ranges, empty nodes and every column are kept as they
-stand. Three things only are normalised: CRLF becomes LF, a byte order mark goes, and each sentence ends with
-one blank line. A line that breaks the format is one `FormatError` with file and line.
+`read_conllu` holds one sentence in memory, whatever the size of the file. `write_conllu` writes back what it reads byte
+for byte: comments, multiword-token ranges, empty nodes and all columns are preserved. There are three exceptions: CRLF
+becomes LF, a byte order mark is removed, and each sentence ends with one blank line. A line that violates the format
+raises a `FormatError` with file and line.
 
-It does not interpret features, enhanced dependencies or part-of-speech tags, and it does not insist that the
-heads form a tree, for an unannotated file has no heads at all: `ConlluSentence.tree` checks that when asked.
+It does not interpret features, enhanced dependencies or part-of-speech tags. It does not require the heads to form a
+tree, because an unannotated file has no heads; `ConlluSentence.tree` checks that.
 
-CoNLL-X has the same ten columns with other names for the last two (PHEAD, PDEPREL), no comments, and no
-record of white space. Hence the two differ in one respect here, the text of a sentence that has no `# text`
-comment: CoNLL-U puts a space after each token that does not say `SpaceAfter=No`, CoNLL-X words are joined as
-Chinese is written (`zishu.text.join_words`).
+CoNLL-X has the same ten columns with other names for the last two (PHEAD, PDEPREL), no comments, and no record of white
+space. So there is one difference here, the text of a sentence without a `# text` comment. CoNLL-U puts a space after
+each token without `SpaceAfter=No`; in CoNLL-X, words are joined as Chinese is written (`zishu.text.join_words`).
 
-Written by hand because the libraries for it are lossy, lenient or slow. To read 100 MB (79,940 sentences,
-1.97 million words) `conllu` 6.0.0 takes 30 to 37 s of CPU time, `pyconll` 3.3.1 takes 9 s and this module 5
-to 6 s, in 15 MB of memory. Both libraries merge repeated comments, `conllu` cuts a MISC value at its second
-`=`, `pyconll` sorts features, and both accept word numbers with gaps and heads out of range.
+We do not use a library because the existing ones are lossy, lenient or slow. To read 100 MB (79,940 sentences, 1.97
+million words), `conllu` 6.0.0 takes 30 to 37 s of CPU time, `pyconll` 3.3.1 takes 9 s, and this module 5 to 6 s, in 15
+MB of memory. Both libraries merge repeated comments, `conllu` truncates a MISC value at its second `=`, `pyconll` sorts
+features, and both accept word numbers with gaps and heads out of range.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ if TYPE_CHECKING:
 Dialect = Literal["u", "x"]
 
 _NAMES = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
-# Numbers in their usual spelling: `int` would also take "+1", "01", "1_0" or full-width digits, and writing
-# the value back would lose them. Words beyond the table are rare enough to be parsed one by one.
+# Numbers in canonical spelling: `int` would also accept "+1", "01", "1_0" or full-width digits, which would not be
+# written back the same. Words beyond the table are rare and parsed one by one.
 _NUMBERS = {str(value): value for value in range(1000)}
 
 
 @dataclass(slots=True)
 class Token:
-    """A syntactic word: its ten columns as written, but id and head are numbers (a head of `_` is `None`)."""
+    """Hold a syntactic word: its ten columns as written, except that id and head are numbers (`_` is `None`)."""
 
     id: int
     form: str
@@ -59,15 +58,15 @@ class Token:
 
     @property
     def space_after(self) -> bool:
-        """Tell whether a space follows the word: it does unless MISC says `SpaceAfter=No`."""
+        """Tell whether a space follows the word, that is, MISC does not contain `SpaceAfter=No`."""
         return _space_after(self.misc)
 
 
 @dataclass(slots=True)
 class Extra:
-    """A line that is no syntactic word (a multiword-token range or an empty node), kept as written.
+    """Hold a line that is not a syntactic word (a multiword-token range or an empty node), as written.
 
-    It stands before the word with index `before`, counted from 0; the number of words puts it after the last.
+    It precedes the word with index `before`, counted from 0; the number of words means after the last word.
     """
 
     before: int
@@ -76,7 +75,7 @@ class Extra:
 
 @dataclass(slots=True)
 class ConlluSentence:
-    """One sentence. `path` and `line` (0: from no file) say where its first line stood, comments included."""
+    """Hold one sentence. `path` and `line` (0: not from a file) locate its first line, including comments."""
 
     comments: list[str] = field(default_factory=list)
     tokens: list[Token] = field(default_factory=list)
@@ -95,13 +94,13 @@ class ConlluSentence:
 
     @property
     def sent_id(self) -> str | None:
-        """The value of `# sent_id`."""
+        """Return the value of `# sent_id`."""
         value = self.comment("sent_id")
         return None if value is None else value.strip()
 
     @property
     def text(self) -> str:
-        """The value of `# text`; without one, the text that the tokens and their `SpaceAfter` give."""
+        """Return the value of `# text`, or else the text built from the tokens and their `SpaceAfter`."""
         value = self.comment("text")
         if value is not None:
             return value
@@ -110,13 +109,13 @@ class ConlluSentence:
         return _spaced_text(self)
 
     def line_of(self, index: int) -> int:
-        """Return the line of the file at which the word with this index, counted from 0, stands."""
+        """Return the line of the file with the word of this index, counted from 0."""
         return self.line + len(self.comments) + index + sum(extra.before <= index for extra in self.extras)
 
     def tree(self) -> WordTree:
-        """Return the dependency tree; heads that form none are a `FormatError` (`InvalidTree` in memory).
+        """Return the dependency tree; raise `FormatError` (in memory: `InvalidTree`) if the heads do not form one.
 
-        A tag column in which all words have `_` is None; for the trees of a whole file call `trees_of`.
+        A tag column that is `_` for all words becomes None. For the trees of a whole file use `trees_of`.
         """
         heads: list[int] = []
         for index, token in enumerate(self.tokens):
@@ -144,7 +143,7 @@ class ConlluSentence:
 def trees_of(sentences: Iterable[ConlluSentence]) -> list[WordTree]:
     """Return the trees of all sentences of a file.
 
-    Where one sentence has features, a sentence without any has empty ones: they are known.
+    If any sentence has features, sentences without any have empty ones instead of None.
     """
     trees = [sentence.tree() for sentence in sentences]
     if all(tree.feats is None for tree in trees):
@@ -155,10 +154,10 @@ def trees_of(sentences: Iterable[ConlluSentence]) -> list[WordTree]:
 def read_conllu(
     source: Source, *, name: str | None = None, dialect: Dialect | None = None
 ) -> Iterator[ConlluSentence]:
-    """Yield the sentences of a path (`.gz` included) or of an open stream of bytes or text, as they come.
+    """Yield the sentences of a path (`.gz` included) or of an open binary or text stream.
 
-    `name` is what error messages call the input. Unless `dialect` says, the first sentence decides: valid
-    CoNLL-U has comments, so a sentence without comments, ranges, empty nodes or `=` in MISC is CoNLL-X.
+    Error messages call the input `name`. Without `dialect`, the first sentence decides: valid CoNLL-U has comments, so
+    a sentence without comments, ranges, empty nodes or `=` in MISC is CoNLL-X.
     """
     path = name or source_name(source)
     for first, block in blocks(read_lines(source, path)):
@@ -169,17 +168,17 @@ def read_conllu(
 
 
 def write_conllu(sentences: Iterable[ConlluSentence], stream: TextIO) -> None:
-    r"""Write sentences to a text stream (a file opened with encoding "utf-8" and newline "\n"), one by one.
+    r"""Write sentences to a text stream (opened with encoding "utf-8" and newline "\n"), one by one.
 
-    A value that would not read back (an empty column, a tab or a line break inside one) is an `InputError`,
-    and nothing of its sentence is written.
+    A value that cannot be read back (an empty column, a tab or a line break) raises `InputError`, and nothing of its
+    sentence is written.
     """
     for sentence in sentences:
         stream.write(format_sentence(sentence))
 
 
 def format_sentence(sentence: ConlluSentence) -> str:
-    """Return the lines of one sentence with the blank line that ends it."""
+    """Format one sentence, including the final blank line."""
     lines = []
     for token in sentence.tokens:
         head = EMPTY if token.head is None else token.head
@@ -190,13 +189,13 @@ def format_sentence(sentence: ConlluSentence) -> str:
         if line.count("\t") != 9 or "\t\t" in line or line[-1] == "\t":
             raise InputError(f"word {token.id} has a column that is empty or holds a tab: {line!r}")
         lines.append(line)
-    # Backwards, so that the positions of the extras still to come stay valid.
+    # Insert backwards, so that the positions of the remaining extras stay valid.
     for extra in reversed(sentence.extras):
         lines.insert(extra.before, extra.line)
     lines[:0] = sentence.comments
     block = "\n".join(lines)
     if block.count("\n") != len(lines) - 1 or "\r" in block:
-        raise InputError(f"a sentence holds a line break inside a line: {block!r}")
+        raise InputError(f"a line of the sentence contains a line break: {block!r}")
     return block + "\n\n"
 
 
@@ -208,9 +207,9 @@ def from_tree(
 ) -> ConlluSentence:
     """Build the sentence of a tree, for writing.
 
-    `misc` gives the MISC column of each word without `SpaceAfter`, which follows from where the words stand
-    in `text`; without `text` the words are joined as Chinese is written. A text that is not these words and
-    white space is an `InputError`; its line breaks become spaces, for a comment is one line.
+    `misc` gives the MISC column of each word without `SpaceAfter`, which is computed from the words' positions in
+    `text`. Without `text`, the words are joined as Chinese is written. A text that consists of anything but these words
+    and white space raises `InputError`. Its line breaks become spaces, because a comment is one line.
     """
     forms = tree.forms
     if misc is not None and len(misc) != len(forms):
@@ -237,21 +236,21 @@ def _space_after(misc: str) -> bool:
 
 
 def _spaces(forms: Sequence[str], text: str) -> Iterator[bool]:
-    """Tell for each word whether white space follows it in the text."""
+    """Yield for each word whether white space follows it in the text."""
     position = len(text) - len(text.lstrip())
     for form in forms:
         if not text.startswith(form, position):
-            raise InputError(f"the text does not go on with {form!r} at offset {position}: {text!r}")
+            raise InputError(f"the text does not continue with {form!r} at offset {position}: {text!r}")
         end = position = position + len(form)
         while text[position : position + 1].isspace():
             position += 1
         yield position > end
     if position < len(text):
-        raise InputError(f"the text goes on after its last word: {text[position:]!r}")
+        raise InputError(f"the text continues after its last word: {text[position:]!r}")
 
 
 def _spaced_text(sentence: ConlluSentence) -> str:
-    """Rebuild the text from the surface tokens: a multiword token stands for all the words of its range."""
+    """Rebuild the text from the surface tokens: a multiword token replaces the words of its range."""
     ranges: dict[int, tuple[int, str, str]] = {}
     for extra in sentence.extras:
         columns = extra.line.split("\t")
@@ -264,7 +263,7 @@ def _spaced_text(sentence: ConlluSentence) -> str:
         if token.id > covered:
             covered, form, misc = ranges.get(token.id, (token.id, token.form, token.misc))
             pieces += [form, " "] if _space_after(misc) else [form]
-    # A space after the last token lies between this sentence and the next, in neither of them.
+    # A space after the last token lies between two sentences and belongs to neither.
     return "".join(pieces[:-1] if pieces[-1:] == [" "] else pieces)
 
 
@@ -289,7 +288,7 @@ def blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
 
 
 def _parse(block: Sequence[str], path: str, first: int) -> ConlluSentence:
-    """Turn the lines of a sentence, which begins at line `first` of the file, into its object."""
+    """Parse the lines of a sentence that begins at line `first` of the file."""
     start = 0
     while start < len(block) and block[start][0] == "#":
         start += 1
@@ -325,7 +324,7 @@ def _parse(block: Sequence[str], path: str, first: int) -> ConlluSentence:
 
 
 def _number(digits: str) -> int | None:
-    """Return the value of a decimal number in its usual spelling, `None` for anything else."""
+    """Return the value of a decimal number in canonical spelling, `None` for anything else."""
     value = _NUMBERS.get(digits)
     if value is None and digits.isascii() and digits.isdigit() and digits[0] != "0" and len(digits) < 19:
         return int(digits)
@@ -342,7 +341,7 @@ def _column_fault(columns: Sequence[str]) -> str:
 
 
 def _extra_fault(sentence: ConlluSentence, identifier: str) -> str | None:
-    """Say why a line that is not the next word is no range or empty node in its place either."""
+    """Say why a line that is not the next word is not a valid range or empty node either."""
     expected = len(sentence.tokens) + 1
     seen = [extra.line.split("\t", 1)[0] for extra in sentence.extras]
     left, dash, right = identifier.partition("-")
@@ -359,12 +358,12 @@ def _extra_fault(sentence: ConlluSentence, identifier: str) -> str | None:
         in_place = (word, rank) == tuple(map(int, wanted.split(".")))
         return None if in_place else f"expected the empty node {wanted} here, found {identifier}"
     if _number(identifier) is None:
-        return f"the id {identifier!r} is no word (1), range (1-2) or empty node (1.1)"
+        return f"the id {identifier!r} is not a word (1), range (1-2) or empty node (1.1)"
     return f"expected word {expected}, found word {identifier}"
 
 
 def _check_ends(sentence: ConlluSentence) -> None:
-    """Check what only the end of a sentence shows: heads and ranges that reach beyond its last word."""
+    """Check what only the end of a sentence shows: heads and ranges that exceed its last word."""
     size = len(sentence.tokens)
     for index, token in enumerate(sentence.tokens):
         if token.head is not None and token.head > size:
@@ -374,6 +373,6 @@ def _check_ends(sentence: ConlluSentence) -> None:
         identifier = extra.line.split("\t", 1)[0]
         last = identifier.partition("-")[2]
         if last and int(last) > size:
-            message = f"the range {identifier} reaches beyond the sentence, which has {size} words"
+            message = f"the range {identifier} exceeds the sentence, which has {size} words"
             line = sentence.line + len(sentence.comments) + extra.before + rank
             raise FormatError(message, path=sentence.path, line=line)

@@ -1,4 +1,4 @@
-"""Write and read parsed sentences as JSON lines: one object a sentence, all that is known about it.
+"""Write and read parsed sentences as JSON lines: one object per sentence, with everything known about it.
 
     {"sent_id": "1", "text": "上海计划", "start": 0, "end": 4, "after": " ", "prob": 0.91, "cut": false, "words": [
       {"id": 1, "form": "上海", "start": 0, "end": 2, "lemma": "上海", "upos": "PROPN", "xpos": "NNP", "feats": "_",
@@ -7,16 +7,15 @@
        "head_prob": 0.99, "label_prob": 0.99, "upos_prob": 0.99},
       ...]}
 
-(on one line). `zishu.formats.schema` describes every key. More keys may stand before these (`sent_id`, `rank`); a reader
-passes over keys that it does not know.
+(on one line). `zishu.formats.schema` describes every key. Other keys may precede these (`sent_id`, `rank`); a reader
+ignores keys that it does not know.
 
-Probabilities of words have 6 decimals, those of sentences, which may be very small, 6 significant digits. Apart
-from that rounding `from_json(to_json(s)) == s`, and writing what was read gives the same line again. Every string
-survives: a lone surrogate is written as its escape (`\\ud800`), so a line can always be encoded. One exception,
-by the nature of JSON: a high and a low surrogate side by side read back as the one character that they mean in
-UTF-16.
+Probabilities of words have 6 decimals. Those of sentences may be very small and have 6 significant digits. Apart from
+that rounding, `from_json(to_json(s)) == s`, and writing what was read gives the same line. Every string survives: a
+lone surrogate is written as an escape (`\\ud800`), so a line can always be encoded. JSON makes one exception: a high and
+a low surrogate side by side are read back as one character, as in UTF-16.
 
-Cost: one to two microseconds a character to write, three to four to read.
+Cost: one to two microseconds per character to write, three to four to read.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ if TYPE_CHECKING:
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
-# Surrogates cannot be encoded, and the others end a line for some readers (`str.splitlines`).
+# Surrogates cannot be encoded; the others end a line for some readers (`str.splitlines`).
 _UNSAFE = re.compile("[\ud800-\udfff\x85\u2028\u2029]")
 
 _SENTENCE_KEYS = frozenset(SENTENCE["properties"])
 
 
 def to_json(sentence: Sentence, **extra: object) -> str:
-    """Return the sentence as one line without its end; `extra` are more keys, which come first."""
+    """Format the sentence as one line without a line break; `extra` are more keys, which come first."""
     if clash := _SENTENCE_KEYS & extra.keys():
         raise InputError(f"the keys {', '.join(sorted(clash))} belong to the sentence itself")
     more = "".join(f"{_encode(key)}: {_encode(value)}, " for key, value in extra.items())
@@ -59,7 +58,7 @@ def to_json(sentence: Sentence, **extra: object) -> str:
         f'"after": {_encode(sentence.after)}, "prob": {prob}, '
         f'"cut": {"true" if sentence.cut else "false"}, "words": [{words}]}}'
     )
-    # Looking for them in the strings alone is much faster than in the whole line.
+    # Searching only the strings is much faster than searching the whole line.
     if _UNSAFE.search(
         "".join((more, sentence.text, sentence.after, *(word.form for word in sentence.words)))
     ):
@@ -85,7 +84,7 @@ def tokens_to_json(sentence: Tokens, **extra: object) -> str:
 
 
 def from_json(line: str | bytes) -> Sentence:
-    """Return the sentence of a line; one that does not hold a sentence with its trees is an `InputError`."""
+    """Parse one line; raise `InputError` if it does not hold a sentence with valid trees."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -94,7 +93,7 @@ def from_json(line: str | bytes) -> Sentence:
 
 
 def from_record(record: object) -> Sentence:
-    """Return the sentence of a JSON object that is already decoded; see `from_json`."""
+    """Build the sentence from a decoded JSON object; see `from_json`."""
     if not isinstance(record, dict):
         raise InputError(f"a sentence is a JSON object, not {record!r:.40}")
     words = _get(record, "words", list)
@@ -110,7 +109,7 @@ def from_record(record: object) -> Sentence:
         prob_without_lexicon=_get_prob(record, "prob_without_lexicon"),
     )
     if sentence.after.strip():
-        raise InputError(f"the key 'after' needs white space, not {sentence.after!r:.40}")
+        raise InputError(f"the key 'after' must be white space, not {sentence.after!r:.40}")
     check_heads([word.head for word in sentence.words], kind="word")
     return sentence
 
@@ -123,7 +122,7 @@ def _word(word: Word) -> str:
             f'"label_prob": {_prob(label)}, "upos_prob": {_prob(upos)}'
         )
     else:
-        # The product is that of the rounded values, so that a reader of the line gets the same one.
+        # The product of the rounded values, so that a reader computes the same one.
         boundary, head, label = _rounded(boundary), _rounded(head), _rounded(label)
         product = boundary * head * label * (1 if upos is None else _rounded(upos))
         probs = (
@@ -150,11 +149,11 @@ def _prob(value: float | None) -> str:
 
 
 def _rounded(value: float) -> float:
-    """Return a probability with six decimals; several times faster than `round`."""
+    """Round a probability to six decimals; several times faster than `round`."""
     return int(value * 1e6 + 0.5) / 1e6
 
 
-# What comes back in sentence after sentence is spelled out once.
+# Values that repeat across sentences are formatted once.
 
 
 @lru_cache(maxsize=4096)
@@ -180,14 +179,14 @@ def _inner(char_heads: tuple[int, ...] | None, char_rels: tuple[str, ...] | None
 
 def _read_word(number: int, record: object) -> Word:
     if not isinstance(record, dict):
-        raise InputError(f"word {number} is no JSON object")
+        raise InputError(f"word {number} is not a JSON object")
     if _get(record, "id", int) != number:
         raise InputError(f"expected word {number}, found word {record['id']}")
     char_heads = record.get("char_heads")
     if char_heads is not None:
         char_heads = tuple(_get(record, "char_heads", list))
         if any(type(head) is not int for head in char_heads):
-            raise InputError(f"word {number}: char_heads is no list of numbers: {list(char_heads)}")
+            raise InputError(f"word {number}: char_heads is not a list of numbers: {list(char_heads)}")
         check_heads(char_heads, kind=f"word {number}: character")
     char_rels = record.get("char_rels")
     if char_rels is not None:
@@ -195,7 +194,7 @@ def _read_word(number: int, record: object) -> Word:
         if char_heads is None or len(char_rels) != len(char_heads):
             raise InputError(f"word {number}: char_rels and char_heads differ in length")
         if any(type(relation) is not str for relation in char_rels):
-            raise InputError(f"word {number}: char_rels is no list of strings: {list(char_rels)}")
+            raise InputError(f"word {number}: char_rels is not a list of strings: {list(char_rels)}")
     tags = {name: None if record.get(name) is None else _get(record, name, str) for name in COLUMNS}
     return Word(
         id=number,
@@ -217,7 +216,7 @@ def _read_word(number: int, record: object) -> Word:
 
 
 def _get(record: Mapping[str, Any], key: str, kind: type) -> Any:
-    """Return a value that must be there and of this very type: JSON's true is no number."""
+    """Return a required value of exactly this type: JSON's true is not a number."""
     value = record.get(key)
     if type(value) is not kind or (isinstance(value, int) and value < 0):
         raise InputError(f"the key {key!r} needs a value of type {kind.__name__}, not {value!r:.40}")

@@ -8,8 +8,8 @@ r"""Write parsed sentences as CoNLL-U, with one row per word or one row per char
 Comments: `sent_id`, `text`, `prob` (probability of words and tree), `prob_without_lexicon`, `cut = yes` for a sentence
 that was cut for its length, then those of the caller. The keys of MISC for a word; unknown values are left out:
 
-    CharHeads   the head of each of its characters, numbered from 1 inside the word; 0 is the root character
-    CharRels    the relation of each of its characters to its head in the word, root for the root character
+    CharHeads   the head of each character, numbered from 1 inside the word; 0 is the root character
+    CharRels    the relation of each character to its head in the word; root for the root character
     ConfStructure   the probability of CharHeads and CharRels
     ConfWordWithoutLexicon   what ConfWord would be without the lexicon, where that has found something
     Conf        its probability, the product of ConfWord (boundaries), ConfHead, ConfLabel and ConfUpos
@@ -18,16 +18,16 @@ that was cut for its length, then those of the caller. The keys of MISC for a wo
                 `\s` space, `\t` tab, `\n`, `\r`; any other white space is `\uXXXX` here. Forms and white space
                 together are exactly the text, but for white space before the first sentence.
 
-In a character tree the relation inside words is INTRA, or INTRA:obj and so on where the structure of the word is known
-(`zishu.structures.RELATIONS`). The root character of a word has the word's relation, tags and
-Conf, but no lemma. MISC has `Word`, the number of the word, and `Place`, B M E S (begin, middle, end, single), instead of
-CharHeads.
+In a character tree the relation inside words is INTRA, or INTRA:obj and so on if the structure of the word is known
+(`zishu.structures.RELATIONS`). The root character of a word has the word's relation, tags and Conf, but no lemma.
+Instead of CharHeads, MISC has `Word`, the number of the word, and `Place`, which is B, M, E or S (begin, middle, end,
+single).
 
-A comment is one line. So white space in `# text` that could break lines or columns (tabs, line breaks and the like)
-becomes a space, one for one, and offsets into it stay true. Forms are written unchanged, with control characters and
-lone surrogates; whoever encodes the text decides what becomes of these.
+A comment is one line. White space in `# text` that could break lines or columns (tabs, line breaks) is therefore
+replaced by spaces, one for one, so offsets remain valid. Forms are written unchanged, including control characters and
+lone surrogates; whoever encodes the text decides how to handle these.
 
-Nothing is read here: `formats.conllu` reads these files. Cost: one to three microseconds per character.
+This module does not read; `formats.conllu` does. Cost: one to three microseconds per character.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ if TYPE_CHECKING:
 
     from zishu.document import Sentence, Token, Word
 
-# White space that could end a line or a column for some reader; the rest (such as U+3000) may stay.
+# White space that could end a line or a column for some reader; other white space (such as U+3000) may stay.
 _ONE_LINE = dict.fromkeys(map(ord, "\t\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029"), " ")
 _ESCAPES = {" ": r"\s", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
 
 
 def to_conllu(sentence: Sentence, *, sent_id: str, **comments: object) -> str:
-    """Return the rows of the words and the blank line that ends the sentence.
+    """Return the rows of the words and the final blank line.
 
-    More comments may be given: `rank=2` adds `# rank = 2`.
+    Keyword arguments become comments: `rank=2` adds `# rank = 2`.
     """
     lines = _comments(sentence, sent_id, comments)
     lines += [
@@ -76,7 +76,7 @@ def tokens_to_conllu(sentence: Tokens, *, sent_id: str) -> str:
 
 
 def to_chars_conllu(sentence: Sentence, *, sent_id: str, **comments: object) -> str:
-    """Return the rows of the characters and the blank line that ends the sentence; see `to_conllu`."""
+    """Return the rows of the characters and the final blank line; see `to_conllu`."""
     lines = _comments(sentence, sent_id, comments)
     first = len(lines)
     tree = sentence.char_tree
@@ -114,7 +114,7 @@ def _comments(sentence: Sentence | Tokens, sent_id: str, more: dict[str, object]
 
 
 def _block(lines: Sequence[str], rows: int) -> str:
-    """Join the lines, of which the last `rows` have ten columns; refuse what would not read back."""
+    """Join the lines, the last `rows` of which have ten columns; reject what cannot be read back."""
     block = "\n".join(lines)
     if (
         block.count("\n") != len(lines) - 1
@@ -122,7 +122,7 @@ def _block(lines: Sequence[str], rows: int) -> str:
         or block.count("\t") != 9 * rows
         or "\t\t" in block
     ):
-        raise InputError(f"a tab, a line break or an empty value has no place in CoNLL-U: {block!r}")
+        raise InputError(f"CoNLL-U cannot represent a tab, a line break or an empty value: {block!r}")
     return block + "\n\n"
 
 
@@ -138,7 +138,7 @@ def _inside(char_rels: tuple[str, ...] | None, number: int) -> str:
 
 
 def _tags(*columns: str | None) -> str:
-    """Return LEMMA, UPOS, XPOS and FEATS; `_` where nothing is known."""
+    """Return LEMMA, UPOS, XPOS and FEATS; `_` for unknown values."""
     return "\t".join(["_" if value is None else value for value in columns])
 
 
@@ -161,7 +161,7 @@ def _confidence(word: Word) -> str:
 
 
 def _spaces(sentence: Sentence | Tokens) -> list[str]:
-    """Return the MISC key for the white space behind each word."""
+    """Return the MISC key for the white space after each word."""
     text, offset = sentence.text, sentence.start
     words: Sequence[Word | Token] = sentence.words
     spaces = [
@@ -179,5 +179,5 @@ def _space(space: str) -> str:
     if space == " ":
         return ""
     if not space.isspace():
-        raise InputError(f"between two words there is only white space, not {space!r}")
+        raise InputError(f"expected white space between two words, not {space!r}")
     return "|SpacesAfter=" + "".join(_ESCAPES.get(char) or f"\\u{ord(char):04x}" for char in space)

@@ -1,10 +1,10 @@
-"""Describe the JSON of a parsed sentence, once, as JSON Schema (draft 2020-12).
+"""Define the JSON of a parsed sentence in one place, as JSON Schema (draft 2020-12).
 
-`zishu.formats.jsonl` writes and reads this JSON, the service sends it and puts this schema into its OpenAPI description,
-and the page reads it. Tests hold what is really written and sent against it.
+`zishu.formats.jsonl` writes and reads this JSON, the service sends it and includes this schema in its OpenAPI
+description, and the page reads it. Tests validate the real output against it.
 
-`id`, `end`, `root` and a word's `prob` follow from the rest and are there for the convenience of readers. Offsets are
-half-open and count code points of the text that was parsed.
+`id`, `end`, `root` and a word's `prob` are redundant, for convenience. Offsets are half-open and count code points of
+the parsed text.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ def _record(description: str, properties: dict[str, Schema], optional: tuple[str
 
 
 WORD: Final = _record(
-    "One word of a sentence. A value that is not known is null.",
+    "One word of a sentence. Unknown values are null.",
     {
         "id": _int("Its number in the sentence, from 1.", 1),
         "form": {"type": "string", "minLength": 1, "description": "The text from `start` to `end`."},
-        "start": _int("Where it begins in the text, in code points."),
-        "end": _int("Where it ends, exclusive."),
+        "start": _int("Start in the text, in code points."),
+        "end": _int("End in the text, exclusive."),
         "lemma": {"type": ["string", "null"], "description": "Its lemma."},
         "upos": {"type": ["string", "null"], "description": "Its part of speech."},
-        "xpos": {"type": ["string", "null"], "description": "Its tag in the treebank's own tag set."},
+        "xpos": {"type": ["string", "null"], "description": "Its treebank-specific tag."},
         "feats": {
             "type": ["string", "null"],
             "description": "Its features, as in CoNLL-U: `Number=Plur|Person=3`, `_` for a word without any.",
@@ -64,7 +64,7 @@ WORD: Final = _record(
         "root": {
             "type": ["integer", "null"],
             "minimum": 0,
-            "description": "The place of its root character in the word, counted in characters from 0.",
+            "description": "The index of its root character in the word, from 0.",
         },
         "structure_prob": _prob("The probability of `char_heads` and `char_rels`, given the word."),
         "prob": _prob("The product of the following probabilities."),
@@ -85,18 +85,18 @@ SENTENCE: Final = _record(
         "text": {
             "type": "string",
             "minLength": 1,
-            "description": "The sentence as it stands in the text, with its white space.",
+            "description": "The text of the sentence, including white space inside it.",
         },
-        "start": _int("Where it begins in the text, in code points."),
-        "end": _int("Where it ends, exclusive."),
-        "after": {"type": "string", "description": "The white space between it and what follows."},
+        "start": _int("Start in the text, in code points."),
+        "end": _int("End in the text, exclusive."),
+        "after": {"type": "string", "description": "The white space after it."},
         "prob": _prob("The probability of the words and their tree, with the trees inside words summed out."),
         "prob_without_lexicon": _prob(
             "The same without the lexicon; missing unless that has found something in the sentence."
         ),
         "cut": {
             "type": "boolean",
-            "description": "Whether it was cut for its length and goes on in the next sentence.",
+            "description": "Whether it was cut because of its length and continues in the next sentence.",
         },
         "words": {
             "type": "array",
@@ -108,13 +108,13 @@ SENTENCE: Final = _record(
     optional=("prob_without_lexicon",),
 )
 
-# What stands on one line of a JSON lines file that `zishu parse` writes.
+# One line of a JSON lines file written by `zishu parse`.
 LINE: Final = _record(
-    "One analysis of a sentence, with its place in the output.",
+    "One analysis of a sentence, with its position in the output.",
     {
         "sent_id": {"type": "string", "description": "The number of the sentence."},
         "doc_id": {"type": "string", "description": "The document that the sentence belongs to."},
-        "rank": _int("The place of the analysis among the best few, from 1.", 1),
+        "rank": _int("The rank of the analysis, from 1.", 1),
         **SENTENCE["properties"],
     },
     optional=("sent_id", "doc_id", "rank", "prob_without_lexicon"),

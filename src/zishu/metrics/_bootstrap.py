@@ -1,23 +1,23 @@
-"""Compare systems by resampling sentences, and seeds if wanted: the paired bootstrap.
+"""Compare systems with the paired bootstrap: resample sentences, and optionally seeds.
 
-A system is one evaluation, or one for each of its seeds; its score is then the mean of its seeds' scores. A sample
-draws as many sentences as there are, with replacement, and all seeds of all systems are scored on the same draw. So the
-test speaks about other sentences of the same kind, parsed by the same trained models. It says nothing about other
-seeds: how far those differ is what a standard deviation over seeds shows.
+A system is one evaluation, or one evaluation per seed; its score is then the mean over seeds. Each sample draws as many
+sentences as there are, with replacement, and scores all seeds of all systems on the same draw. The test therefore
+generalises to other sentences of the same kind, parsed by the same trained models. It does not generalise to other
+seeds; the standard deviation over seeds shows how much those differ.
 
-With `draw_seeds` it speaks about models trained with other seeds, too. A sample then also draws, for each system on its
-own, one seed fewer than the system has, with replacement. One fewer, because the mean of k values drawn from n varies as
-their sample variance times (n - 1) / (n k): with k = n - 1 this is the variance of a mean over n seeds, where k = n would
-make few seeds look surer than they are, two seeds by half.
+With `draw_seeds` the test also generalises to models trained with other seeds. Each sample then also draws seeds with
+replacement, independently for each system, and one fewer than the system has. The reason: the mean of k values drawn
+from n has the variance sample variance times (n - 1) / (n k). With k = n - 1 this is the variance of a mean over n
+seeds; k = n would underestimate it, by half for two seeds.
 
-Two-sided p-value of the null hypothesis "no difference", under which the observed difference d would vary as the
+The p-value is two-sided. Under the null hypothesis "no difference", the observed difference d would vary as the
 resampled differences D vary around d:
 
     p = (1 + #{|D - d| >= |d|}) / (1 + samples)
 
-Systems without any difference have p = 1; the smallest p is 1 / (1 + samples). Swapping the systems changes the sign
-of the difference, and p only where seeds are drawn, by chance. Cost: samples * sentences, for all
-comparisons of one call together.
+Identical systems have p = 1; the smallest p is 1 / (1 + samples). Swapping the systems flips the sign of the
+difference; p changes only if seeds are drawn, by chance. Cost: samples * sentences, shared by all comparisons of one
+call.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
     Seeds = Evaluation | Sequence[Evaluation]
 
-# Entries of the largest matrix of draws that is held at a time, 16 MB.
+# Maximum number of entries in a matrix of draws (16 MB).
 _DRAWS = 2**21
 
 
 @dataclass(frozen=True, slots=True)
 class Bootstrap:
-    """Hold a comparison of two systems: per cent, `difference = b - a` and its confidence interval."""
+    """Hold a comparison of two systems in per cent: `difference = b - a` and its confidence interval."""
 
     metric: str
     a: float
@@ -66,7 +66,7 @@ def bootstrap(
     confidence: float = 0.95,
     draw_seeds: bool = False,
 ) -> Bootstrap:
-    """Compare two systems on the same gold sentences; the interval takes percentiles of the resampled differences."""
+    """Compare two systems on the same gold sentences; the interval is made of percentiles of the differences."""
     (result,) = bootstrap_all(
         [(a, b, metric)], samples=samples, seed=seed, confidence=confidence, draw_seeds=draw_seeds
     )
@@ -81,18 +81,18 @@ def bootstrap_all(
     confidence: float = 0.95,
     draw_seeds: bool = False,
 ) -> list[Bootstrap]:
-    """Carry out several comparisons (a, b, metric) on the same draws of the same gold sentences.
+    """Run several comparisons (a, b, metric) on the same draws of the same gold sentences.
 
-    Each result is the one that `bootstrap` gives alone.
+    Each result equals that of a separate call of `bootstrap`.
     """
     if samples < 1 or not 0 < confidence < 1:
         raise InputError("bootstrap needs at least one sample and a confidence between 0 and 1")
     pairs = [(_seeds(a), _seeds(b), metric) for a, b, metric in comparisons]
     check_comparable([evaluation for a, b, _ in pairs for evaluation in (*a, *b)])
     if draw_seeds and any(len(side) == 1 for a, b, _ in pairs for side in (a, b)):
-        raise InputError("seeds can be drawn only where every system has at least two")
+        raise InputError("drawing seeds needs at least two seeds per system")
 
-    # One evaluation may stand in many comparisons: its counts are resampled once for each metric.
+    # An evaluation may occur in many comparisons; its counts are resampled once per metric.
     needed: dict[tuple[int, str], NDArray[np.int64]] = {}
     for a, b, metric in pairs:
         needed |= {(id(run), metric): columns(run, metric) for run in (*a, *b)}
@@ -111,7 +111,7 @@ def bootstrap_all(
             for side in (a, b)
         )
         differences, difference = resampled_b - resampled_a, value_b - value_a
-        # The margin is for rounding: a difference that equals the observed one in exact arithmetic must count.
+        # The margin allows for rounding: a difference equal to the observed one in exact arithmetic must count.
         extreme = np.abs(differences - difference) >= abs(difference) - 1e-9
         low, high = np.quantile(differences, [(1 - confidence) / 2, (1 + confidence) / 2])
         results.append(
@@ -130,19 +130,19 @@ def bootstrap_all(
 
 
 def check_comparable(evaluations: Sequence[Evaluation]) -> None:
-    """Raise InputError unless all are of the same gold sentences, counted with the same choices."""
+    """Raise InputError unless all evaluations have the same gold sentences and the same options."""
     for other in evaluations[1:]:
         first = evaluations[0]
         if (first.punct, first.subtypes) != (other.punct, other.subtypes):
             raise InputError(
-                f"the evaluations differ in their choices: {first.signature()} and {other.signature()}"
+                f"the evaluations differ in their options: {first.signature()} and {other.signature()}"
             )
         if not _same_gold(first, other):
-            raise InputError("the evaluations are not of the same gold sentences")
+            raise InputError("the evaluations have different gold sentences")
 
 
 def _same_gold(a: Evaluation, b: Evaluation) -> bool:
-    # Where a fingerprint is unknown, as many words and arcs of every length in every sentence are a strong sign.
+    # Without a fingerprint, equal numbers of words and arcs of every length in every sentence are strong evidence.
     rows = [Count.GOLD_WORDS, Count.GOLD_ARCS]
     same_counts = np.array_equal(a.counts[:, rows], b.counts[:, rows])
     return same_counts and (a.gold == b.gold or not (a.gold and b.gold))
@@ -158,13 +158,13 @@ def _seeds(system: Seeds) -> tuple[Evaluation, ...]:
 def _resample(tables: NDArray[np.int64], samples: int, seed: int) -> NDArray[np.float64]:
     """Return the scores [samples, key] of resampled tables [sentence, key, (correct, predicted, gold)]."""
     n, keys, _ = tables.shape
-    # In floating point, where matrix products are fast; sums of counts are exact there.
+    # Floating-point matrix products are fast, and sums of counts are exact.
     flat = tables.reshape(n, keys * 3).astype(np.float64)
     return np.concatenate([f1((drawn @ flat).reshape(-1, keys, 3)) for drawn in _draw(n, samples, seed)])
 
 
 def _mean_over_seeds(scores: NDArray[np.float64], rng: np.random.Generator | None) -> NDArray[np.float64]:
-    """Return the mean of scores [seed, samples] for each sample: over all seeds, or over those that `rng` draws."""
+    """Average scores [seed, samples] for each sample, over all seeds or over those that `rng` draws."""
     if rng is not None:
         n, samples = scores.shape
         scores = np.take_along_axis(scores, rng.integers(n, size=(n - 1, samples)), axis=0)
@@ -173,9 +173,9 @@ def _mean_over_seeds(scores: NDArray[np.float64], rng: np.random.Generator | Non
 
 
 def _draw(n: int, samples: int, seed: int) -> Iterator[NDArray[np.float64]]:
-    """Yield how often each of n sentences was drawn, [sample, n], as many samples at a time as memory allows.
+    """Yield how often each of n sentences was drawn, [sample, n], in blocks that fit into memory.
 
-    A sample of n sentences with replacement is such a row, and its counts are the product of the row and the table.
+    Each row is a sample of n sentences with replacement; its counts are the product of the row and the table.
     """
     rng = np.random.default_rng(seed)
     rows = max(1, _DRAWS // n)

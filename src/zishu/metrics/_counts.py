@@ -1,4 +1,4 @@
-"""Reduce a sentence to counts of what is right, by the length of the word. `zishu.metrics` tells what is counted."""
+"""Count the correct parts of a sentence by word length. `zishu.metrics` defines what is counted."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from zishu.errors import InputError
 from zishu.text import characters, is_punctuation
 from zishu.tree import ROOT, WordTree
 
-LENGTHS = ("1", "2", "3", "4+")  # columns 1 to 4 of a table of counts; column 0 is for words of every length
+LENGTHS = ("1", "2", "3", "4+")  # columns 1 to 4 of a table of counts; column 0 holds words of any length
 
 
 class Count(IntEnum):
-    """Name the rows of a table of counts. Rows about sentences fill column 0 only."""
+    """Name the rows of a table of counts. Rows about sentences use column 0 only."""
 
     GOLD_WORDS = 0
     PRED_WORDS = 1
     WORDS = 2
-    TAGS = 3  # words with the right part of speech
+    TAGS = 3  # words with the correct part of speech
     XPOS = 4
     FEATS = 5
     LEMMAS = 6
@@ -33,14 +33,14 @@ class Count(IntEnum):
     SENTENCES = 11
     MATCHES = 12
     LABELED_MATCHES = 13
-    RESEGMENTED = 14  # sentences whose predicted words are not the gold words: no attachment score
+    RESEGMENTED = 14  # sentences whose predicted words differ from the gold words: no attachment score
     UNTAGGED = 15  # sentences without parts of speech on one side: no upos
-    NO_XPOS = 16  # the same for the other tag columns
+    NO_XPOS = 16  # likewise for the other tag columns
     NO_FEATS = 17
     NO_LEMMAS = 18
 
 
-# For each tag column: words with the right tag, and sentences that have no tags on one side.
+# For each tag column: the row of words with the correct tag, and the row of sentences without tags on one side.
 TAG_ROWS: Final = {
     "upos": (Count.TAGS, Count.UNTAGGED),
     "xpos": (Count.XPOS, Count.NO_XPOS),
@@ -57,13 +57,13 @@ class _Word(NamedTuple):
     counted: bool
     head: tuple[int, int] | None  # the span of the head word, None for ROOT
     label: str
-    number: int  # its place in the sentence, from 0
+    number: int  # position in the sentence, from 0
 
 
 def sentence_counts(gold: WordTree, pred: WordTree, *, punct: bool = False, subtypes: bool = True) -> Counts:
-    """Count what is right in one sentence, as a table [Count, 1 + LENGTHS] that adds up with others.
+    """Count what is correct in one sentence, as a table [Count, 1 + LENGTHS]; tables add up.
 
-    `punct` counts the arcs of punctuation too; without `subtypes`, labels are compared up to their colon.
+    `punct` includes arcs of punctuation; without `subtypes`, labels are compared up to their colon.
     """
     _check_same_text(gold, pred)
     gold_spans, pred_spans = _spans(gold), _spans(pred)
@@ -85,8 +85,8 @@ def sentence_counts(gold: WordTree, pred: WordTree, *, punct: bool = False, subt
         match = pred_words.get(span)
         if match is None:
             continue
-        # The same span is the same form, hence the same length and the same verdict on punctuation.
-        # Equal head spans mean that the head, too, is a word of both sides.
+        # Equal spans have equal forms, so their lengths and punctuation flags agree. Equal head spans mean that the
+        # head is a word on both sides, too.
         attached = word.counted and match.head == word.head
         counts[Count.WORDS, word.column] += 1
         for row, gold_tags, pred_tags in columns:
@@ -95,7 +95,7 @@ def sentence_counts(gold: WordTree, pred: WordTree, *, punct: bool = False, subt
         counts[Count.LABELED_ARCS, word.column] += attached and match.label == word.label
     counts[:, 0] = counts.sum(axis=1)
 
-    total = counts[:, 0]  # a view: the rows about sentences go into column 0
+    total = counts[:, 0]  # a view; rows about sentences use column 0
     needed = max(total[Count.GOLD_ARCS], total[Count.PRED_ARCS])
     total[Count.SENTENCES] = 1
     total[Count.MATCHES] = total[Count.ARCS] == needed
@@ -107,10 +107,10 @@ def sentence_counts(gold: WordTree, pred: WordTree, *, punct: bool = False, subt
 
 
 def _spans(tree: WordTree) -> list[tuple[int, int]]:
-    """Return the half-open span of every word in the sentence without its white space.
+    """Return the half-open span of every word, not counting white space in the sentence.
 
-    Spans count code points: a prediction that cuts a user-perceived character in two is then merely wrong,
-    and the words around it keep their places. White space belongs to no word, yet CoNLL-U allows it in forms.
+    Spans count code points: a prediction that splits a grapheme cluster is wrong, but the words around it keep their
+    positions. White space is ignored because CoNLL-U allows it in forms.
     """
     return list(pairwise(accumulate((sum(not c.isspace() for c in form) for form in tree.forms), initial=0)))
 

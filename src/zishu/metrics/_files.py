@@ -1,4 +1,4 @@
-"""Keep an evaluation in a small JSON file, so that systems can be compared later without parsing again.
+"""Save an evaluation in a small JSON file, so that systems can be compared later without parsing again.
 
     {"format": "zishu-evaluation", "version": 1,
      "signature": "punct:no|labels:full|version:zishu-1.0",
@@ -8,9 +8,9 @@
     [2,9,1,0,2,9,1,0, ...],
     ...]}
 
-`counts` has a line of integers for every sentence, named by `rows`: the counts of words by length, then those of the
-sentence as a whole. Sums over lengths are left out, and made again when the file is read; so are the rows of tag columns
-(other than UPOS) that no sentence has. 500 sentences are 45 kB.
+`counts` has one line of integers for every sentence, named by `rows`: first the counts of words by length, then those
+of the whole sentence. Sums over lengths are omitted and recomputed on reading. Rows of tag columns (other than UPOS)
+are omitted if no sentence has such tags. 500 sentences take 45 kB.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _SENTENCE_ROWS = [row for row in Count if row >= Count.SENTENCES]
 _ROWS = [f"{row.name} {length}" for row in _WORD_ROWS for length in LENGTHS]
 _ROWS += [row.name for row in _SENTENCE_ROWS]
 
-# The rows that a file leaves out if no sentence has such tags.
+# Rows that a file omits if no sentence has such tags.
 _OPTIONAL = {absent: right for column, (right, absent) in TAG_ROWS.items() if column != "upos"}
 
-# What is counted right is also counted on both sides.
+# Whatever is counted as correct is also counted on both sides.
 _AT_MOST = [
     (Count.WORDS, Count.GOLD_WORDS),
     (Count.WORDS, Count.PRED_WORDS),
@@ -53,12 +53,12 @@ _SIGNATURE = re.compile(r"punct:(yes|no)\|labels:(full|universal)\|version:zishu
 
 
 def evaluation_file(part: str, *, given_words: bool = False) -> str:
-    """Return where a run folder keeps the evaluation of a part of the data, such as `evaluation/dev-words.json`."""
+    """Return the path of an evaluation in a run folder, such as `evaluation/dev-words.json`."""
     return f"evaluation/{part}{'-words' if given_words else ''}.json"
 
 
 def save_evaluation(evaluation: Evaluation, path: str | os.PathLike[str], *, follow: bool = True) -> None:
-    """Write an evaluation, whole or not at all; folders on the way are made; `follow` is for links (`zishu.writing`)."""
+    """Write an evaluation atomically and create its folders; `follow` is for links (see `zishu.writing`)."""
     rows = _rows({absent.name for absent in _OPTIONAL if not evaluation.counts[:, absent, 0].all()})
     header = {
         "format": FORMAT,
@@ -77,7 +77,7 @@ def save_evaluation(evaluation: Evaluation, path: str | os.PathLike[str], *, fol
 
 
 def load_evaluation(path: str | os.PathLike[str]) -> Evaluation:
-    """Read an evaluation; InputError says what is wrong with a file that is none."""
+    """Read an evaluation; raise InputError with the reason if the file is not one."""
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except ValueError as error:  # not JSON, or not even UTF-8
@@ -93,7 +93,7 @@ def _parse(data: Any) -> Evaluation:
         raise InputError(f"expected an object with the format {FORMAT!r}")
     rows = data.get("rows")
     if data.get("version") != VERSION or not isinstance(rows, list) or rows != _rows(set(map(str, rows))):
-        raise InputError(f"version {data.get('version')!r} is not the one that this Zishu reads, {VERSION}")
+        raise InputError(f"version {data.get('version')!r} or its rows are not those of version {VERSION}")
     signature, gold = data.get("signature"), data.get("gold")
     choices = _SIGNATURE.fullmatch(signature) if isinstance(signature, str) else None
     if choices is None or not isinstance(gold, str):
@@ -106,7 +106,7 @@ def _parse(data: Any) -> Evaluation:
 
 
 def _rows(present: set[str]) -> list[str]:
-    """Return the names of the rows of a file that has these of the optional ones."""
+    """Return the names of the rows in a file, given the optional ones that are present."""
     left_out = {row.name for pair in _OPTIONAL.items() if pair[0].name not in present for row in pair}
     return [row for row in _ROWS if row.split()[0] not in left_out]
 
@@ -120,10 +120,10 @@ def _pack(counts: Counts, rows: list[str]) -> list[list[int]]:
 
 def _unpack(lines: Any, rows: list[str]) -> Counts:
     if not isinstance(lines, list) or not lines:
-        raise InputError("counts is no list with a line for every sentence")
+        raise InputError("counts is not a list with one line per sentence")
     for number, line in enumerate(lines, start=1):
         if not (isinstance(line, list) and len(line) == len(rows) and all(map(_is_count, line))):
-            raise InputError(f"line {number} of counts is not {len(rows)} natural numbers")
+            raise InputError(f"line {number} of counts does not have {len(rows)} natural numbers")
     packed = np.zeros((len(lines), len(_ROWS)), dtype=np.int64)
     packed[:, [_ROWS.index(row) for row in rows]] = lines
     packed[:, [_ROWS.index(absent.name) for absent in _OPTIONAL if absent.name not in rows]] = 1
@@ -140,5 +140,5 @@ def _unpack(lines: Any, rows: list[str]) -> Counts:
 
 
 def _is_count(value: object) -> bool:
-    # Not isinstance: True is an int, too. The bound keeps sums exact.
+    # Not isinstance, because True is an int, too. The bound keeps sums exact.
     return type(value) is int and 0 <= value < 2**31

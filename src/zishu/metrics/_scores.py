@@ -1,4 +1,4 @@
-"""Turn counts into scores, and hold those of all sentences of an evaluation. `zishu.metrics` tells what they mean."""
+"""Compute scores from counts, for one sentence or a whole evaluation. `zishu.metrics` defines the scores."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from zishu.tree import WordTree
 
-# Every metric is an F1 of (correct, predicted, gold); for a share of sentences the last two are the same.
+# Every metric is an F1 of (correct, predicted, gold); for a share of sentences the last two are equal.
 _TRIPLES: Mapping[str, tuple[Count, Count, Count]] = MappingProxyType(
     {
         "seg": (Count.WORDS, Count.PRED_WORDS, Count.GOLD_WORDS),
@@ -37,7 +37,7 @@ _TRIPLES: Mapping[str, tuple[Count, Count, Count]] = MappingProxyType(
 METRICS = tuple(_TRIPLES)
 
 _NEEDED_TAGS = "values in the column {} on both sides of every sentence"
-# What must not have happened in any sentence for a metric to exist.
+# Counts that must be zero for a metric to exist.
 _NEEDS: Mapping[str, tuple[Count, str]] = MappingProxyType(
     {
         **{name: (absent, _NEEDED_TAGS.format(name)) for name, (_, absent) in TAG_ROWS.items()},
@@ -49,7 +49,7 @@ _NEEDS: Mapping[str, tuple[Count, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Hold precision, recall and F1 in per cent, with the counts behind them. Nothing over nothing is 0."""
+    """Hold precision, recall and F1 in per cent, with their counts. Zero over zero is 0."""
 
     precision: float
     recall: float
@@ -61,7 +61,7 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class WordScores:
-    """Hold the scores that belong to words: of all words, or of the words of one length."""
+    """Hold the scores of words: of all words, or of the words of one length."""
 
     seg: Ratio
     upos: Ratio | None
@@ -86,7 +86,7 @@ class Scores:
 
 
 def score(counts: Counts) -> Scores:
-    """Turn a table of counts, of one sentence or summed over several, into scores."""
+    """Compute scores from a table of counts, of one sentence or summed over several."""
     total = counts[:, 0]
     return Scores(
         sentences=int(total[Count.SENTENCES]),
@@ -101,13 +101,13 @@ def score(counts: Counts) -> Scores:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
-    """Hold the counts of every sentence, [sentence, Count, 1 + LENGTHS], and the choices behind them."""
+    """Hold the counts of every sentence, [sentence, Count, 1 + LENGTHS], and the options used."""
 
     counts: Counts
     punct: bool = False
     subtypes: bool = True
     gold: str = ""  # the fingerprint of the gold trees; empty if unknown
-    version: str = ""  # of the Zishu that counted; empty for this one
+    version: str = ""  # version of Zishu that counted; empty for this one
 
     @property
     def scores(self) -> Scores:
@@ -115,11 +115,11 @@ class Evaluation:
         return score(self.counts.sum(axis=0))
 
     def value(self, metric: str) -> float:
-        """Return one of METRICS in per cent (F1 where there is one); InputError where it does not exist."""
+        """Return one of METRICS in per cent (F1 if it has one); raise InputError if it does not exist."""
         return float(f1(columns(self, metric).sum(axis=0)))
 
     def signature(self) -> str:
-        """Name the choices behind the scores, to be quoted with them."""
+        """Return the options behind the scores in one line, to be quoted with them."""
         return signature(punct=self.punct, subtypes=self.subtypes, version=self.version)
 
     def as_dict(self) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def evaluate(
     subtypes: bool = True,
     ids: Iterable[str | None] = (),
 ) -> Evaluation:
-    """Count every (gold, predicted) pair. `ids` are names of the sentences for error messages."""
+    """Count every (gold, predicted) pair. Error messages name the sentences by `ids`."""
     tables = []
     fingerprint = hashlib.sha256()
     names = iter(ids)
@@ -159,17 +159,17 @@ def evaluate(
             raise InputError(f"{where}: {error}") from error
         fingerprint.update(json.dumps([gold.forms, gold.heads, gold.deprels, gold.upos]).encode())
     if not tables:
-        raise InputError("there are no sentences to evaluate")
+        raise InputError("no sentences to evaluate")
     return Evaluation(
         np.stack(tables),
         punct=punct,
         subtypes=subtypes,
-        gold=fingerprint.hexdigest()[:32],  # half of it is still no accident
+        gold=fingerprint.hexdigest()[:32],  # half of the digest is enough
     )
 
 
 def pair(gold: Iterable[WordTree], pred: Iterable[WordTree]) -> Iterator[tuple[WordTree, WordTree]]:
-    """Walk through both sides at once; InputError when one has more sentences than the other."""
+    """Pair the sentences of both sides; raise InputError if one side has more."""
     numbers = [0, 0]
     complete = True
     for gold_tree, pred_tree in zip_longest(gold, pred):
@@ -183,11 +183,11 @@ def pair(gold: Iterable[WordTree], pred: Iterable[WordTree]) -> Iterator[tuple[W
 
 
 def signature(*, punct: bool = False, subtypes: bool = True, version: str = "") -> str:
-    """Name the choices behind a score in one line, for example `punct:no|labels:full|version:zishu-1.0`.
+    """Return the options behind a score in one line, for example `punct:no|labels:full|version:zishu-1.0`.
 
-    `version` is that of the Zishu that counted, by default this one's.
+    `version` is the version of Zishu that counted (default: this one).
     """
-    from zishu import __version__  # here, so that the package may import this module
+    from zishu import __version__  # imported here because the package imports this module
 
     kept = "yes" if punct else "no"
     labels = "full" if subtypes else "universal"
@@ -221,14 +221,14 @@ def _ratio(counts: Counts, metric: str, column: int) -> Ratio:
 
 
 def f1(triples: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return F1 in per cent of arrays [..., (correct, predicted, gold)]; nothing over nothing is 0."""
+    """Return F1 in per cent of arrays [..., (correct, predicted, gold)]; zero over zero is 0."""
     # F1 = 2PR / (P + R) with P = correct / predicted, R = correct / gold
     correct, both = 200.0 * triples[..., 0], triples[..., 1] + triples[..., 2]
     return np.divide(correct, both, out=np.zeros(np.shape(correct)), where=both > 0)
 
 
 def columns(evaluation: Evaluation, metric: str) -> NDArray[np.int64]:
-    """Return (correct, predicted, gold) of every sentence, [sentence, 3], or say why there is none."""
+    """Return (correct, predicted, gold) of every sentence, [sentence, 3]; raise InputError without the metric."""
     if metric not in _TRIPLES:
         raise InputError(f"unknown metric {metric!r}: choose from {', '.join(METRICS)}")
     if metric in _NEEDS:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Average:
-    """The values of one number, one for each seed, at least one."""
+    """Hold the values of one number, one for each seed; at least one."""
 
     values: tuple[float, ...]
 
@@ -23,7 +23,7 @@ class Average:
 
     @property
     def sd(self) -> float | None:
-        """Return the standard deviation of the sample; None of a single seed."""
+        """Return the sample standard deviation, or None if there is only one seed."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Pictures of parsed sentences: on the terminal and as SVG."""
+"""Draw parsed sentences: on the terminal and as SVG."""

@@ -1,10 +1,10 @@
-r"""Make any string safe to show, and know how much room it takes.
+r"""Make any string safe to display, and compute its width on a terminal.
 
-`visible` spells out what has no picture or would disturb its neighbours: control and format characters (an
-escape code, a mark that reverses the direction of writing), lone surrogates, white space but for the space, and
-combining marks without a letter to stand on. They become `\x1b`, `\u202e`. What it returns can be printed, and
-written into XML 1.0. `cells` tells the columns of a terminal that a visible string fills: two for a Chinese
-character or an emoji, none for a combining mark; one character (grapheme cluster) never takes more than two.
+`visible` escapes whatever has no glyph or would disturb its neighbours: control and format characters (an escape code,
+a mark that reverses the direction of writing), lone surrogates, white space other than the space, and combining marks
+without a base letter. They become `\x1b`, `\u202e`. The result can be printed and written into XML 1.0. `cells` returns
+the terminal columns that a visible string fills: two for a Chinese character or an emoji, none for a combining mark. A
+grapheme cluster never takes more than two.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from rich.cells import get_character_cell_size
 from zishu.text import characters
 
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Cn", "Zl", "Zp", "Zs"))
-_EMOJI_STYLE = "\ufe0f"  # asks for the wide, coloured picture of the sign before it
-_JOINERS = frozenset(("Mn", "Me", "Cf"))  # what may follow the first code point of a character, as it is
+_EMOJI_STYLE = "\ufe0f"  # requests the wide, coloured form of the preceding sign
+_JOINERS = frozenset(("Mn", "Me", "Cf"))  # what may follow the first code point of a grapheme cluster
 
 
 @lru_cache(maxsize=16384)
 def visible(text: str) -> str:
-    """Return the text with everything that has no picture of its own spelled out."""
+    """Return the text with everything that has no glyph of its own escaped."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(map(_visible_char, characters(text)))
@@ -42,7 +42,7 @@ def _visible_char(char: str) -> str:
         return char
     if first in _HIDDEN or first[0] == "M":
         return "".join(map(_escape, char))
-    # A letter with marks, an emoji of several parts: as they are. Direction marks never belong to a character.
+    # Keep a letter with marks or an emoji of several parts. Direction marks never belong to a grapheme cluster.
     return char[0] + "".join(
         part
         if unicodedata.category(part) in _JOINERS or unicodedata.category(part)[0] not in "CZ"

@@ -1,4 +1,4 @@
-"""Say which trees inside words are drawn."""
+"""Decide which trees inside words are drawn."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HAN: Final = regex.compile(r"\p{Han}")
 
 
 def drawn_heads(word: Word) -> tuple[int, ...] | None:
-    """Return the inner tree of a word if it has one that means something, else None.
+    """Return the inner tree of a word if it is meaningful, otherwise None.
 
     Latent trees also have arcs between the letters of a Latin word or the digits of a number. These mean nothing.
     """

@@ -1,18 +1,19 @@
-"""Draw a parsed sentence as SVG: a figure like those of the paper, to be printed or put on a page.
+"""Draw a parsed sentence as SVG: a figure like those of the paper, for print or for a web page.
 
-The characters of the sentence stand on a line, those of a word in one shaded box, with the word's part of speech
-below. Solid arcs above lead from word to word, with their relations; as in the paper's Figure 1b they leave the
-root character of the head and end in the root character of the dependent. Dashed arcs below, in another colour,
-are the trees inside the words; Latin words and numbers have none. The arrow from above marks the root of the sentence.
+The characters of the sentence stand on a line. Each word has a shaded box, with its part of speech below. Solid arcs
+above connect words and carry their relations; as in the paper's Figure 1b, they lead from the root character of the
+head to the root character of the dependent. Dashed arcs below, in another colour, are the trees inside words; Latin
+words and numbers have none. The arrow from above marks the root of the sentence.
 
-Sizes are computed from the widths of the texts: words move apart until every relation has room above its arc, and
-arcs are stacked so that no two run along one another. Widths are estimated (a Chinese character is as wide as it
-is high, other letters a little more than half), because the reader's fonts are not known here.
+Sizes are computed from text widths. Words move apart until every relation fits above its arc, and arcs are stacked so
+that no two overlap. Widths are estimates (a Chinese character is as wide as it is high, other letters are slightly
+wider than half of that), because the reader's fonts are unknown.
 
-The result is a complete XML document that can also stand inside an HTML page: no ids that could clash, and lines
-and letters have the colour of the text around them (`currentColor`), black in a file of its own. A title and a
-description say what is seen, and each word tells its probabilities when pointed at. Three layers: `Sentence` is the
-data, `layout` finds places, `to_svg` writes markup. Cost: milliseconds; time grows with the square of the words.
+The result is a complete XML document that can also be embedded in an HTML page: it has no ids that could clash, and
+lines and letters take the colour of the surrounding text (`currentColor`), which is black in a separate file. A title
+and a description make it accessible, and the tooltip of each word shows its probabilities. There are three layers:
+`Sentence` is the data, `layout` computes positions, `to_svg` writes markup. Cost: milliseconds; time grows with the
+square of the number of words.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ FONTS: Final = (
     "'Noto Sans CJK SC','Noto Sans SC','Source Han Sans SC','PingFang SC','Hiragino Sans GB','Microsoft YaHei',"
     "'WenQuanYi Zen Hei',sans-serif"
 )
-INNER_COLOUR: Final = "#d9480f"  # of the arcs inside words; readable on white and on black
+INNER_COLOUR: Final = "#d9480f"  # colour of the arcs inside words; readable on white and on black
 DOUBT_COLOUR: Final = "#f08c00"
 
 _BROAD: Final = frozenset("mwMW%@—…")  # letters that are nearly as wide as they are high
 
-# All in pixels.
+# All sizes are in pixels.
 _MARGIN: Final = 12.0
 _CHAR_SIZE: Final = 20.0
-_CHAR_ROOM: Final = 2.0  # more width for each character than its letter needs
+_CHAR_ROOM: Final = 2.0  # extra width per character
 _BOX_HEIGHT: Final = 28.0
 _BOX_PADDING: Final = 3.0
 _WORD_GAP: Final = 12.0
@@ -51,22 +52,22 @@ _LABEL_SIZE: Final = 11.0
 _LABEL_HEIGHT: Final = 13.0
 _LABEL_ROOM: Final = 10.0  # how much longer than its label an arc must be
 _TAG_SIZE: Final = 10.0
-_LEVEL: Final = 19.0  # between two arcs, with a label between them
+_LEVEL: Final = 19.0  # distance between two arcs, with a label between them
 _FIRST_LEVEL: Final = 20.0
 _INNER_LEVEL: Final = 8.0
 _FIRST_INNER_LEVEL: Final = 11.0
 _INNER_SIZE: Final = 8.0
-_INNER_HEIGHT: Final = 9.0  # of the name of a relation inside a word
-_PORT: Final = 6.0  # how far beside the arrow of a character the arcs leave it
+_INNER_HEIGHT: Final = 9.0  # height of the name of a relation inside a word
+_PORT: Final = 6.0  # distance between a character's incoming arrow and its outgoing arcs
 _INNER_PORT: Final = 4.0
-_TIP: Final = 6.0  # the length of an arrow's tip
+_TIP: Final = 6.0  # length of an arrowhead
 
 
 # --- layout ---
 
 
 class Box(NamedTuple):
-    """A rectangle by its upper left corner."""
+    """Hold a rectangle by its upper left corner."""
 
     x: float
     y: float
@@ -74,7 +75,7 @@ class Box(NamedTuple):
     height: float
 
     def overlaps(self, other: Box) -> bool:
-        """Tell whether the two share more than an edge."""
+        """Tell whether two boxes share more than an edge."""
         return (
             self.x < other.x + other.width
             and other.x < self.x + self.width
@@ -85,7 +86,7 @@ class Box(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A text centred in its box."""
+    """Hold a text centred in its box."""
 
     kind: Literal["char", "relation", "tag", "inner"]
     text: str
@@ -94,7 +95,10 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A line from (`start`, `foot`) over the height `top` to its tip at (`end`, `foot`); one from ROOT is straight."""
+    """Hold a line from (`start`, `foot`) over the height `top` to its tip at (`end`, `foot`).
+
+    An arc from ROOT is a straight line.
+    """
 
     kind: Literal["inter", "inner", "root"]
     start: float
@@ -105,7 +109,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where everything stands; `words[i]` is the box of word i + 1."""
+    """Hold the position of everything; `words[i]` is the box of word i + 1."""
 
     width: float
     height: float
@@ -115,7 +119,7 @@ class Layout:
 
 
 class _Shape(NamedTuple):
-    """A word before it has a place: its characters with their centres from its left edge, its width, its root."""
+    """Hold a word before it has a position: characters with centres relative to its left edge, width, root."""
 
     chars: list[str]
     centres: list[float]
@@ -124,12 +128,12 @@ class _Shape(NamedTuple):
 
     @property
     def anchor(self) -> float:
-        """The centre of the root character, where arcs between words end."""
+        """Return the centre of the root character, where arcs between words end."""
         return self.centres[self.root]
 
 
 def layout(sentence: Sentence, *, relations: bool = False) -> Layout:
-    """Find a place for everything such that no two texts overlap; `relations` inside words are left out by default."""
+    """Place everything so that no two texts overlap; `relations` adds the relations inside words."""
     words = sentence.words
     shapes = [_shape(word) for word in words]
     lefts = _places(words, shapes)
@@ -189,12 +193,12 @@ def _shape(word: Word) -> _Shape:
 
 
 def _text_width(text: str, size: float) -> float:
-    """Estimate the width of a text: generous for Latin letters, most of which are narrower."""
+    """Estimate the width of a text; generous for Latin letters, most of which are narrower."""
     return size * sum(1.0 if cells(c) == 2 else 0.9 if c in _BROAD else 0.62 for c in characters(text))
 
 
 def _places(words: Sequence[Word], shapes: Sequence[_Shape]) -> list[float]:
-    """Return the left edge of every word: as near to its neighbour as tags and relations allow."""
+    """Return the left edge of every word: as close to its neighbour as tags and relations allow."""
     lefts: list[float] = []
     ends: list[list[Word]] = [[] for _ in range(len(words) + 1)]  # dependents by the right end of their arc
     for word in words:
@@ -219,7 +223,7 @@ def _places(words: Sequence[Word], shapes: Sequence[_Shape]) -> list[float]:
 
 
 def _levels(arcs: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int]:
-    """Give every arc (head, dependent) a level from 1, above all shorter ones that it passes over."""
+    """Give every arc (head, dependent) a level from 1, above all shorter arcs that it spans."""
     levels: dict[tuple[int, int], int] = {}
     for arc in sorted(arcs, key=lambda arc: abs(arc[0] - arc[1])):
         left, right = min(arc), max(arc)
@@ -229,14 +233,14 @@ def _levels(arcs: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int]:
 
 
 def _side(head: int, dependent: int) -> int:
-    """Tell on which side of the head its arc begins. The arrow into the head stands between the two sides."""
+    """Tell on which side of the head its arc begins. The arrow into the head lies between the two sides."""
     return 1 if dependent > head else -1
 
 
 def _inner_arcs(
     word: Word, left: float, shape: _Shape, foot: float, *, named: bool
 ) -> list[tuple[Curve, str]]:
-    """Return the arcs inside a word and their relations, with room for the names of these below them."""
+    """Return the arcs inside a word and their relations, with space for the relation names below them."""
     heads = drawn_heads(word)
     if heads is None:
         return []
@@ -266,7 +270,7 @@ def _label(
 
 
 def _framed(boxes: Sequence[Box], labels: Sequence[Label], arcs: Sequence[Curve]) -> Layout:
-    """Move everything into a frame that begins at 0, 0 and leaves a margin around it."""
+    """Move everything into a frame that begins at (0, 0) and has a margin."""
     all_boxes = [*boxes, *(label.box for label in labels)]
     shift = _MARGIN - min(box.x for box in all_boxes)
     rise = _MARGIN - min(box.y for box in all_boxes)
@@ -296,9 +300,9 @@ def to_svg(
 ) -> str:
     """Return the figure of one sentence, or of several below one another, as an XML document.
 
-    With `confidence` the boxes of words of which the parser is less sure are filled more strongly. With `relations` the
-    arcs inside words have the names of their relations, if these are known. `colour` and
-    `background` (CSS colours) replace the colour of the surrounding text and the transparent ground.
+    With `confidence`, the boxes of less certain words are filled more strongly. With `relations`, the arcs inside words
+    show their relations if these are known. `colour` and `background` are CSS colours that replace the colour of the
+    surrounding text and the transparent background.
     """
     places = [layout(sentence, relations=relations) for sentence in sentences]
     width = _number(max((place.width for place in places), default=0.0))
@@ -336,7 +340,7 @@ def _figure(sentence: Sentence, places: Layout, confidence: bool) -> list[str]:
 
 
 def _text(value: str) -> str:
-    """Return a string as it may stand in XML, also in an attribute."""
+    """Escape a string for XML text and attributes."""
     return escape(visible(value))
 
 
@@ -374,7 +378,7 @@ def _box(word: Word, box: Box, confidence: bool) -> str:
 
 
 def _arc(arc: Curve) -> str:
-    """Draw the line with round corners and its tip; inner arcs hang down, the others stand up."""
+    """Draw the line with round corners and its tip; inner arcs point down, the others up."""
     down = 1 if arc.top > arc.foot else -1  # the direction away from the characters
     x1, x2, top = _number(arc.start), _number(arc.end), _number(arc.top)
     neck = _number(arc.foot + down * (_TIP - 1))
@@ -403,7 +407,7 @@ _STYLES = {
     "relation": (_LABEL_SIZE, 10.5, ""),
     "tag": (_TAG_SIZE, 10.5, ' opacity="0.65"'),
     "inner": (_INNER_SIZE, 7.0, f' fill="{INNER_COLOUR}"'),
-}  # the size of the letters, how far their base line lies below the box's upper edge, more attributes
+}  # font size, distance of the baseline from the box's upper edge, more attributes
 
 
 def _text_element(label: Label) -> str:

@@ -1,22 +1,24 @@
-"""Draw a parsed sentence for a terminal: a row a word, the tree in a gutter on the left.
+"""Draw a parsed sentence for a terminal: one row per word, with the tree in a gutter on the left.
 
       ┌───► 1 上海    [上]海      PROPN  nsubj  ← 2 计划    0.97
     ──┼───► 2 计划    [计]划      VERB   root               0.99
       └─┬─► 3 发展    发[展]      VERB   ccomp  ← 2 计划    0.96
         └─► 4 金融业  [金[融]]业  NOUN   obj    ← 3 发展    0.98
 
-Each word with dependents has one vertical line, which reaches over all of them; the line that ends in a word's
-arrow comes from its head. The line of a word stands right of that of its head, so in a projective tree, where a
-subtree is contiguous, nothing crosses and the gutter is as deep as the tree. In other trees lines that would
-touch get columns of their own, and a horizontal line passes behind a vertical one.
+Each word with dependents has one vertical line that spans all of them; an arrow points from that line to each
+dependent. The line of a word is to the right of its head's line. In a projective tree nothing crosses, because subtrees
+are contiguous, and the gutter is as deep as the tree. In other trees, lines that would touch get separate columns, and
+a horizontal line passes behind a vertical one.
 
-The structure inside a word keeps the order of its characters: a bracket holds a character with all that depends
-on it, and the one outside all brackets is the root character. [金[融]]业: 业 is the root, 金 depends on it, 融 on
-金. Words of one character have none. Then come part of speech, relation, head, and the word's probability.
+The structure inside a word keeps the order of its characters: a bracket encloses a character with everything that
+depends on it, and the character outside all brackets is the root. In [金[融]]业, 业 is the root, 金 depends on it, and 融
+depends on 金. Words of one character have no structure. Part of speech, relation, head and the word's probability
+follow.
 
-With a `width` the drawing gives up what tells least until it fits: the form of the head, the room between the
-lines, the head, the inner structure, the probability, at last the gutter (then the head's number is back), and
-cuts long words. Colour only on request. Three layers: `stems` (data), `gutter` and `_table` (layout), `_paint`.
+If the drawing is wider than `width`, parts are dropped until it fits: the form of the head, the space between the
+lines, the head, the inner structure, the probability, and finally the gutter (the number of the head then comes back).
+Long words are truncated. Colours are optional. There are three layers: `stems` (data), `gutter` and `_table` (layout),
+`_paint`.
 """
 
 from __future__ import annotations
@@ -35,12 +37,12 @@ if TYPE_CHECKING:
     from zishu.document import Sentence, Word
 
 
-# --- data: which lines there are ---
+# --- data: the lines ---
 
 
 @dataclass(frozen=True, slots=True)
 class Stem:
-    """The vertical line of a word with dependents: its column and the rows it reaches over, both counted from 0."""
+    """Hold the vertical line of a word with dependents: its column and the rows it spans, counted from 0."""
 
     column: int
     top: int
@@ -48,14 +50,14 @@ class Stem:
 
 
 def stems(heads: Sequence[int]) -> dict[int, Stem]:
-    """Give every word that has dependents its vertical line, by the word's number."""
+    """Give every word that has dependents a vertical line, by the word's number."""
     dependents: list[list[int]] = [[] for _ in range(len(heads) + 1)]
     for d, h in enumerate(heads, start=1):
         dependents[h].append(d)
     placed: dict[int, Stem] = {}
     columns: list[list[Stem]] = []
     waiting = [(d, 0) for d in dependents[ROOT]]
-    for word, column in waiting:  # grows while it is walked: heads come before their dependents
+    for word, column in waiting:  # grows during the loop: heads come before their dependents
         if not dependents[word]:
             continue
         top = min(word, dependents[word][0]) - 1
@@ -76,11 +78,11 @@ def stems(heads: Sequence[int]) -> dict[int, Stem]:
 _UP, _DOWN, _LEFT, _RIGHT = 1, 2, 4, 8
 _BOX = " ╵╷│╴┘┐┤╶└┌├─┴┬┼"  # indexed by the sum of the directions in which a cell has a line
 _ARROW = "►"
-_MARGIN = 2  # the line of the root comes out of the margin
+_MARGIN = 2  # the line of the root starts in the margin
 
 
 def gutter(heads: Sequence[int], *, step: int = 2) -> list[str]:
-    """Return the lines of the tree, one string a word, all of the same width; `step` is that of a column."""
+    """Return the lines of the tree, one string per word, all of the same width; `step` is the column width."""
     lines = stems(heads)
     width = _MARGIN + step * (1 + max((stem.column for stem in lines.values()), default=-1))
     grid = [[0] * width for _ in heads]
@@ -100,19 +102,19 @@ def gutter(heads: Sequence[int], *, step: int = 2) -> list[str]:
 
 
 class Span(NamedTuple):
-    """A stretch of text in one style; a cell of the table is a list of them."""
+    """Hold a piece of text in one style; a cell of the table is a list of these."""
 
     text: str
     style: str = ""
 
 
 def structure(word: Word, *, relations: bool = False) -> list[Span]:
-    """Return the tree inside a word, a bracket around each character but the root with all that hangs on it.
+    """Return the tree inside a word, with a bracket around each character but the root and its dependents.
 
-    With `relations` a bracket ends in the name of its relation, if that is known: [火:att]车.
+    With `relations`, a bracket ends with its relation if it is known: [火:att]车.
 
-    A word of one character or without a Chinese character, or one whose inner tree is unknown, has none. A tree with
-    crossing arcs, which brackets cannot show, is given as the list of its heads.
+    The result is empty for words of one character, words without a Chinese character, and words without an inner tree.
+    A tree with crossing arcs, which brackets cannot show, is given as a list of heads.
     """
     heads = drawn_heads(word)
     if heads is None or len(heads) == 1:
@@ -149,14 +151,14 @@ def _depth(heads: Sequence[int], d: int) -> int:
 
 
 class Cell(NamedTuple):
-    """What a column shows of a word, and the room that it takes."""
+    """Hold what a column shows of a word, and its width."""
 
     spans: list[Span]
     width: int
 
 
-# What a drawing shows, from the richest to the poorest: the width of a column of the tree's lines (0: no lines)
-# and the columns of the table.
+# What a drawing shows, from most to least: the width of a column of tree lines (0: no lines), and the columns of the
+# table.
 _PLANS: Final = (
     (2, ("number", "form", "inner", "upos", "relation", "head", "prob")),
     (2, ("number", "form", "inner", "upos", "relation", "head number", "prob")),
@@ -169,7 +171,7 @@ _PLANS: Final = (
 
 
 def _table(words: Sequence[Word], longest: int | None, relations: bool) -> dict[str, list[Cell]]:
-    """Return the cells of every column by its name; `longest` limits the width of a word."""
+    """Return the cells of every column by name; `longest` limits the width of a word."""
     digits = len(str(len(words)))
     forms = [visible(word.form) for word in words]
     table: dict[str, list[list[Span]]] = {
@@ -195,7 +197,7 @@ def _chance(prob: float) -> Span:
 
 
 def _cell(spans: list[Span], limit: int | None) -> Cell:
-    """Measure a cell; cut one that is longer than the limit, and say so with an ellipsis."""
+    """Measure a cell; truncate it with an ellipsis if it is longer than the limit."""
     width = sum(cells(text) for text, _ in spans)
     if limit is None or width <= limit:
         return Cell(spans, width)
@@ -221,9 +223,9 @@ _CODES: Final = {
 def draw(
     sentence: Sentence, *, colour: bool = False, width: int | None = None, relations: bool = False
 ) -> str:
-    """Return the drawing, lines joined by line breaks; with a width it keeps within it as well as it can.
+    """Return the drawing as lines joined by line breaks, as narrow as `width` if possible.
 
-    With `relations` the trees inside words name theirs.
+    With `relations`, trees inside words show their relations.
     """
     heads = [word.head for word in sentence.words]
     depth = 1 + max((stem.column for stem in stems(heads).values()), default=-1)
@@ -244,13 +246,13 @@ def draw(
 
 
 def _paint(line: str, row: Sequence[Cell], widths: Sequence[int], colour: bool) -> str:
-    """Join the cells of a row, each filled up to the width of its column."""
+    """Join the cells of a row, each padded to the width of its column."""
     pieces: list[str] = []
     if line:
         pieces += [_styled(line, "line", colour), " "]
     for number, (cell, width) in enumerate(zip(row, widths, strict=True)):
         pieces += [_styled(text, style, colour) for text, style in cell.spans]
-        # Number and form stand close together.
+        # Number and form are one space apart.
         pieces.append(" " * (width - cell.width + (2 if number else 1)))
     return "".join(pieces).rstrip(" ")
 

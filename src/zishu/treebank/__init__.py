@@ -1,1 +1,1 @@
-"""Read what annotators have left: treebanks and lexicons in formats of their own."""
+"""Read annotated data in other formats: treebanks and lexicons of word structures."""

@@ -1,13 +1,12 @@
-"""Convert bracketed treebanks into CoNLL-U files for training, and count what happened.
+"""Convert bracketed treebanks into CoNLL-U files for training, and report what was converted.
 
-`convert_ctb` takes a copy of the Penn Chinese Treebank and writes train, dev and test files by the published
-splits; `convert_brackets` does the same for one file of any origin. A sentence that cannot be converted is left
-out, listed with file, line and reason, and the next one is taken. Output files appear whole when everything
-is done, or not at all.
+`convert_ctb` reads a copy of the Penn Chinese Treebank and writes train, dev and test files by the published splits.
+`convert_brackets` converts one file from any source. A sentence that cannot be converted is skipped and listed with
+file, line and reason. Output files are written completely, after everything succeeded, or not at all.
 
-A scheme says where heads and labels come from: `zc` from head rules, `sd` from the user's Stanford parser, `conllx`
-from files that the user has converted with another program. With `zc` one sentence is in memory at a time; the
-others keep the trees of one output file.
+A scheme defines where heads and labels come from: `zc` uses head rules, `sd` the user's Stanford parser, `conllx` files
+that the user converted with another program. `zc` keeps one sentence in memory at a time; the others keep the trees of
+one output file.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ SCHEMES: tuple[Scheme, ...] = ("zc", "sd", "conllx")
 
 @dataclass(frozen=True, slots=True)
 class SkippedSentence:
-    """A sentence that is not in the output, and why."""
+    """Describe a sentence that is not in the output, with the reason."""
 
     path: str
     line: int
@@ -56,14 +55,14 @@ class SkippedSentence:
 
 @dataclass(slots=True)
 class FileCounts:
-    """What went into one output file."""
+    """Count what was written to one output file."""
 
     files: int = 0
     sentences: int = 0
     words: int = 0
     projective: int = 0
-    published: int | None = None  # how many sentences the paper has
-    missing: list[str] = field(default_factory=list)  # numbers of the split without a file, as ranges
+    published: int | None = None  # number of sentences in the paper
+    missing: list[str] = field(default_factory=list)  # numbers of the split that have no file, as ranges
     problems: list[SkippedSentence] = field(default_factory=list)
 
     def add(self, sentence: ConlluSentence) -> None:
@@ -75,12 +74,12 @@ class FileCounts:
 
 @dataclass(slots=True)
 class Report:
-    """The counts of a conversion, by output file."""
+    """Hold the counts of a conversion, by output file."""
 
     scheme: Scheme
     version: str | None
     parts: dict[str, FileCounts]
-    unused: list[str] = field(default_factory=list)  # numbers of files that no part of the split wants
+    unused: list[str] = field(default_factory=list)  # numbers of files that belong to no part of the split
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as a JSON object."""
@@ -89,7 +88,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    """A sentence on its way: the tree without empty elements, its name, and where it stood."""
+    """Hold a sentence during conversion: the tree without empty elements, its name and its source."""
 
     tree: Tree
     sent_id: str
@@ -109,15 +108,13 @@ def convert_ctb(
 ) -> Report:
     """Write train.conllu, dev.conllu and test.conllu into a folder, from a copy of the treebank.
 
-    `jar` is the Stanford parser of `sd`, `converted` the folder of files of `conllx`, `labels` those of `zc`.
+    `jar` is the Stanford parser for `sd`, `converted` is the folder of files for `conllx`, `labels` is for `zc`.
     """
     _check(scheme, labels, jar, converted)
     wanted = {part: file_numbers(version, part) for part in PARTS}
     files = find_files(directory)
     if not any(number in files for numbers in wanted.values() for number in numbers):
-        raise InputError(
-            f"{directory}: none of its {len(files)} files belongs to the split of version {version}"
-        )
+        raise InputError(f"{directory}: none of the {len(files)} files is in the split of version {version}")
     used = {number for numbers in wanted.values() for number in numbers}
     report = Report(scheme, version, {}, as_ranges(files.keys() - used))
     out.mkdir(parents=True, exist_ok=True)
@@ -145,7 +142,7 @@ def convert_brackets(
     converted: Path | None = None,
     encoding: str | None = None,
 ) -> Report:
-    """Convert one file of trees; sentences are called `name-s1` and so on. `converted` is a file here."""
+    """Convert one file of trees; sentences are named `name-s1`, `name-s2` and so on. `converted` is a file."""
     _check(scheme, labels, jar, converted)
     method = _method(scheme, labels, jar, [converted] if converted else [])
     counts = FileCounts(files=1)
@@ -159,7 +156,7 @@ def convert_brackets(
 
 @contextlib.contextmanager
 def _text(file: BinaryIO) -> Iterator[TextIO]:
-    """Give a stream of text into a file that stays open behind it."""
+    """Wrap a binary file as a text stream without closing the file."""
     stream = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
     yield stream
     stream.flush()
@@ -167,27 +164,27 @@ def _text(file: BinaryIO) -> Iterator[TextIO]:
 
 
 def _check(scheme: Scheme, labels: Labels, jar: Path | None, converted: Path | None) -> None:
-    """Refuse, before anything is read, what cannot work at the end."""
+    """Reject invalid combinations of options before anything is read."""
     if scheme not in SCHEMES:
-        raise InputError(f"unknown scheme {scheme!r}: there are {', '.join(SCHEMES)}")
+        raise InputError(f"unknown scheme {scheme!r}: choose from {', '.join(SCHEMES)}")
     if labels not in LABEL_SCHEMES:
-        raise InputError(f"unknown labels {labels!r}: there are {', '.join(LABEL_SCHEMES)}")
+        raise InputError(f"unknown labels {labels!r}: choose from {', '.join(LABEL_SCHEMES)}")
     if labels != "malt" and scheme != "zc":
-        raise InputError(f"the scheme {scheme} has labels of its own: --labels is for zc")
+        raise InputError(f"--labels works only with the scheme zc, not {scheme}")
     if scheme == "sd" and jar is None:
-        raise InputError("the scheme sd needs the Stanford parser: say where its jar is (--stanford-jar)")
+        raise InputError("the scheme sd needs the Stanford parser: give its jar (--stanford-jar)")
     if scheme == "conllx" and converted is None:
-        raise InputError("the scheme conllx needs converted files: say where they are (--from)")
+        raise InputError("the scheme conllx needs converted files (--from)")
     if jar is not None and scheme != "sd":
-        raise InputError(f"a Stanford parser is of no use to the scheme {scheme}")
+        raise InputError(f"the scheme {scheme} does not use a Stanford parser")
     if converted is not None and scheme != "conllx":
-        raise InputError(f"converted files are of no use to the scheme {scheme}")
+        raise InputError(f"the scheme {scheme} does not use converted files")
     if jar is not None:
         find_java(jar)
 
 
 def _method(scheme: Scheme, labels: Labels, jar: Path | None, converted: list[Path]) -> Method:
-    """Return the function that gives every sentence its dependencies."""
+    """Return the function that computes the dependencies of sentences."""
     if scheme == "zc":
         return lambda sentences: ((one, dependencies(one.tree, labels)) for one in sentences)
     if jar is not None:
@@ -230,7 +227,7 @@ def _convert(
 def _read(
     source: ByteSource, name: str, encoding: str | None, problems: list[SkippedSentence]
 ) -> Iterator[_Sentence]:
-    """Yield the sentences of one file that have words; note the others."""
+    """Yield the sentences of one file that have words; record the others as problems."""
 
     def note(error: FormatError) -> None:
         reason = str(error).removeprefix(f"{error.path}:{error.line}: ")

@@ -1,11 +1,11 @@
-"""Take the dependencies of trees from files that another program made of them.
+"""Read the dependencies of trees from files that another program converted.
 
-Heads and labels of Penn2Malt and of old versions of the Stanford parser can only be had exactly from these
-programs. Their output is CoNLL-X (ten columns) or Malt-TAB (form, tag, head and label). Files are found by name:
-either one for each output (`train.conllx`) or one for each file of the treebank (`chtb_0001.fid.tab`).
+Only Penn2Malt and old versions of the Stanford parser give their own heads and labels exactly. Their output is CoNLL-X
+(ten columns) or Malt-TAB (form, tag, head, label). Files are found by name: either one for each output (`train.conllx`)
+or one for each file of the treebank (`chtb_0001.fid.tab`).
 
-Sentences must have the words of the trees, in the same order. A few may be missing or differ: both programs drop
-what they cannot convert. The longest common sequence of sentences decides which sentence belongs to which tree.
+Sentences must have the words of the trees, in the same order. A few may be missing or differ, because both programs
+drop what they cannot convert. A longest common subsequence matches sentences with trees.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
     from zishu.formats.brackets import Tree
 
-TOLERATED: Final = 0.01  # of the trees may have no sentence
+TOLERATED: Final = 0.01  # share of trees that may have no sentence
 _NUMBER = re.compile(r"chtb_(\d{3,4})(?!\d)", re.IGNORECASE)
 
 
 def find_converted(directory: Path, part: str, numbers: Sequence[int]) -> list[Path]:
-    """Return the converted files of one output, in the order of the split."""
+    """Return the converted files for one output, in the order of the split."""
     if not directory.is_dir():
         raise InputError(f"{directory}: not a directory")
     names = sorted(path for path in directory.iterdir() if path.is_file())
@@ -55,18 +55,18 @@ def find_converted(directory: Path, part: str, numbers: Sequence[int]) -> list[P
 
 
 def read_converted(paths: Iterable[Path]) -> list[ConlluSentence]:
-    """Read files of CoNLL-X or Malt-TAB, whichever the first line looks like, in UTF-8 or GB18030, as fits."""
+    """Read files in CoNLL-X or Malt-TAB (detected from the first line), in UTF-8 or GB18030."""
     return [sentence for path in paths for sentence in _read(path)]
 
 
 def match_trees(trees: Sequence[Tree], sentences: Sequence[ConlluSentence]) -> list[Dependencies | str]:
     """Return the dependencies of each tree, or a string that says why it has none.
 
-    More trees without a sentence than `TOLERATED` are an `InputError` that shows the first one.
+    Raises `InputError`, with the first example, if more than `TOLERATED` of the trees have no sentence.
     """
     wanted = [tuple(unescape(leaf.word or "") for leaf in tree.leaves()) for tree in trees]
     given = [tuple(unescape(token.form) for token in sentence.tokens) for sentence in sentences]
-    results: list[Dependencies | str] = ["the converted files have no sentence with its words"] * len(trees)
+    results: list[Dependencies | str] = ["no sentence in the converted files has these words"] * len(trees)
     missing = len(trees)
     for block in difflib.SequenceMatcher(None, wanted, given, autojunk=False).get_matching_blocks():
         for offset in range(block.size):
@@ -98,7 +98,7 @@ def _read(path: Path) -> Iterator[ConlluSentence]:
 def _token(row: str, number: int, path: str, line: int) -> Token:
     columns = row.split("\t")
     if len(columns) != 4 or "" in columns or not columns[2].isdecimal():
-        raise FormatError("not a line of Malt-TAB: form, tag, head, label", path=path, line=line)
+        raise FormatError("not Malt-TAB: expected form, tag, head, label", path=path, line=line)
     form, tag, head, label = columns
     return Token(number, form, xpos=tag, head=int(head), deprel=label)
 

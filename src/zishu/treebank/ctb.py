@@ -1,10 +1,10 @@
-"""Turn phrase structure trees into dependency trees, and find the files of a Penn Chinese Treebank.
+"""Convert phrase structure trees into dependency trees, and find the files of a Penn Chinese Treebank.
 
-A phrase's head word is the head word of its head child (`head_rules`); the head words of its other children
-depend on it, with a label from `labels`. So the words of every phrase form one subtree, and the result is always a
-projective tree. Cost: linear in the tree, but for the search among the children of one node.
+The head word of a phrase is the head word of its head child (`head_rules`). The head words of the other children depend
+on it, with a label from `labels`. So the words of every phrase form one subtree, and the result is always a projective
+tree. Cost: linear in the tree, except for the search among the children of a node.
 
-The treebank is licensed by the LDC. Nothing of it is here; these functions read the user's copy.
+The treebank is licensed by the LDC. None of it is included here; these functions read the user's copy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from zishu.formats.conllu import ConlluSentence
     from zishu.treebank.labels import Labels
 
-# Where the releases of the treebank keep their trees; UTF-8 first, for some releases have two encodings.
+# Where releases of the treebank keep their trees. UTF-8 comes first, because some releases have two encodings.
 FOLDERS = (
     *("data/utf8/bracketed", "data/utf-8/bracketed", "utf8/bracketed", "utf-8/bracketed"),
     *("data/bracketed", "bracketed", "."),
@@ -34,13 +34,13 @@ FOLDERS = (
 # Version 5 has names like chtb_001.fid, version 6 chtb_0001.fid, later ones chtb_0001.nw.bracketed or chtb_0001.nw.
 _FILE = re.compile(r"chtb_(\d{3,4})(\.[a-z]{2})?(\.fid|\.bracketed)?", re.IGNORECASE)
 
-# How words are spelt that would be taken for brackets.
+# Escaped spellings of brackets.
 _ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """The words of a sentence, their parts of speech, heads (from 1, 0 for the root) and relations."""
+    """Hold the words of a sentence, their parts of speech, heads (from 1, 0 for the root) and relations."""
 
     forms: tuple[str, ...]
     tags: tuple[str, ...]
@@ -48,9 +48,9 @@ class Dependencies:
     relations: tuple[str, ...]
 
     def sentence(self, sent_id: str) -> ConlluSentence:
-        """Return the sentence for a file, with the treebank's parts of speech in XPOS.
+        """Convert to CoNLL-U, with the treebank's parts of speech in XPOS.
 
-        Heads that are no tree are an `InvalidTree`; those of `dependencies` always are one.
+        Raises `InvalidTree` if the heads are not a tree; those from `dependencies` always are.
         """
         sentence = from_tree(WordTree(self.forms, self.heads, self.relations), sent_id)
         for token, tag in zip(sentence.tokens, self.tags, strict=True):
@@ -59,14 +59,14 @@ class Dependencies:
 
 
 def dependencies(tree: Tree, labels: Labels = "malt") -> Dependencies:
-    """Convert a tree without empty elements by the Z&C head rules and one of the two kinds of Malt labels."""
+    """Convert a tree without empty elements with the Z&C head rules and either kind of Malt labels."""
     forms: list[str] = []
     tags: list[str] = []
     heads: list[int] = []
     relations: list[str] = []
 
     def attach(node: Tree) -> int:
-        """Number the words of a phrase, set the heads of all but one, and return the number of that one."""
+        """Number the words of a phrase and set every head but that of its head word; return its number."""
         if node.word is not None:
             forms.append(unescape(node.word))
             tags.append(node.category)
@@ -88,25 +88,27 @@ def dependencies(tree: Tree, labels: Labels = "malt") -> Dependencies:
 
 
 def unescape(word: str) -> str:
-    """Return a word as it stands in the text: brackets are spelt -LRB- and the like in trees."""
+    """Return a word as written in the text: trees spell brackets as -LRB- and so on."""
     return _ESCAPES.get(word, word)
 
 
 def find_files(directory: Path) -> dict[int, Path]:
-    """Return the bracketed files of a copy of the treebank by their numbers, in order."""
+    """Return the bracketed files of a copy of the treebank by number, in order."""
     if not directory.is_dir():
         raise InputError(f"{directory}: not a directory")
     for folder in FOLDERS:
         if files := _numbered(directory / folder):
             return files
-    # Somebody's copy has one more folder around it, or points at the folder above.
+    # A copy may have an extra folder around it, or the user may name the folder above.
     nested = sorted(path for path in directory.rglob("bracketed") if path.is_dir() and _numbered(path))
     unicode = [path for path in nested if {"utf8", "utf-8"} & {part.lower() for part in path.parts}]
     choice = unicode if len(unicode) == 1 else nested
     if len(choice) > 1:
-        raise InputError(f"{directory}: several folders of trees, name one: {', '.join(map(str, choice))}")
+        raise InputError(f"{directory}: several folders of trees, choose one: {', '.join(map(str, choice))}")
     if not choice:
-        raise InputError(f"{directory}: no files like chtb_001.fid or chtb_0001.nw.bracketed, here or below")
+        raise InputError(
+            f"{directory}: no files like chtb_001.fid or chtb_0001.nw.bracketed, here or in subfolders"
+        )
     return _numbered(choice[0])
 
 

@@ -1,15 +1,15 @@
 """Find the head of a phrase by the rules of Zhang and Clark (2008), the paper's "Z&C" conversion.
 
-A rule is a sequence of parts, tried in turn. The part `r NP NN` takes the first child from the right whose category
-is any of the list; the order inside a list means nothing. The last part, a direction alone, takes the outermost
-child on its side: `r` the last one, `l` the first. So a rule always finds a head.
+A rule is a sequence of parts, tried in order. The part `r NP NN` takes the first child from the right whose category is
+in the list; the order within the list does not matter. The last part is a direction alone and takes the outermost child
+on that side: `r` the last one, `l` the first. So a rule always finds a head.
 
-Some descriptions of the table call a list a priority order. As sets, the rules give what the paper's data show:
-经济 heads `(NP (NP (NR 中国)) (NN 经济))`, where a priority of NP over NN would give 中国.
+Some descriptions treat a list as a priority order. Read as sets, the rules reproduce the paper's data: 经济 heads `(NP
+(NP (NR 中国)) (NN 经济))`, where a priority of NP over NN would give 中国.
 
-Nothing else decides. Punctuation is not passed over: where a rule falls back on a direction, it can be the head,
-and `PRN` asks for it. Coordination has no rule of its own: the same search picks one conjunct (the last one of an
-NP or IP, the first one of a VP), and the other conjuncts, conjunctions and commas depend on it.
+There are no other rules. Punctuation is not skipped: it can be the head if a rule falls back to a direction, and `PRN`
+asks for it. Coordination has no rule of its own. The same search picks one conjunct (the last one of an NP or IP, the
+first one of a VP), and the other conjuncts, conjunctions and commas depend on it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _DEFAULT = _parse(DEFAULT_RULE)
 
 
 def find_head(category: str, children: Sequence[str]) -> int:
-    """Return the index, from 0, of the head among the categories of a phrase's children."""
+    """Return the index (from 0) of the head among the categories of a phrase's children."""
     count = len(children)
     for direction, wanted in _RULES.get(category, _DEFAULT):
         order = range(count) if direction == "l" else range(count - 1, -1, -1)

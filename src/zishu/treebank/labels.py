@@ -1,11 +1,11 @@
 """Label the arcs of a converted tree with the relations of Penn2Malt's "Malt" scheme.
 
-Penn2Malt is a closed program. There are two readings of its labels here; heads depend on neither.
+Penn2Malt is closed source. This module implements two interpretations of its labels; heads are the same in both.
 
-`malt` is what the paper's data show. Function tags are gone before labels are made, so a subject and an object
-are VMOD. A relation follows from the phrase in which head and dependent meet: VMOD in clauses and verb phrases,
-NMOD in noun phrases, PMOD in prepositional and localizer phrases, AMOD in adjectival and adverbial ones, DEP in
-any other, such as FRAG. Punctuation is P. The data show two sentences only, so rare phrases are our guess.
+`malt` reproduces the paper's data. Function tags are removed before labelling, so subjects and objects are VMOD. The
+relation depends on the phrase in which head and dependent meet: VMOD in clauses and verb phrases, NMOD in noun phrases,
+PMOD in prepositional and localizer phrases, AMOD in adjectival and adverbial phrases, and DEP in all others, such as
+FRAG. Punctuation is P. The paper shows only two sentences, so the labels of rare phrases are our guess.
 
 `functional` uses function tags and more relations. Each rule names its source:
 
@@ -14,11 +14,11 @@ any other, such as FRAG. Punctuation is P. The data show two sentences only, so 
 [N] Nivre and others, "MaltParser" (2007), who list the relations: VMOD, NMOD, AMOD, PMOD for modifiers of verbs,
     nouns, adjectives and adverbs, prepositions; VC for verb chains; SBAR for a clause that depends on a
     complementizer; P for punctuation; DEP for the rest.
-[C] what papers on the Chinese treebank say: IP and CP are objects as well, a complementizer phrase is SBAR, a
+[C] papers on the Chinese treebank: IP and CP are objects as well, a complementizer phrase is SBAR, a
     parenthetical PRN.
 
-Its tags and categories are those of the dependent's largest phrase, the child of the phrase in which it meets its
-head. Special relations go before modifiers: a relative clause (CP) of a noun is SBAR.
+Tags and categories are those of the dependent's largest phrase, the child of the phrase where it meets its head.
+Special relations take precedence over modifiers: a relative clause (CP) of a noun is SBAR.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FUNCTIONAL_RELATIONS: Final = frozenset(
     (ROOT_RELATION, "SUB", "OBJ", "PRD", "VMOD", "NMOD", "AMOD", "PMOD", "VC", "SBAR", "PRN", "P", "DEP")
 )
 
-# A tag outside this set (-PN: a proper name, -SHORT: an abbreviation) does not tell an object from an adverbial.
+# Other tags (-PN: proper name, -SHORT: abbreviation) do not distinguish objects from adverbials.
 _ADVERBIAL = frozenset(
     ("ADV", "BNF", "CND", "DIR", "EXT", "FOC", "IJ", "IMP", "LGS", "LOC", "MNR", "PRP", "TMP", "TPC", "VOC")
 )
@@ -45,8 +45,8 @@ _VERBAL = _VERBS | {"VP", "VCD", "VCP", "VNV", "VPT", "VRD", "VSB"}
 _COMPLEMENTIZERS = frozenset(("CS", "DEC"))
 _CLAUSES = frozenset(("IP", "VP", "CP"))
 
-# What a modifier is called after the part of speech of its head [N]. 把 and 被 (BA, LB, SB) head verb phrases.
-# Numbers and measure words go with adjectives, as the quantifier phrases of the English scheme do.
+# Label of a modifier by the part of speech of its head [N]. 把 and 被 (BA, LB, SB) head verb phrases. Numbers and measure
+# words count as adjectives, as the quantifier phrases of the English scheme do.
 _MODIFIERS = (
     dict.fromkeys((*_VERBS, "BA", "LB", "SB"), "VMOD")
     | dict.fromkeys(("NN", "NR", "NT", "PN"), "NMOD")
@@ -55,7 +55,7 @@ _MODIFIERS = (
 )
 
 
-# What a dependent is called after the phrase in which it meets its head.
+# Label of a dependent by the phrase in which it meets its head.
 _PHRASES = (
     dict.fromkeys(("IP", "CP", "VP", "VCD", "VCP", "VNV", "VPT", "VRD", "VSB"), "VMOD")
     | dict.fromkeys(("NP", "QP", "DP", "CLP", "DNP"), "NMOD")
@@ -69,7 +69,7 @@ def relation(
 ) -> str:
     """Return the relation of a child of a phrase to the phrase's head child, both given by their indices.
 
-    The tags are the parts of speech of the two words between which the arc runs.
+    The tags are the parts of speech of the two words that the arc connects.
     """
     if labels == "functional":
         return _functional(phrase, head, dependent, head_tag, tag)
@@ -79,7 +79,7 @@ def relation(
 def _functional(phrase: Tree, head: int, dependent: int, head_tag: str, tag: str) -> str:
     node = phrase.children[dependent]
     category, functions = node.category, node.functions
-    if category == "PRN":  # [C]; before P, for the head of a parenthetical is its first mark
+    if category == "PRN":  # [C]; before P, because the head of a parenthetical is its first punctuation mark
         return "PRN"
     if tag == "PU":  # [N]
         return "P"
@@ -97,7 +97,7 @@ def _functional(phrase: Tree, head: int, dependent: int, head_tag: str, tag: str
 
 
 def _is_object(phrase: Tree, head: int, dependent: int, head_tag: str) -> bool:
-    """Tell whether a child without a function that says so is an object: right of the verb, no adverbial."""
+    """Tell whether a child without a function tag is an object: right of the verb and not an adverbial."""
     node = phrase.children[dependent]
     return (
         phrase.category == "VP"
@@ -109,7 +109,7 @@ def _is_object(phrase: Tree, head: int, dependent: int, head_tag: str) -> bool:
 
 
 def _is_chain(phrase: Tree, head: int, dependent: int) -> bool:
-    """Tell whether two verbs or verb phrases follow each other with no conjunction or comma between them."""
+    """Tell whether two verbs or verb phrases are adjacent, with no conjunction or comma between them."""
     between = phrase.children[min(head, dependent) + 1 : max(head, dependent)]
     ends = (phrase.children[head].category, phrase.children[dependent].category)
     return (

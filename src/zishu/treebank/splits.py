@@ -1,8 +1,7 @@
-"""Say which files of the Penn Chinese Treebank are for training, development and test.
+"""Define which files of the Penn Chinese Treebank are for training, development and test.
 
-The splits are those of the papers that the paper follows (Section 4): files by their number. `5-dep` is the
-split of Zhang and Clark (2008) for dependency parsing with given words, which is as common for version 5 but is
-not the paper's.
+Splits are lists of file numbers, from the papers that the paper follows (Section 4). `5-dep` is the split of Zhang and
+Clark (2008) for dependency parsing with given words. It is as common for version 5 but is not the paper's.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ SPLITS: dict[str, dict[str, str]] = {
     },
 }
 
-# Sentences, as the paper counts them (table of data statistics). It has no such numbers for 5-dep.
+# Number of sentences in the paper (table of data statistics). It has none for 5-dep.
 PUBLISHED: dict[str, dict[str, int]] = {
     "5": {"train": 18_104, "dev": 352, "test": 348},
     "6": {"train": 23_420, "dev": 2_079, "test": 2_796},
@@ -60,9 +59,9 @@ PUBLISHED: dict[str, dict[str, int]] = {
 
 
 def file_numbers(version: str, part: str) -> list[int]:
-    """Return the numbers of the files of one part of a split, in order."""
+    """Return the file numbers of one part of a split, in order."""
     if version not in SPLITS:
-        raise InputError(f"no split for version {version!r}: there are {', '.join(SPLITS)}")
+        raise InputError(f"no split for version {version!r}: choose from {', '.join(SPLITS)}")
     numbers: list[int] = []
     for piece in SPLITS[version][part].split(","):
         first, _, last = piece.strip().partition("-")
@@ -71,7 +70,7 @@ def file_numbers(version: str, part: str) -> list[int]:
 
 
 def as_ranges(numbers: Iterable[int]) -> list[str]:
-    """Return sorted numbers as ranges, in the spelling of the table above."""
+    """Write sorted numbers as ranges, as in the table above."""
     ordered = sorted(numbers)
     breaks = [k for k, (left, right) in enumerate(pairwise(ordered), start=1) if right != left + 1]
     runs = [ordered[start:end] for start, end in pairwise([0, *breaks, len(ordered)]) if end > start]

@@ -1,17 +1,17 @@
 """Convert trees to Stanford Dependencies with the user's own Stanford parser.
 
-The paper's "SD" conversion is made by version 3.3.0 of the Stanford parser, a Java program under the GPL which is
-the user's to fetch. This module writes the trees into a file, runs
+The paper's "SD" conversion uses version 3.3.0 of the Stanford parser, a Java program under the GPL that users must
+download themselves. This module writes the trees into a file, runs
 
     java -cp JAR edu.stanford.nlp.trees.international.pennchinese.ChineseGrammaticalStructure
          -basic -conllx -keepPunct -encoding utf-8 -treeFile FILE
 
-and reads the CoNLL-X that it prints. The trees go in with their function tags and without empty elements, all
-those of one call in one run, for Java takes a second to start.
+and reads the CoNLL-X that it prints. The trees keep their function tags but have no empty elements. One run converts
+all trees of a call, because Java takes a second to start.
 
-Words must come back as they went in. The program corrects what it takes for errors of the treebank and may
-lose a word by that: such a sentence has no result. If more than `TOLERATED` of them differ, or if there are more
-or fewer sentences, it is another program than this module thinks, and an error.
+The output must have the same words as the input. The program corrects what it takes for errors in the treebank and can
+lose a word that way; such a sentence has no result. If more than `TOLERATED` of the sentences differ, or if their
+number differs, we assume an incompatible version and raise an error.
 """
 
 from __future__ import annotations
@@ -39,9 +39,11 @@ TOLERATED: Final = 0.01
 
 
 def find_java(jar: Path) -> str:
-    """Return the path of Java; a missing Java or jar is an error that says so."""
+    """Return the path of Java; raise an error if Java or the jar is missing."""
     if not jar.is_file():
-        raise InputError(f"{jar}: no such file; --stanford-jar wants the stanford-parser.jar of a release")
+        raise InputError(
+            f"{jar}: no such file; --stanford-jar must name the stanford-parser.jar of a release"
+        )
     java = shutil.which("java")
     if java is None:
         raise ZishuError("java is not on PATH, and the Stanford parser needs it")
@@ -49,14 +51,15 @@ def find_java(jar: Path) -> str:
 
 
 def stanford_dependencies(trees: Sequence[Tree], jar: Path, names: Sequence[str]) -> list[Dependencies | str]:
-    """Convert trees without empty elements; a sentence that fails has a string that says why.
+    """Convert trees without empty elements; a sentence that fails has the reason as a string.
 
-    The names are what errors call the sentences. Heads are as the program gives them, a tree or not.
+    Error messages use `names` for the sentences. Heads are returned as the program prints them, even if they are not a
+    tree.
     """
     java = find_java(jar)
     if not trees:
         return []
-    # The program runs inside, so the files live as long as it may read or write them, and no longer.
+    # The program runs inside this block, so its files exist exactly as long as it needs them.
     with tempfile.TemporaryDirectory(prefix="zishu-") as folder:
         parsed = _run(java, jar, trees, Path(folder))
     if len(parsed) != len(trees):
@@ -68,8 +71,8 @@ def stanford_dependencies(trees: Sequence[Tree], jar: Path, names: Sequence[str]
             ),
             names[min(len(parsed), len(names) - 1)],
         )
-        message = f"{len(parsed)} sentences for {len(trees)} trees, different from {first} on"
-        raise ZishuError(f"the Stanford parser's output does not fit: {message}")
+        message = f"{len(parsed)} sentences for {len(trees)} trees, differing from {first} on"
+        raise ZishuError(f"the Stanford parser's output does not match: {message}")
     results: list[Dependencies | str] = []
     bad = []
     for name, tree, sentence in zip(names, trees, parsed, strict=True):
@@ -78,23 +81,23 @@ def stanford_dependencies(trees: Sequence[Tree], jar: Path, names: Sequence[str]
         results.append(problem or _dependencies(tree, sentence))
     if len(bad) > TOLERATED * len(trees):
         message = f"{len(bad)} of {len(trees)} sentences have other words; the first is {bad[0]}"
-        raise ZishuError(f"the Stanford parser's output does not fit: {message}")
+        raise ZishuError(f"the Stanford parser's output does not match: {message}")
     return results
 
 
 def _run(java: str, jar: Path, trees: Sequence[Tree], folder: Path) -> list[ConlluSentence]:
-    """Run the program on the trees, with all its files in a folder."""
+    """Run the program on the trees, with all its files in one folder."""
     source, output, log = folder / "trees", folder / "output", folder / "log"
     source.write_text("".join(format_tree(tree) + "\n" for tree in trees), encoding="utf-8")
     command = [java, "-cp", str(jar), MAIN_CLASS, *OPTIONS, "-treeFile", str(source)]
-    # Files and not pipes: the output of a whole treebank is large, and two pipes have to be read at once.
+    # Files instead of pipes: the output of a whole treebank is large, and two pipes must be read at once.
     with output.open("wb") as out, log.open("wb") as err:
         code = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, check=False
         ).returncode
     if code:
         lines = log.read_text(encoding="utf-8", errors="backslashreplace").split("\n")
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "no message")
         raise ZishuError(f"the Stanford parser failed with exit code {code}: {last}")
     try:
         return list(read_conllu(output, name="its output", dialect="x"))
@@ -103,7 +106,7 @@ def _run(java: str, jar: Path, trees: Sequence[Tree], folder: Path) -> list[Conl
 
 
 def _problem(tree: Tree, sentence: ConlluSentence) -> str:
-    """Say how the words of a result differ from those of its tree, the empty string if they do not."""
+    """Say how the words of a result differ from those of its tree; return an empty string if they do not."""
     words = [leaf.word for leaf in tree.leaves()]
     found = [token.form for token in sentence.tokens]
     if len(words) != len(found):

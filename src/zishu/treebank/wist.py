@@ -1,19 +1,18 @@
 """Read annotated structures inside words, in the format of WIST (Gong et al., ACL 2021).
 
-A file is a list of words. A word is a block of lines, one for each character, with a blank line after it:
-number of the character, character, number of its head (0: the root of the word), label; separated by tabs.
+A file is a list of words. A word is a block of lines, one per character, followed by a blank line. The columns are
+number of the character, character, number of its head (0: the root of the word) and label, separated by tabs.
 
-    1	金	2	att
-    2	融	3	att
-    3	业	0	root
+    1   金       2       att
+    2   融       3       att
+    3   业       0       root
 
-The result is what `zishu.forest` wants for its policy `annotated`. Labels are read past, for the parser knows
-one label only inside words.
+The result is the input of the policy `annotated` of `zishu.forest`. Labels are ignored.
 
-The reader is strict, because a word that is left out in silence becomes latent in training and nobody would
-notice: whatever is no projective tree over the characters of a word, and a word with two different trees, is
-a `FormatError` with file and line. The published file has no such word. A word that comes twice with the
-same tree is fine, so that lexicons may be joined.
+The reader is strict, because a skipped word would silently become latent in training. A structure that is not a
+projective tree over the characters of its word, or a word with two different trees, raises a `FormatError` with file
+and line. The published file has no such word. A word may occur twice with the same tree, so lexicons can be
+concatenated.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _COLUMNS = ("number", "character", "head", "label")
 
 
 def read_wist(source: Source, *, name: str | None = None) -> dict[str, tuple[int, ...]]:
-    """Return the heads inside every word of a file, counted from 1, 0 for the word's root."""
+    """Return the heads inside every word of a file, counted from 1 (0 for the word's root)."""
     name = name or source_name(source)
     structures: dict[str, tuple[int, ...]] = {}
     first_line: dict[str, int] = {}
@@ -40,7 +39,7 @@ def read_wist(source: Source, *, name: str | None = None) -> dict[str, tuple[int
         form = "".join(chars)
         problem = _problem(chars, heads)
         if form in structures and structures[form] != heads:
-            problem = f"line {first_line[form]} has another structure"
+            problem = f"line {first_line[form]} has a different structure"
         if problem:
             raise FormatError(f"{form}: {problem}", path=name, line=line)
         structures[form] = heads
@@ -49,7 +48,7 @@ def read_wist(source: Source, *, name: str | None = None) -> dict[str, tuple[int
 
 
 def _blocks(lines: Iterator[str], name: str) -> Iterator[tuple[int, list[str], tuple[int, ...]]]:
-    """Yield the line where a word begins, its characters and their heads."""
+    """Yield the first line of each word, its characters and their heads."""
     chars: list[str] = []
     heads: list[int] = []
     number = 0
@@ -66,7 +65,7 @@ def _blocks(lines: Iterator[str], name: str) -> Iterator[tuple[int, list[str], t
 
 
 def _row(line: str, expected: int, name: str, number: int) -> tuple[str, int]:
-    """Return the character and the head of one line, whose first column should be `expected`."""
+    """Return the character and the head of one line, whose first column must be `expected`."""
     columns = line.split("\t")
     if len(columns) != len(_COLUMNS):
         problem = f"{len(columns)} columns, expected {len(_COLUMNS)}: {', '.join(_COLUMNS)}"
@@ -82,8 +81,8 @@ def _row(line: str, expected: int, name: str, number: int) -> tuple[str, int]:
 
 
 def _problem(chars: list[str], heads: tuple[int, ...]) -> str:
-    """Say why a forest could not use a structure, the empty string if it could."""
-    # Pieces that are characters by themselves may be one together: a letter and a combining mark.
+    """Say why a structure cannot be used; return an empty string if it can."""
+    # Separate characters may merge into one, such as a letter and a combining mark.
     if len(characters("".join(chars))) != len(chars):
         return f"{len(chars)} lines, but the word has {len(characters(''.join(chars)))} characters"
     try:
