@@ -648,7 +648,7 @@ def test_the_back_button_goes_to_the_text_before(page: Page) -> None:
 def test_a_link_that_contradicts_itself_is_explained(page: Page) -> None:
     page.open("#text=" + EASY + "&pins=0-3,1-5,x-y,7")
     page.settle()
-    assert "cannot parse this as asked" in page.one("#problem").text
+    assert "cannot parse the text with these corrections" in page.one("#problem").text
     assert "overlap" in page.one("#problem-detail").text
     assert page.words() == EASY_WORDS
 
@@ -787,7 +787,7 @@ def test_asks_for_a_token(page: Page, serve: Callable[..., str]) -> None:
     assert not page.all(".card")
     page.one("#token-value").send_keys("wrong", Keys.ENTER)
     page.settle()
-    assert "token is not right" in page.one("#problem-words").text
+    assert "token is wrong" in page.one("#problem-words").text
     page.one("#token-value").send_keys("open-sesame", Keys.ENTER)
     page.settle()
     assert page.words() == EASY_WORDS
