@@ -50,15 +50,17 @@ def _operators(path: Path) -> Counter[str]:
 
 def test_products_with_weights_are_in_8_bits_and_have_their_bias(folders: tuple[Path, Path]) -> None:
     _, int8 = folders
-    encoder, scorer = (_operators(int8 / f"{name}.onnx") for name in ("encoder", "scorer"))
+    encoder, scorer, labels = (_operators(int8 / f"{name}.onnx") for name in ("encoder", "scorer", "labels"))
     # The projection of embeddings, the neighbours, and in each layer four products; attention has two others.
     assert encoder["MatMulIntegerToFloat"] == 2 + 4 * _LAYERS
     assert encoder["MatMul"] == 2 * _LAYERS
     # Four projections, tags, and the weights of two roles; then the two products of dependents and heads.
     assert scorer["MatMulIntegerToFloat"] == 7
     assert scorer["MatMul"] == 2
-    assert "DequantizeLinear" not in encoder + scorer
-    for name in ("encoder", "scorer"):
+    # The dependents with all labels; then with the heads.
+    assert labels["MatMulIntegerToFloat"] == labels["MatMul"] == 1
+    assert "DequantizeLinear" not in encoder + scorer + labels
+    for name in ("encoder", "scorer", "labels"):
         products = [
             node
             for node in onnx.load(str(int8 / f"{name}.onnx")).graph.node
@@ -72,6 +74,13 @@ def test_scores_stay_nearly_the_same(folders: tuple[Path, Path]) -> None:
     for name in ("inter", "intra", "upos", "label_dep", "label_head"):
         wanted, found = getattr(before, name), getattr(after, name)
         assert 0 < np.abs(found - wanted).max() < 0.1 * np.abs(wanted).max()
+
+
+def test_labels_stay_nearly_the_same(folders: tuple[Path, Path]) -> None:
+    networks = [load_model(folder).networks for folder in folders]
+    ends = [getattr(networks[0].run(_CHARS), name)[0] for name in ("label_dep", "label_head")]
+    before, after = (np.exp(network.score_labels(*ends)) for network in networks)
+    assert 0 < np.abs(after - before).max() < 0.1
 
 
 def test_a_sentence_does_not_depend_on_its_batch(folders: tuple[Path, Path]) -> None:

@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import onnx
 from onnxruntime.quantization import (
     CalibrationDataReader,
@@ -35,7 +36,7 @@ from onnxruntime.quantization import (
 from zishu.model.features import features, length_batches
 from zishu.model.networks import Networks
 from zishu.model.runtime import load_model
-from zishu.model.settings import ENCODER, SCORER
+from zishu.model.settings import ENCODER, LABELS, SCORER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -46,13 +47,15 @@ _BATCH_CHARS = 1000
 
 
 def quantise(folder: Path, sentences: Mapping[str, Sequence[Sequence[str]]]) -> None:
-    """Replace the encoder and the scorer of a model directory by 8-bit networks.
+    """Replace the encoder and the scorers of a model directory by 8-bit networks.
 
     `sentences` are samples of characters by style, to find the scales of activations.
     """
     model = load_model(folder)
     inputs: list[dict[str, NDArray[Any]]] = []
     encoded: list[dict[str, NDArray[Any]]] = []
+    arcs: list[dict[str, NDArray[Any]]] = []
+    of_characters = model.settings.can.finds_structures
     for style, samples in sentences.items():
         networks = model.in_style(style or None).networks  # type: ignore[union-attr]
         assert isinstance(networks, Networks)
@@ -61,9 +64,17 @@ def quantise(folder: Path, sentences: Mapping[str, Sequence[Sequence[str]]]) -> 
             arrays = features(chosen, networks.chars, networks.bigrams, networks.style)
             inputs.append(dict(arrays))
             encoded.append({"encoded": networks.encode(arrays)})
+            if of_characters:
+                outputs = networks.score(encoded[-1]["encoded"])
+                assert outputs.label_dep is not None
+                assert outputs.label_head is not None
+                inside = np.arange(outputs.label_dep.shape[1]) <= arrays["lengths"][:, None]
+                # Whose head a character is does not matter for its scale.
+                arcs.append({"dep": outputs.label_dep[inside], "head": outputs.label_head[inside]})
     _quantise(folder / ENCODER, inputs)
-    if model.settings.can.finds_structures:
+    if of_characters:
         _quantise(folder / SCORER, encoded)
+        _quantise(folder / LABELS, arcs)
 
 
 class _Samples(CalibrationDataReader):  # type: ignore[misc]

@@ -65,7 +65,8 @@ class LabelBiaffine(nn.Module):
 
         The product with W is taken once for a modifier, whatever the number of its heads.
         """
-        with_bias = torch.cat([modifiers, torch.ones_like(modifiers[..., :1])], dim=-1)
-        by_label = (with_bias @ self.weight).view(modifiers.shape[0], self.labels, -1)
+        # The bias by itself, so that an exported graph has a plain product with weights.
+        by_label = modifiers @ self.weight[:-1] + self.weight[-1]
+        by_label = by_label.view(-1, self.labels, len(self.weight))
         heads = torch.cat([heads, torch.ones_like(heads[..., :1])], dim=-1)
         return torch.log_softmax(heads @ by_label.transpose(1, 2), dim=-1)
