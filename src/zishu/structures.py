@@ -29,7 +29,7 @@ from zishu.reading import Source, read_lines, source_name
 from zishu.tree import ROOT_LABEL, check_heads, is_projective
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 # Relations whose dependent stands before its head, and those whose dependent stands behind it.
 BEFORE: Final = {
@@ -94,6 +94,21 @@ def load_structures() -> list[Structure]:
     """Return the entries of the bundled lexicon."""
     with as_file(files("zishu") / "data" / "structures.txt") as path:
         return read_structures(path)
+
+
+@lru_cache(maxsize=1)
+def bundled_structures() -> Mapping[str, tuple[str, ...]]:
+    """Return the bundled lexicon as text: words, and the structures of each (`2:att 3:att 0`), almost always one.
+
+    Nothing is checked here: a model needs this when it is loaded, and the tests check the file.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    with as_file(files("zishu") / "data" / "structures.txt") as path:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if line and not line.startswith("#"):
+                form, _, arcs = line.split(" ", 2)
+                found[form] = (*found.get(form, ()), arcs)
+    return found
 
 
 def read_structures(source: Source) -> list[Structure]:

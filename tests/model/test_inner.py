@@ -9,8 +9,16 @@ import pytest
 
 from oracle import trees
 from zishu.errors import InputError
-from zishu.model.inner import InnerSettings, StructureScorer, best_structures, read_arcs, word_inputs
+from zishu.model.inner import (
+    InnerSettings,
+    StructureScorer,
+    best_structures,
+    pair_relations,
+    read_arcs,
+    word_inputs,
+)
 from zishu.model.vocabulary import Vocabulary
+from zishu.structures import bundled_structures
 
 NAMES = ("att", "obj", "coo")
 
@@ -43,12 +51,17 @@ def test_the_best_structure_and_its_probability_are_those_of_enumeration():
 def test_inputs_are_padded_and_know_the_words_inside_longer_words():
     vocabulary = Vocabulary.build(dict.fromkeys("科学家车站", 1))
     encoded = np.arange(14, dtype=np.float32).reshape(7, 2)
-    inputs = word_inputs(encoded, ["科学家", "车站", "学鲸"], vocabulary, frozenset({"科学", "车站"}))
+    inputs = word_inputs(encoded, ["科学家", "车站", "学鲸"], vocabulary, {"科学": 3, "车站": 1})
     assert inputs["lengths"].tolist() == [3, 2, 2]
     assert inputs["encoded"][1].tolist() == [[6, 7], [8, 9], [0, 0]]
     assert inputs["chars"][2].tolist() == [*vocabulary.ids(["学"]), vocabulary.unknown, 0]
     # 车站 is a word of the lexicon, but not a part of itself.
-    assert inputs["pairs"].tolist() == [[1, 0, 0], [0, 0, 0], [0, 0, 0]]
+    assert inputs["pairs"].tolist() == [[3, 0, 0], [0, 0, 0], [0, 0, 0]]
+
+
+def test_known_pairs_have_the_relation_of_their_first_structure():
+    lexicon = {"科学": ("2:att 0",), "才能": ("0 1:coo", "2:adv 0"), "科学家": ("2:att 3:att 0",)}
+    assert pair_relations(lexicon, ("att", "obj", "coo")) == {"科学": 1, "才能": 3}
 
 
 def test_settings_come_back_from_json():
@@ -56,10 +69,17 @@ def test_settings_come_back_from_json():
     assert InnerSettings.from_json(settings.to_json()) == settings
 
 
+def test_the_bundled_lexicon_is_not_stored_with_a_model():
+    settings = InnerSettings(NAMES, bundled_structures())
+    assert settings.to_json()["lexicon"] is None
+    assert InnerSettings.from_json(settings.to_json()) == settings
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 2}, "newer"),
+        ({"format": 3}, "newer"),
+        ({"format": 1}, "too old"),
         ({"format": None}, "not the settings"),
         ({"relations": ["att", "nsubj"]}, "relations"),
         ({"relations": ["att", "att"]}, "twice"),

@@ -21,6 +21,7 @@ from starlette.routing import Mount
 import zishu
 from serving import NDJSON, PATIENCE, Client, eventually, held_parser, serving, serving_app
 from zishu.formats.jsonl import from_json
+from zishu.granularity import coarsen
 from zishu.serve import Limits, create_app
 from zishu.serve.problems import Problem
 from zishu.serve.schema import _ADAPTER, ErrorAnswer, HealthAnswer, ModelAnswer, ParseAnswer, read_request
@@ -197,6 +198,27 @@ def test_only_the_first_of_many_errors_is_looked_for(body: str, place: str) -> N
     assert caught.value.error_count() == 1
     with pytest.raises(Problem, match=rf"^{place}: "):
         read_request((body % "null,null").encode(), Limits())
+
+
+def test_trees_inside_words_and_granularity_are_options(client: Client, parser: zishu.Parser) -> None:
+    text = "科学家研究图书馆。"
+
+    def sentence(**request: Any) -> Any:
+        return documents(client, **request)[0]["sentences"][0]
+
+    latent = sentence(text=text, inner="latent")
+    assert all(word["char_rels"] is None for word in latent["words"])
+    assert [word["char_heads"] for word in latent["words"]] == [
+        list(word.char_heads) for word in parser(text, inner="latent")[0]
+    ]
+    requests: list[dict[str, Any]] = [{"text": text}, {"texts": [text]}, {"text": text, "k_best": 2}]
+    for request in requests:
+        assert sentence(**request) == sentence(**request, inner="structure", granularity="fine")
+        coarse = sentence(**request, granularity="coarse")
+        best = parser.k_best(text, 2)[0][0] if "k_best" in request else parser(text)[0]
+        assert [word["form"] for word in coarse["words"]] == [word.form for word in coarsen(best)]
+    for wrong in ({"inner": "gold"}, {"granularity": "huge"}):
+        assert client.parse(text=text, **wrong).status == 422
 
 
 def test_an_unknown_style_is_refused_before_anything_is_parsed(client: Client) -> None:

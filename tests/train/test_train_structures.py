@@ -46,7 +46,8 @@ def _inputs(lengths: list[int]) -> dict[str, torch.Tensor]:
     return {
         "encoded": torch.randn(*size, 6) * inside[..., None],
         "chars": torch.randint(20, size) * inside,
-        "pairs": (torch.rand(size) < 0.5).float()
+        "pairs": (torch.rand(size) < 0.5)
+        * torch.randint(1, len(RELATIONS) + 1, size)
         * (torch.arange(size[1]) < torch.tensor(lengths)[:, None] - 1),
         "lengths": torch.tensor(lengths),
     }
@@ -90,6 +91,37 @@ def test_a_word_does_not_depend_on_the_padding_of_its_batch():
         own_arcs, own_relations = network(**alone, lengths=inputs["lengths"][w : w + 1])
         assert torch.allclose(own_arcs[0], arcs[w, :n, : n + 1], atol=1e-5)
         assert torch.allclose(own_relations[0].exp(), relations[w, :n, :n].exp(), atol=1e-5)
+
+
+def test_the_arc_of_a_known_part_gets_a_bonus():
+    """科学家: that 科 < 学 is `att` by itself raises this arc, and no other, by what `known` holds."""
+    network, inputs = _network(), _inputs([3])
+    number = tuple(RELATIONS).index("att")
+    inputs["pairs"] = torch.tensor([[number + 1, 0, 0]])
+
+    def scores() -> torch.Tensor:
+        arcs, relations = network(**inputs)
+        return arcs[:, :, 1:, None] + relations
+
+    before = scores()
+    with torch.no_grad():
+        network.known += 2.0
+    change = (scores() - before)[0]
+    assert change[0, 1, number].item() == pytest.approx(2, abs=1e-4)
+    change[0, 1, number] = 0
+    assert change.abs().max().item() < 1e-3
+
+
+def test_a_small_network_has_no_tables_of_characters():
+    torch.manual_seed(0)
+    network = StructureNetwork(torch.randn(50, 6), None, tuple(RELATIONS), hidden=8).eval()
+    inputs = _inputs([3, 2])
+    before = network(**inputs)
+    network.compact()
+    for found, expected in zip(network(**inputs), before, strict=True):
+        assert torch.allclose(found.exp(), expected.exp(), atol=0.05)
+    inputs["chars"] = inputs["chars"].flip(0)
+    assert torch.equal(network(**inputs)[0], network(**_inputs([3, 2]))[0])
 
 
 def _digests(folder):
@@ -155,7 +187,7 @@ def _more(networks, form):
 def test_files_of_a_scorer_that_do_not_fit_are_refused(trained, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(trained[0], folder)
-    (folder / "structures.json").write_text('{"format": 1}', encoding="utf-8")
+    (folder / "structures.json").write_text('{"format": 2}', encoding="utf-8")
     with pytest.raises(InputError, match=r"structures\.json: 'relations'"):
         load_model(folder)
     (folder / "structures.json").unlink()

@@ -23,6 +23,9 @@ def train_structures_command(
     ] = 20_000,
     epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the words found.")] = 6,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Random seed.")] = 0,
+    small: Annotated[
+        bool, typer.Option("--small", help="Train a small network, for models that must stay small.")
+    ] = False,
 ) -> None:
     """Train the structure scorer of a finished model.
 
@@ -35,7 +38,9 @@ def train_structures_command(
     def report(line: str) -> None:
         typer.echo(line, err=True)
 
-    settings = train_structures(model, files, sentences=sentences, epochs=epochs, seed=seed, report=report)
+    settings = train_structures(
+        model, files, sentences=sentences, epochs=epochs, seed=seed, small=small, report=report
+    )
     for length, score in settings.training["held_out"].items():
         typer.echo(
             f"held-out words of {length} characters: {score['words']}, tree {score['tree']} %, "

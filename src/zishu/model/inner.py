@@ -10,7 +10,8 @@ The network reads the words of a batch, L characters at most:
 
     encoded   float32 [w, L, width]   what the parser's encoder says about each character, in its sentence
     chars     int64   [w, L]          the characters' numbers in the model's vocabulary
-    pairs     float32 [w, L]          1 where a character and the next one are a word of the lexicon by themselves
+    pairs     int64   [w, L]          where a character and the next one are a word of the lexicon by themselves: the number
+                                      of its relation in `InnerSettings.relations`, counted from 1; elsewhere 0
     lengths   int64   [w]
 
 and returns
@@ -38,11 +39,11 @@ import numpy as np
 
 from zishu.chart import TreeDistribution
 from zishu.errors import InputError, InvalidTree
-from zishu.structures import RELATIONS, is_chinese
+from zishu.structures import RELATIONS, bundled_structures, is_chinese
 from zishu.tree import ROOT_LABEL, check_heads
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from zishu.model.sessions import Session
     from zishu.model.vocabulary import Vocabulary
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 _SINGLE: Final = (ROOT_LABEL,)
 _LONG: Final = 5  # characters; longer words are so few that one call scores them all
 
@@ -61,7 +62,8 @@ class InnerSettings:
     """What the runtime must know of a structure scorer, and where it came from: the content of structures.json."""
 
     relations: tuple[str, ...]
-    # Words and their structures as in the lexicon ("2:att 3:att 0"), several where the part of speech decides.
+    # Words and their structures as in the lexicon ("2:att 3:att 0"), several where the part of speech decides. The
+    # bundled lexicon is not stored with the model.
     lexicon: Mapping[str, tuple[str, ...]]
     temperature: float = 1.0  # scores are divided by it
     training: Mapping[str, Any] = field(default_factory=dict)  # the run's settings and scores; only shown
@@ -73,7 +75,9 @@ class InnerSettings:
             "relations": list(self.relations),
             "temperature": self.temperature,
             "training": dict(self.training),
-            "lexicon": {form: list(entries) for form, entries in self.lexicon.items()},
+            "lexicon": None
+            if self.lexicon == bundled_structures()
+            else {form: list(entries) for form, entries in self.lexicon.items()},
         }
 
     @classmethod
@@ -83,12 +87,16 @@ class InnerSettings:
             raise InputError("not the settings of a structure scorer")
         if data["format"] > FORMAT:
             raise InputError(f"format {data['format']} is newer than this version of Zishu: update it")
+        if data["format"] < FORMAT:
+            raise InputError(f"format {data['format']} is too old: run `zishu train-structures` again")
         relations, lexicon = data.get("relations"), data.get("lexicon")
         if not isinstance(relations, list) or any(name not in RELATIONS for name in relations):
             raise InputError(f"'relations' must be a list of these: {', '.join(RELATIONS)}")
         if not relations or len(set(relations)) < len(relations):
             raise InputError("'relations' is empty or holds a value twice")
-        if not isinstance(lexicon, dict) or not all(
+        if lexicon is None:
+            lexicon = bundled_structures()
+        elif not isinstance(lexicon, dict) or not all(
             isinstance(entries, list) and entries and all(isinstance(entry, str) for entry in entries)
             for entries in lexicon.values()
         ):
@@ -121,6 +129,10 @@ class StructureScorer:
     settings: InnerSettings
     vocabulary: Vocabulary
     session: Session
+    pairs: Mapping[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pairs", pair_relations(self.settings.lexicon, self.settings.relations))
 
     def entries(self, word: str) -> tuple[str, ...]:
         """Return the structures that the lexicon gives a word, if any."""
@@ -138,7 +150,7 @@ class StructureScorer:
 
     def score(self, encoded: Floats, words: Sequence[str]) -> tuple[Floats, Floats]:
         """Return the scores of arcs and relations inside words whose characters are encoded, one row per character."""
-        inputs = word_inputs(encoded, words, self.vocabulary, self.settings.lexicon)
+        inputs = word_inputs(encoded, words, self.vocabulary, self.pairs)
         arcs, relations = self.session.run(["arcs", "relations"], inputs)
         return arcs, relations
 
@@ -214,8 +226,18 @@ def add_structures(
             word.structure_prob = inner.prob if confidence else None
 
 
+def pair_relations(lexicon: Mapping[str, Sequence[str]], relations: Sequence[str]) -> dict[str, int]:
+    """Return the words of two characters and the numbers of their relations, from 1; the first structure counts."""
+    numbers = {name: number for number, name in enumerate(relations, start=1)}
+    return {
+        form: next(numbers[relation] for relation in read_arcs(entries[0])[1] if relation in numbers)
+        for form, entries in lexicon.items()
+        if len(form) == 2
+    }
+
+
 def word_inputs(
-    encoded: Floats, words: Sequence[str], vocabulary: Vocabulary, lexicon: Container[str]
+    encoded: Floats, words: Sequence[str], vocabulary: Vocabulary, pairs: Mapping[str, int]
 ) -> dict[str, NDArray[Any]]:
     """Return what the network reads; `encoded` has the characters of all words, one after the other."""
     lengths = np.array([len(word) for word in words], dtype=np.int64)
@@ -225,15 +247,15 @@ def word_inputs(
     numbers[inside] = vocabulary.ids(text)
     table = np.zeros((*inside.shape, encoded.shape[1]), dtype=np.float32)
     table[inside] = encoded
-    pairs = np.zeros(inside.shape, dtype=np.float32)
+    known = np.zeros(inside.shape, dtype=np.int64)
     # A word of two characters is not its own part. The last character of a word has no next one.
     place = 0
     for row, length in enumerate(lengths.tolist()):
         if length > 2:
             for k in range(length - 1):
-                pairs[row, k] = text[place + k] + text[place + k + 1] in lexicon
+                known[row, k] = pairs.get(text[place + k] + text[place + k + 1], 0)
         place += length
-    return {"encoded": table, "chars": numbers, "pairs": pairs, "lengths": lengths}
+    return {"encoded": table, "chars": numbers, "pairs": known, "lengths": lengths}
 
 
 def best_structures(

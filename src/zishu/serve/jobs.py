@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zishu.errors import InputError
 from zishu.formats.jsonl import from_record, to_json
 from zishu.formats.parsed_conllu import to_conllu
+from zishu.granularity import coarsen
 from zishu.lexicon import Lexicon
 from zishu.render.svg import to_svg
 from zishu.sentences import text_sentences, words_document
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from zishu.document import Sentence
-    from zishu.parser import Parser
+    from zishu.granularity import Granularity
+    from zishu.parser import InnerTrees, Parser
 
 # JSON lets them stand in a string, but for some readers they end a line.
 _LINE_BREAK = re.compile("[\x85\u2028\u2029]")
@@ -42,6 +44,8 @@ class Mode(NamedTuple):
     confidence: bool
     k_best: int
     style: str | None = None
+    inner: InnerTrees = "structure"
+    granularity: Granularity = "fine"
     given: bool = False  # the sentences are parsed already and only change their format
 
 
@@ -77,11 +81,12 @@ class Job:
         self.sentences = 0
         self.size = size_of(request)
         self.left = self.size  # about how much of it is still to be done
-        given = isinstance(request, ConvertRequest)
         k_best = request.k_best if isinstance(request, TextRequest | TextsRequest) else 1
         confidence = k_best > 1 or (not isinstance(request, ConvertRequest) and request.confidence)
-        style = None if isinstance(request, ConvertRequest) else request.style
-        self.mode = Mode(confidence, k_best, style, given)
+        if isinstance(request, ConvertRequest):
+            self.mode = Mode(confidence, k_best, given=True)
+        else:
+            self.mode = Mode(confidence, k_best, request.style, request.inner, request.granularity)
         # About how much work all of it is.
         self.cost = self.size * k_best
         if isinstance(request, TextRequest | TextsRequest):
@@ -187,8 +192,11 @@ def analyse(parser: Parser, mode: Mode, units: Sequence[Unit]) -> list[list[Sent
         return [[unit.sentence] for unit in units if not isinstance(unit.sentence, RawSentence)]
     sentences = [unit.sentence for unit in units if isinstance(unit.sentence, RawSentence)]
     k_best = mode.k_best if mode.k_best > 1 else 0
-    styled = parser.in_style(mode.style)
-    return list(styled.analyse(sentences, k_best=k_best, confidence=mode.confidence))
+    styled = parser.in_style(mode.style, mode.inner)
+    analyses = list(styled.analyse(sentences, k_best=k_best, confidence=mode.confidence))
+    if mode.granularity == "fine":
+        return analyses
+    return [[coarsen(sentence) for sentence in several] for several in analyses]
 
 
 def _conllu(ranked: Sequence[Sentence], unit: Unit, several: bool) -> Iterator[str]:

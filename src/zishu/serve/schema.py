@@ -25,6 +25,8 @@ from pydantic import (
 )
 
 from zishu.formats.schema import SENTENCE, WORD, Schema
+from zishu.granularity import Granularity  # noqa: TC001 (Pydantic reads the annotations at run time)
+from zishu.parser import InnerTrees  # noqa: TC001 (as above)
 from zishu.serve.problems import Problem
 
 if TYPE_CHECKING:
@@ -55,6 +57,15 @@ class _Request(_Shape):
 
     style: Form | None = Field(
         None, description="The treebank whose conventions are followed; by default the model's first style."
+    )
+    inner: InnerTrees = Field(
+        "structure",
+        description="The trees inside words: how each word is formed, or the parser's latent ones. A model without a "
+        "structure scorer has the latter only.",
+    )
+    granularity: Granularity = Field(
+        "fine",
+        description="Whether affixes are words of their own, as in the treebank, or joined with their stems.",
     )
 
 

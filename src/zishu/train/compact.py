@@ -1,4 +1,4 @@
-"""Make a trained network small on disk: embeddings as 8-bit numbers with one scale a row.
+"""Make a trained network small on disk: embeddings and other weights as 8-bit numbers with one scale per row.
 
 Embeddings of characters and of their pairs are most of a small model's weights and none of its work, so a quarter of
 their size costs nothing at run time. A row is rounded to 255 levels of its own largest number: an error of at most
@@ -34,6 +34,24 @@ class CompactEmbedding(nn.Module):
     def forward(self, numbers: Tensor) -> Tensor:
         """Look rows up."""
         return self.rows[numbers].float() * self.scales[numbers]
+
+
+class CompactLinear(nn.Module):
+    """A linear layer whose weights are 8-bit numbers times a scale for each row; it cannot be trained further.
+
+    The weights become 32-bit numbers when the network is loaded, so it computes as fast as before.
+    """
+
+    bias: Tensor | None
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__()
+        self.weight = CompactEmbedding(layer.weight)
+        self.register_buffer("bias", None if layer.bias is None else layer.bias.detach())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply the layer."""
+        return nn.functional.linear(x, self.weight.rows.float() * self.weight.scales, self.bias)
 
 
 def compact(network: nn.Module) -> None:

@@ -161,8 +161,13 @@ class _Given(nn.Module):
         return encoded
 
 
-def write_graph(module: nn.Module, inputs: Mapping[str, Tensor], outputs: Sequence[str], path: Path) -> None:
-    """Trace a module and write it as an ONNX graph with named inputs and outputs."""
+def write_graph(
+    module: nn.Module, inputs: Mapping[str, Tensor], outputs: Sequence[str], path: Path, *, fold: bool = True
+) -> None:
+    """Trace a module and write it as an ONNX graph with named inputs and outputs.
+
+    With `fold`, what depends on no input is computed now, else when the graph is loaded: `CompactLinear` stays small.
+    """
     names = [*inputs, *outputs]
     graph = io.BytesIO()  # so that a full disk is met by Python, which says so
     with warnings.catch_warnings():
@@ -176,6 +181,7 @@ def write_graph(module: nn.Module, inputs: Mapping[str, Tensor], outputs: Sequen
             graph,  # type: ignore[arg-type]  # this exporter takes it
             dynamo=False,
             opset_version=_OPSET,
+            do_constant_folding=fold,
             input_names=list(inputs),
             output_names=list(outputs),
             dynamic_axes={name: dict(enumerate(_DIMENSIONS[name])) for name in names},

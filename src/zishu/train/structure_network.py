@@ -1,11 +1,14 @@
 """The network that scores arcs and relations inside words, and its loss; `zishu.model.inner` has its inputs and outputs.
 
 A character is what the frozen encoder says about it in its sentence, plus what the character is by itself: a
-vector from the encoder (its mean encoding where it is a word of its own) and one learned from the lexicon. Its place in
-the word and the known words of two characters around it complete the picture. Two projections of each character, as
-dependent and as head, meet in one biaffine product per relation:
+vector from the encoder (its mean encoding where it is a word of its own) and one learned from the lexicon. A small
+network goes without these two. Its place in the word and the known words of two characters around it, with their
+relations, complete the picture. Two projections of each character, as dependent and as head, meet in one biaffine
+product per relation. A part that the lexicon knows as a word is likely to have the same arc inside a longer word, which
+is a learned bonus:
 
-    s(d, h, r) = dep(d)^T U_r head(h) + b_r(h - d)      r legal on this side of the head, otherwise -inf
+    s(d, h, r) = dep(d)^T U_r head(h) + b_r(h - d) + k_r [d and h are a known word with the relation r]
+                 r legal on this side of the head, otherwise -inf
     s(d, h)    = logsumexp_r s(d, h, r)
     s(d, 0)    = an MLP of d and of the mean of the word
 
@@ -25,7 +28,7 @@ from torch.nn import functional
 
 from zishu.errors import InvalidTree
 from zishu.structures import BEFORE
-from zishu.train.compact import CompactEmbedding
+from zishu.train.compact import CompactEmbedding, CompactLinear
 from zishu.tree import check_heads, is_projective
 
 if TYPE_CHECKING:
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-_PLACE = 8  # features of a place in a word, from each end
+_PLACE = 8  # features of a place in a word, from each end, and of the relation of a known pair
 _FARTHEST = 4  # places and distances from here on are alike
 _ILLEGAL = -1e9  # not -inf, whose softmax has no gradient
 
@@ -44,35 +47,48 @@ class StructureNetwork(nn.Module):
     mean: Tensor
     scale: Tensor
     before: Tensor
+    numbers: Tensor
 
     def __init__(
         self,
         encodings: Tensor,
-        static: Tensor,
+        static: Tensor | None,
         relations: Sequence[str],
         *,
-        char_width: int = 32,
+        char_width: int = 64,
         hidden: int = 128,
-        dropout: float = 0.33,
+        dropout: float = 0.15,
         char_dropout: float = 0.2,
     ) -> None:
-        """Make a network for encodings like these; `static` has a vector for each character of the vocabulary."""
+        """Make a network for encodings like these.
+
+        `static` has a vector for each character of the vocabulary. Without it, nothing is known about single
+        characters but their encodings.
+        """
         super().__init__()
         self.register_buffer("mean", encodings.mean(0))
         self.register_buffer("scale", 1 / (encodings.std(0) + 1e-4))
         self.register_buffer("before", torch.tensor([relation in BEFORE for relation in relations]))
-        self.static: nn.Module = nn.Embedding(len(static), static.shape[1], _weight=static, _freeze=True)
-        self.chars: nn.Module = nn.Embedding(
-            len(static), char_width, _weight=0.3 * torch.randn(len(static), char_width)
-        )
+        self.register_buffer("numbers", torch.arange(1, len(relations) + 1))
+        self.static: nn.Module | None = None
+        self.chars: nn.Module | None = None
+        width = encodings.shape[1] + 4 * _PLACE + 4
+        if static is not None:
+            self.static = nn.Embedding(len(static), static.shape[1], _weight=static, _freeze=True)
+            self.chars = nn.Embedding(
+                len(static), char_width, _weight=0.3 * torch.randn(len(static), char_width)
+            )
+            width += static.shape[1] + char_width
         self.from_start = nn.Embedding(_FARTHEST, _PLACE)
         self.from_end = nn.Embedding(_FARTHEST, _PLACE)
+        self.pair = nn.Embedding(len(relations) + 1, _PLACE)
+        self.known = nn.Parameter(torch.ones(len(relations)))
         self.dropout = nn.Dropout(dropout)
         self.char_dropout = char_dropout
-        width = encodings.shape[1] + static.shape[1] + char_width + 2 * _PLACE + 4
-        self.dependent = nn.Linear(width, hidden)
-        self.head = nn.Linear(width, hidden)
-        self.biaffine = nn.Parameter(0.02 * torch.randn(hidden + 1, len(relations) * (hidden + 1)))
+        self.dependent: nn.Module = nn.Linear(width, hidden)
+        self.head: nn.Module = nn.Linear(width, hidden)
+        self.biaffine: nn.Module = nn.Linear(hidden + 1, len(relations) * (hidden + 1), bias=False)
+        nn.init.normal_(self.biaffine.weight, std=0.02)  # type: ignore[arg-type]
         self.distance = nn.Parameter(torch.zeros(2 * _FARTHEST - 1, len(relations)))
         self.root = nn.Sequential(
             nn.Linear(2 * width, hidden), nn.GELU(), nn.Dropout(dropout), nn.Linear(hidden, 1)
@@ -92,10 +108,18 @@ class StructureNetwork(nn.Module):
         dependent = torch.cat([self.dropout(functional.gelu(self.dependent(x))), one], 2)
         head = torch.cat([self.dropout(functional.gelu(self.head(x))), one], 2)
         words, length, width = head.shape
-        half = (dependent @ self.biaffine).reshape(words, -1, width)  # w (L R) H
+        half = self.biaffine(dependent).reshape(words, -1, width)  # w (L R) H
         scores = (half @ head.transpose(1, 2)).reshape(words, length, -1, length).transpose(2, 3)
         steps = place.unsqueeze(2) - place.unsqueeze(1)  # from head to dependent
         scores = scores + self.distance[steps.clamp(1 - _FARTHEST, _FARTHEST - 1) + _FARTHEST - 1]
+        first, second = (
+            pairs.unsqueeze(2) == self.numbers,
+            _behind(pairs).unsqueeze(2) == self.numbers,
+        )  # w L R
+        same = (first.unsqueeze(2) & (steps == -1).unsqueeze(3)) | (
+            second.unsqueeze(2) & (steps == 1).unsqueeze(3)
+        )
+        scores = scores + self.known * same
         illegal = (steps < 0).unsqueeze(3) != self.before
         scores = scores.masked_fill(illegal, _ILLEGAL)
         arcs = scores.logsumexp(3)
@@ -104,34 +128,41 @@ class StructureNetwork(nn.Module):
     def _features(
         self, encoded: Tensor, chars: Tensor, pairs: Tensor, place: Tensor, lengths: Tensor
     ) -> Tensor:
-        learned = self.chars(chars)
-        if self.training:
-            learned = learned * (torch.rand(chars.shape) >= self.char_dropout).unsqueeze(2)
         # Is a character the second one of a known pair, the first one; is there a pair behind it, before it?
-        nothing = torch.zeros_like(pairs[:, :1])
-        second = torch.cat([nothing, pairs[:, :-1]], 1)
+        first = (pairs > 0).to(encoded.dtype)
+        second = _behind(first)
         earlier = torch.cumsum(second, 1) - second
-        later = pairs.sum(1, keepdim=True) - torch.cumsum(pairs, 1)
-        flags = torch.stack([second, pairs, earlier.clamp(max=1), later.clamp(max=1)], 2)
+        later = first.sum(1, keepdim=True) - torch.cumsum(first, 1)
         from_end = (lengths[:, None] - 1 - place).clamp(0, _FARTHEST - 1)
-        return torch.cat(
-            [
-                (encoded - self.mean) * self.scale,
-                self.static(chars),
-                learned,
-                self.from_start(place.clamp(max=_FARTHEST - 1)),
-                self.from_end(from_end),
-                flags,
-            ],
-            2,
-        )
+        features = [
+            (encoded - self.mean) * self.scale,
+            self.from_start(place.clamp(max=_FARTHEST - 1)),
+            self.from_end(from_end),
+            self.pair(pairs),
+            self.pair(_behind(pairs)),
+            torch.stack([second, first, earlier.clamp(max=1), later.clamp(max=1)], 2),
+        ]
+        if self.static is not None and self.chars is not None:
+            learned = self.chars(chars)
+            if self.training:
+                learned = learned * (torch.rand(chars.shape) >= self.char_dropout).unsqueeze(2)
+            features += [self.static(chars), learned]
+        return torch.cat(features, 2)
 
     def compact(self) -> None:
-        """Store what is known of single characters in 8 bits; the network cannot be trained further."""
-        for name in ("static", "chars"):
-            table = getattr(self, name)
-            if isinstance(table, nn.Embedding):
-                setattr(self, name, CompactEmbedding(table.weight))
+        """Store the large tables and layers in 8 bits; the network cannot be trained further."""
+        for name in ("static", "chars", "dependent", "head", "biaffine"):
+            part = getattr(self, name)
+            if isinstance(part, nn.Embedding):
+                setattr(self, name, CompactEmbedding(part.weight))
+            elif isinstance(part, nn.Linear):
+                setattr(self, name, CompactLinear(part))
+        self.root[0] = CompactLinear(self.root[0])  # type: ignore[arg-type]
+
+
+def _behind(pairs: Tensor) -> Tensor:
+    """Return for each character what the character before it has."""
+    return torch.cat([torch.zeros_like(pairs[:, :1]), pairs[:, :-1]], 1)
 
 
 @lru_cache

@@ -20,12 +20,12 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 
 from zishu.errors import InputError, ZishuError
-from zishu.model.inner import InnerSettings, best_structures, word_inputs
+from zishu.model.inner import InnerSettings, best_structures, pair_relations, word_inputs
 from zishu.model.model import Model
 from zishu.model.networks import Networks
 from zishu.model.runtime import load_model
 from zishu.model.settings import STRUCTURES, STRUCTURES_CONFIG, write_json
-from zishu.structures import RELATIONS, load_structures
+from zishu.structures import RELATIONS, bundled_structures, load_structures
 from zishu.train.denormals import denormals_flushed
 from zishu.train.export import write_graph
 from zishu.train.structure_data import Occurrence, collect
@@ -47,6 +47,7 @@ _BATCH = 128  # words
 _RATE = 3e-3
 _WARMUP = 100  # steps
 _STATIC_WIDTH = 64
+_SMALL = 64  # hidden units of a small network; others have twice as many
 _LONGEST = 5  # characters of a word that is learned from: there are 143 trees
 _HELD_OUT = 10  # one word in so many
 _TEMPERATURES = [round(0.5 + 0.05 * k, 2) for k in range(51)]
@@ -74,27 +75,30 @@ def train_structures(
     cap: int = 3,
     sentences: int = 20_000,
     seed: int = 0,
+    small: bool = False,
     report: Callable[[str], None] = lambda _: None,
 ) -> InnerSettings:
     """Train a structure scorer for the model in a directory from words of `entries` in files, and write it there.
 
-    Without `entries` the bundled lexicon is learned. `cap` is the number of occurrences of each word that are used.
+    Without `entries` the bundled lexicon is learned. `cap` is the number of occurrences of each word that are used. A
+    `small` network has no tables of characters, and takes about 150 kB.
     """
     model = load_model(directory)
     if not isinstance(model, Model) or not isinstance(model.networks, Networks):
         raise InputError(f"{directory}: train the structure scorers of its parts, one by one")
     if not model.settings.can.finds_structures:
         raise InputError(f"{directory}: only a parser of characters has trees inside words")
+    lexicon = bundled_structures() if entries is None else _texts(entries)
     entries = [e for e in (entries or load_structures()) if len(e.form) <= _LONGEST]
     samples = collect(model, entries, files, cap=cap, sentences=sentences, seed=seed)
     found = sum(map(len, samples.occurrences.values()))
     report(f"{found:,} occurrences of {len(samples.occurrences):,} words")
     vocabulary = model.networks.chars
-    static = _static_vectors(samples, vocabulary)
+    static = None if small else _static_vectors(samples, vocabulary)
     learned = {form: found for form, found in samples.occurrences.items() if not is_held_out(form)}
     held_out = {form: found for form, found in samples.occurrences.items() if is_held_out(form)}
-    network, words = _train(learned, static, vocabulary, epochs, seed, report)
-    temperature, scores = _evaluate(network, held_out, vocabulary, words)
+    network, pairs = _train(learned, static, vocabulary, epochs, seed, report)
+    temperature, scores = _evaluate(network, held_out, vocabulary, pairs)
     network, _ = _train(samples.occurrences, static, vocabulary, epochs, seed, report)
     training = {
         "files": [path.name for path in files],
@@ -104,13 +108,17 @@ def train_structures(
         "seed": seed,
         "held_out": scores,
     }
-    lexicon: dict[str, tuple[str, ...]] = {}
-    for entry in entries:
-        form = "".join(vocabulary.known(entry.form))
-        lexicon[form] = (*lexicon.get(form, ()), str(entry).split(" ", 2)[2])
     settings = InnerSettings(_NAMES, lexicon, temperature, training)
     _write(network, settings, directory, vocabulary)
     return settings
+
+
+def _texts(entries: Iterable[Structure]) -> dict[str, tuple[str, ...]]:
+    """Return words and their structures as text, in the order of the entries."""
+    texts: dict[str, tuple[str, ...]] = {}
+    for entry in entries:
+        texts[entry.form] = (*texts.get(entry.form, ()), str(entry).split(" ", 2)[2])
+    return texts
 
 
 def is_held_out(form: str) -> bool:
@@ -139,18 +147,19 @@ def _static_vectors(samples: Samples, vocabulary: Vocabulary) -> Tensor:
 
 def _train(
     occurrences: Mapping[str, Sequence[Occurrence]],
-    static: Tensor,
+    static: Tensor | None,
     vocabulary: Vocabulary,
     epochs: int,
     seed: int,
     report: Callable[[str], None],
-) -> tuple[StructureNetwork, frozenset[str]]:
+) -> tuple[StructureNetwork, Mapping[str, int]]:
     """Return a network that has learned from these words, and those of them that may be parts of longer ones."""
-    words = frozenset("".join(vocabulary.known(form)) for form in occurrences if len(form) == 2)
-    groups = _groups((found for several in occurrences.values() for found in several), vocabulary, words)
+    # Each word occurs by itself at the end, with its first structure.
+    pairs = pair_relations(_texts(found[-1].entry for found in occurrences.values()), _NAMES)
+    groups = _groups((found for several in occurrences.values() for found in several), vocabulary, pairs)
     torch.manual_seed(seed)
     encodings = torch.cat([group.inputs["encoded"].flatten(0, 1) for group in groups])
-    network = StructureNetwork(encodings, static, _NAMES)
+    network = StructureNetwork(encodings, static, _NAMES, hidden=(2 if static is not None else 1) * _SMALL)
     optimiser = torch.optim.AdamW(network.parameters(), lr=_RATE, weight_decay=0.01)
     steps = epochs * sum(math.ceil(len(group) / _BATCH) for group in groups)
     rate = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda k: min(1.0, k / _WARMUP) * (1 - k / steps))
@@ -177,10 +186,12 @@ def _train(
                 f"{len(occurrences):,} words, epoch {epoch + 1} of {epochs}: loss {total / len(batches):.3f}"
             )
     network.compact()
-    return network.eval(), words
+    return network.eval(), pairs
 
 
-def _groups(occurrences: Iterable[Occurrence], vocabulary: Vocabulary, words: frozenset[str]) -> list[_Group]:
+def _groups(
+    occurrences: Iterable[Occurrence], vocabulary: Vocabulary, pairs: Mapping[str, int]
+) -> list[_Group]:
     """Put occurrences of words of the same length together."""
     by_length: dict[int, list[Occurrence]] = {}
     for occurrence in occurrences:
@@ -189,7 +200,7 @@ def _groups(occurrences: Iterable[Occurrence], vocabulary: Vocabulary, words: fr
     for length, found in sorted(by_length.items()):
         gold = [occurrence.entry for occurrence in found]
         encoded = np.concatenate([occurrence.encoded for occurrence in found])
-        arrays = word_inputs(encoded, [entry.form for entry in gold], vocabulary, words)
+        arrays = word_inputs(encoded, [entry.form for entry in gold], vocabulary, pairs)
         place = {heads: k for k, heads in enumerate(projective_trees(length))}
         trees = [place[entry.heads] for entry in gold]
         relations = [[_NUMBERS.get(name, 0) for name in entry.relations] for entry in gold]
@@ -202,7 +213,7 @@ def _evaluate(
     network: StructureNetwork,
     occurrences: Mapping[str, Sequence[Occurrence]],
     vocabulary: Vocabulary,
-    words: frozenset[str],
+    pairs: Mapping[str, int],
 ) -> tuple[float, dict[str, Any]]:
     """Return the temperature with the least loss on held-out words, and by length the shares that are right.
 
@@ -210,7 +221,7 @@ def _evaluate(
     """
     if not occurrences:
         return 1.0, {}
-    groups = _groups((several[-1] for several in occurrences.values()), vocabulary, words)
+    groups = _groups((several[-1] for several in occurrences.values()), vocabulary, pairs)
     losses = np.zeros(len(_TEMPERATURES))
     scores: dict[str, Any] = {}
     with torch.inference_mode():
@@ -223,11 +234,11 @@ def _evaluate(
                 )
             lengths = group.inputs["lengths"].numpy()
             found = best_structures(arcs.numpy(), relations.numpy(), lengths, InnerSettings(_NAMES, {}))
-            pairs = list(zip(found, group.entries, strict=True))
-            trees = [inner.heads == gold.heads for inner, gold in pairs]
+            compared = list(zip(found, group.entries, strict=True))
+            trees = [inner.heads == gold.heads for inner, gold in compared]
             both = [
                 tree and inner.relations == gold.relations
-                for tree, (inner, gold) in zip(trees, pairs, strict=True)
+                for tree, (inner, gold) in zip(trees, compared, strict=True)
             ]
             scores[str(lengths[0])] = {
                 "words": len(group),
@@ -243,10 +254,11 @@ def _write(
     """Write both files, then load the model with them and compare its scores with the network's."""
     encoded = np.random.default_rng(0).normal(size=(7, len(network.mean))).astype(np.float32)
     words = ["火车", "科学家", "车站"]
-    arrays = word_inputs(encoded, words, vocabulary, settings.lexicon)
+    pairs = pair_relations(settings.lexicon, settings.relations)
+    arrays = word_inputs(encoded, words, vocabulary, pairs)
     inputs = {name: torch.from_numpy(array) for name, array in arrays.items()}
     with torch.no_grad():
-        write_graph(network, inputs, ["arcs", "relations"], directory / STRUCTURES)
+        write_graph(network, inputs, ["arcs", "relations"], directory / STRUCTURES, fold=False)
         expected = network(**inputs)
     write_json(directory / STRUCTURES_CONFIG, settings.to_json())
     model = load_model(directory)
