@@ -230,7 +230,7 @@ def pair_relations(lexicon: Mapping[str, Sequence[str]], relations: Sequence[str
     """Return the words of two characters and the numbers of their relations, from 1; the first structure counts."""
     numbers = {name: number for number, name in enumerate(relations, start=1)}
     return {
-        form: next(numbers[relation] for relation in read_arcs(entries[0])[1] if relation in numbers)
+        form: next((numbers[name] for name in read_arcs(entries[0])[1] if name in numbers), 0)
         for form, entries in lexicon.items()
         if len(form) == 2
     }
