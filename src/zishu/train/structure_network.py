@@ -88,7 +88,7 @@ class StructureNetwork(nn.Module):
         self.dependent: nn.Module = nn.Linear(width, hidden)
         self.head: nn.Module = nn.Linear(width, hidden)
         self.biaffine: nn.Module = nn.Linear(hidden + 1, len(relations) * (hidden + 1), bias=False)
-        nn.init.normal_(self.biaffine.weight, std=0.02)  # type: ignore[arg-type]
+        nn.init.normal_(self.biaffine.weight, std=0.02)
         self.distance = nn.Parameter(torch.zeros(2 * _FARTHEST - 1, len(relations)))
         self.root = nn.Sequential(
             nn.Linear(2 * width, hidden), nn.GELU(), nn.Dropout(dropout), nn.Linear(hidden, 1)
