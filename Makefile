@@ -19,8 +19,6 @@ UD ?= data/ud
 TEXT ?= data/text
 # The folder of a parser that teaches both models, for example one with a BERT or an ensemble; none by default.
 TEACHER ?=
-# The model that `make structures` adds the trees inside words to.
-MODEL ?= src/zishu/models/default
 # Sentences of the encyclopaedia that the teacher parses, and further options of training.
 SENTENCES ?= 200000
 TRAINING ?=
@@ -44,7 +42,7 @@ help:
 	@echo "make results   make the tables of docs/results.md again from the records of the runs"
 	@echo "make encoder   pre-train the encoder of configs/default.toml, from GSD=, UD= and TEXT=folder (hours)"
 	@echo "make model     train the bundled models again, from GSD=, UD= and TEXT=folder (hours); TEACHER=folder of a parser"
-	@echo "make structures train the structure scorer of a bundled model (MODEL=folder) again (minutes)"
+	@echo "make structures train the structure scorers of the bundled models again (minutes)"
 	@echo "make clean     remove .venv and all that tools have left behind"
 
 # Stamps, written when a step has ended well: what was interrupted is done again.
@@ -141,10 +139,11 @@ model: $(TEXTS) | $(DEV)
 	cp runs/fast/seed-0/model/* src/zishu/models/fast/
 	$(MAKE) structures
 
-# The trees inside words, on top of a finished model.
+# The trees inside words, on top of finished models.
+STRUCTURED = $(GSD)/train.conllu $(UD)/hk/train.conllu $(UD)/cfl/train.conllu $(UD)/pud/train.conllu build/hk.txt build/wiki.txt
 structures: build/wiki.txt build/hk.txt | $(DEV)
-	$(BIN)/zishu train-structures $(MODEL) $(GSD)/train.conllu $(UD)/hk/train.conllu $(UD)/cfl/train.conllu \
-	  $(UD)/pud/train.conllu build/hk.txt build/wiki.txt
+	$(BIN)/zishu train-structures src/zishu/models/default $(STRUCTURED)
+	$(BIN)/zishu train-structures --small src/zishu/models/fast $(STRUCTURED)
 
 # Sentences of the encyclopaedia for the styles of its treebanks, stories and dialogues for that of spoken Chinese.
 build/wiki.txt: | $(DEV)
