@@ -22,6 +22,7 @@ ROOT = Path(zishu.__file__).parent
 
 _GROUND = {
     "arcs",
+    "arguments",
     "errors",
     "compression",
     "reading",
@@ -40,6 +41,7 @@ _RUNTIME = _GROUND | {"document", "chart", "model", "formats", "render"}
 # A layer is a module or package directly under `zishu`; each may import those named here, and itself.
 LAYERS: dict[str, set[str]] = {
     "errors": set(),
+    "arguments": {"errors"},
     "compression": {"errors"},
     "reading": {"errors", "compression"},
     "writing": {"errors", "compression", "reading"},

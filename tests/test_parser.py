@@ -9,11 +9,14 @@ from dataclasses import replace
 from itertools import chain, count, islice
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 import zishu
 from checks import check
 from zishu import chart
+from zishu.corpus.files import parse_files, parse_texts
+from zishu.corpus.options import Options
 from zishu.document import Document, Sentence
 from zishu.errors import InputError
 from zishu.lexicon import Lexicon
@@ -341,9 +344,89 @@ def test_a_parser_tells_what_it_is(parser: Parser, tmp_path: Path) -> None:
         ("lexicon", 5, "a lexicon is a collection of words, not 5"),
         ("lexicon", [5], "a word of a lexicon is a string"),
         ("pins", 3, "pins are a list, not 3"),
+        ("pins", None, "pins are a list, not None"),
+        ("pins", "0:2", "pins are a list, not '0:2'"),
+        ("pins", [5], "a pin is a pair of offsets"),
+        ("pins", [(0.0, 2.0)], "a pin is a pair of offsets"),
+        ("breaks", None, "breaks are a list, not None"),
+        ("style", 5, "a style is a string, not int"),
+        ("style", "", "unknown style ''"),
     ],
 )
 def test_wrong_types_are_named(parser: Parser, argument: str, value: object, message: str) -> None:
     for method in (parser, parser.segment, parser.tag):
         with pytest.raises(InputError, match=message):
             method(EASY, **{argument: value})
+
+
+@pytest.mark.parametrize("value", [1.5, "2", None, [1], 1j])
+def test_what_is_no_whole_number_is_refused(parser: Parser, value: int) -> None:
+    for call in (
+        lambda: parser.k_best(EASY, value),
+        lambda: parser.pipe([EASY], batch_chars=value),
+        lambda: parser.stream([EASY], batch_chars=value),
+        lambda: zishu.load(threads=value),
+        lambda: Options(k_best=value),
+        lambda: parse_files("-", "-", max_document=value),
+    ):
+        with pytest.raises(InputError, match="must be a whole number, not"):
+            call()
+    if value is not None:
+        with pytest.raises(InputError, match="jobs must be a whole number, not"):
+            parse_files("-", "-", jobs=value)
+
+
+def test_numbers_have_limits(parser: Parser) -> None:
+    for call in (
+        lambda: parser.k_best(EASY, 10**8),
+        lambda: Options(k_best=10**8),
+        lambda: zishu.load(threads=10**8),
+    ):
+        with pytest.raises(InputError, match=r"must be at most 1,0.*, not 100,000,000"):
+            call()
+
+
+@pytest.mark.parametrize("value", [5, None, 1.5])
+def test_what_cannot_be_read_item_by_item_is_refused(parser: Parser, value: Iterable[str]) -> None:
+    for call in (
+        lambda: parser.pipe(value),
+        lambda: parser.stream(value),
+        lambda: parser.parse_words(value),
+        lambda: parser.parse_words([value]),
+        lambda: parser.k_best(EASY, 2, pins=value),
+        lambda: parse_files(value, "-"),
+        lambda: parse_texts(value, "-"),
+        lambda: parse_texts([EASY], "-", pins=value),
+    ):
+        with pytest.raises(InputError, match="are a list, not"):
+            call()
+    with pytest.raises(InputError, match="texts are a list, not"):
+        parse_texts(EASY, "-")  # not a text for each character
+
+
+@pytest.mark.parametrize("model", [5, b"fast", 1.5, ["fast"]])
+def test_what_names_no_model_is_refused(model: str) -> None:
+    with pytest.raises(InputError, match="a model is a name or a path, not"):
+        zishu.load(model)
+
+
+def test_arrays_and_generators_are_lists(parser: Parser) -> None:
+    text = "我喜欢北京大学。"
+    expected = parser(text, pins=[(3, 7)], breaks=[1], arcs=[(3, None)], lexicon=["喜欢"])
+    assert [3, 7] in [[word.start, word.end] for sentence in expected for word in sentence]
+    options = {
+        "pins": np.array([[3, 7]]),
+        "breaks": np.array([1], dtype=np.uint8),
+        "arcs": [(np.int32(3), None)],
+        "lexicon": np.array(["喜欢"]),
+    }
+    assert parser(np.str_(text), **options) == expected
+    options = {name: (item for item in values) for name, values in options.items()}
+    assert parser(text, **options) == expected
+    assert parser.k_best(text, np.int64(2)) == parser.k_best(text, 2)
+    assert [len(found) for found in parser.k_best(text, True)] == [1]
+    words = [["我", "喜欢", "北京"], ["他", "来", "了"]]
+    assert parser.parse_words(np.array(words)) == parser.parse_words(words)
+    assert parser.parse_words((w for w in sentence) for sentence in words) == parser.parse_words(words)
+    assert list(parser.pipe(np.array([text, EASY]))) == list(parser.pipe([text, EASY]))
+    assert list(parser.stream(np.array([text, EASY]))) == list(parser.stream([text, EASY]))

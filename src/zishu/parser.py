@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from zishu import chart
+from zishu.arguments import MOST_ANALYSES, iterator_of, whole_number
 from zishu.constraints import tags_by_offset
 from zishu.document import Document
 from zishu.errors import InputError
@@ -60,6 +61,7 @@ INNER_TREES: Final = get_args(InnerTrees)
 
 # Characters that are read before the model runs: some fifteen of its batches, so that lengths even out.
 LOOK_AHEAD: Final = 30_000
+_MOST_THREADS: Final = 1024
 
 
 def find_model(model: str | os.PathLike[str] | None = None) -> Path:
@@ -68,10 +70,13 @@ def find_model(model: str | os.PathLike[str] | None = None) -> Path:
     The names of bundled models come first: write `./fast` for a directory of that name. The folder of a training run
     stands for the model in it.
     """
-    name = os.fspath(model) if model is not None else DEFAULT
+    try:
+        name = os.fspath(model) if model is not None else DEFAULT
+        path = Path(name)
+    except TypeError:
+        raise InputError(f"a model is a name or a path, not {model!r:.40}") from None
     if name in bundled_models():
         return MODELS / name
-    path = Path(name)
     inner = path / "model"
     return inner if not (path / CONFIG).exists() and (inner / CONFIG).is_file() else path
 
@@ -95,8 +100,7 @@ def load(
     Networks and chart run on `threads` threads; 0 means one for each core. The chart has one setting for the whole
     process (`zishu.chart.set_threads`), so the last parser that is loaded with a number decides for all of them.
     """
-    if threads < 0:
-        raise InputError(f"the number of threads must be at least 0, not {threads}")
+    threads = whole_number(threads, "the number of threads", least=0, most=_MOST_THREADS)
     path = find_model(model)
     parser = Parser(load_model(path, threads=threads), path=path, inner=inner).in_style(style)
     if threads:
@@ -134,7 +138,7 @@ class Parser:
         self.inner: Final = inner
         self.model: Final = model if style is None else model.in_style(style)
         self.path: Final = None if path is None else Path(path)
-        self.style: Final = style or next(iter(model.settings.styles), None)
+        self.style: Final = next(iter(model.settings.styles), None) if style is None else style
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.model.settings.name or self.model.settings.task!r}>"
@@ -153,7 +157,12 @@ class Parser:
         """Return a parser with the same model and another style or other inner trees; None changes nothing."""
         if style in (None, self.style) and inner in (None, self.inner):
             return self
-        return Parser(self.model, path=self.path, style=style or self.style, inner=inner or self.inner)
+        return Parser(
+            self.model,
+            path=self.path,
+            style=self.style if style is None else style,
+            inner=self.inner if inner is None else inner,
+        )
 
     def __call__(
         self,
@@ -264,7 +273,7 @@ class Parser:
             raise InputError(
                 "pipe takes an iterable of texts, not a string: for one text call the parser itself"
             )
-        _check_size(batch_chars)
+        batch_chars = whole_number(batch_chars, "batch_chars", least=1)
         parser = self.in_style(style, inner)
         parse = partial(parser._parse, confidence=confidence, decoding=decoding, size=batch_chars)
         cut = partial(
@@ -273,7 +282,7 @@ class Parser:
             patterns=patterns and decoding != "vanilla",
             wrapped=wrapped,
         )
-        return _documents(texts, cut, parse, batch_chars)
+        return _documents(iterator_of(texts, "texts"), cut, parse, batch_chars)
 
     def stream(
         self,
@@ -295,9 +304,8 @@ class Parser:
         that of `batch_chars` characters, or of the longest line or sentence. With `words` every line is a
         sentence, and white space separates its words.
         """
-        _check_size(batch_chars)
-        if isinstance(pieces, str):
-            pieces = [pieces]
+        batch_chars = whole_number(batch_chars, "batch_chars", least=1)
+        pieces = iterator_of([pieces] if isinstance(pieces, str) else pieces, "pieces of text")
         known = _lexicon(lexicon)
         if words and known:
             raise InputError("where the words are given there is no use for a lexicon")
@@ -325,12 +333,11 @@ class Parser:
         style: str | None = None,
         inner: InnerTrees | None = None,
     ) -> list[list[Sentence]]:
-        """Return up to `k` different analyses of every sentence of a text, the most probable first.
+        """Return up to `k` (at most 1,000) different analyses of every sentence of a text, the most probable first.
 
         They are ranked by the probability of their words and tree, with the trees inside words summed out.
         """
-        if k < 1:
-            raise InputError(f"k must be at least 1, not {k}")
+        k = whole_number(k, "k", least=1, most=MOST_ANALYSES)
         raw = text_sentences(
             text,
             pins=pins,
@@ -428,11 +435,6 @@ def _chunks(sentences: Iterable[RawSentence], size: int) -> Iterator[list[RawSen
             chunk, count = [], 0
     if chunk:
         yield chunk
-
-
-def _check_size(batch_chars: int) -> None:
-    if batch_chars < 1:
-        raise InputError(f"batch_chars must be at least 1, not {batch_chars}")
 
 
 def _lexicon(words: LexiconLike) -> Lexicon | None:

@@ -12,11 +12,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from zishu.arcs import place_arcs
+from zishu.arguments import iterator_of, list_of
 from zishu.constraints import Constraints, Pin, TagsLike, read_constraints, read_tags
 from zishu.errors import InputError
 from zishu.gaps import BREAK, JOIN
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from zishu.arcs import ArcLike
     from zishu.lexicon import Lexicon
 
-_T = TypeVar("_T")
-
 _WORD = re.compile(r"\S+")
 _LINE_PART = re.compile(r"[\r\n]\s*|[^\r\n]+")
 
@@ -59,7 +58,7 @@ def text_sentences(
     if not isinstance(text, str):
         raise InputError(f"a text is a string, not {type(text).__name__}")
     sentences = split_sentences(text, wrapped=wrapped)
-    pins, breaks, arcs = _list(pins, "pins"), _list(breaks, "breaks"), _list(arcs, "arcs")
+    pins, breaks, arcs = list_of(pins, "pins"), list_of(breaks, "breaks"), list_of(arcs, "arcs")
     known = read_constraints(text, sentences, pins=pins, breaks=breaks, lexicon=lexicon, patterns=patterns)
     fixed_tags = read_tags(tags, pins)
     if not (arcs or fixed_tags):
@@ -73,13 +72,6 @@ def text_sentences(
     for sentence, fixed in zip(found, place_arcs(arcs, pins, [one.starts for one in found]), strict=True):
         sentence.arcs = fixed
     yield from found
-
-
-def _list(values: Iterable[_T], name: str) -> list[_T]:
-    try:
-        return list(values)
-    except TypeError:
-        raise InputError(f"{name} are a list, not {values!r}") from None
 
 
 def stream_sentences(
@@ -129,8 +121,8 @@ def words_document(sentences: Iterable[Sequence[str]]) -> tuple[str, list[RawSen
     lines: list[str] = []
     found: list[RawSentence] = []
     offset = 0
-    for number, words in enumerate(sentences, start=1):
-        _check_words(words, number)
+    for number, given in enumerate(iterator_of(sentences, "sentences of words"), start=1):
+        words = _checked_words(given, number)
         if found:
             found[-1].after = "\n"
         line, starts = _joined(words, offset)
@@ -211,10 +203,11 @@ def _joined(words: Sequence[str], offset: int) -> tuple[str, list[int]]:
     return "".join(pieces), starts
 
 
-def _check_words(words: Sequence[str], number: int) -> None:
-    """Refuse what is no sentence of words."""
-    if isinstance(words, str):
-        raise InputError(f"sentence {number} is a string, not a list of words: {words[:40]!r}")
+def _checked_words(given: Iterable[str], number: int) -> list[str]:
+    """Return the words of a sentence; refuse what is none."""
+    if isinstance(given, str):
+        raise InputError(f"sentence {number} is a string, not a list of words: {given[:40]!r}")
+    words = list_of(given, f"the words of sentence {number}")
     if not words:
         raise InputError(f"sentence {number} has no words")
     for k, word in enumerate(words, start=1):
@@ -222,6 +215,7 @@ def _check_words(words: Sequence[str], number: int) -> None:
             raise InputError(f"word {k} of sentence {number} is {word!r}, not a string with a character")
         if any(map(str.isspace, word)):
             raise InputError(f"word {k} of sentence {number} holds white space: {word!r}")
+    return words
 
 
 def _lines(pieces: Iterable[str]) -> Iterator[tuple[str, int]]:

@@ -20,6 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from zishu.arguments import list_of, whole_number
 from zishu.corpus.chunks import chunks
 from zishu.corpus.claim import claimed
 from zishu.corpus.documents import MAX_DOCUMENT, RawDocument, expand, kind_of, read_documents
@@ -109,9 +110,10 @@ def parse_files(
     a `ZishuError` at the end gives their number.
     """
     watcher = watcher or Watcher()
-    names = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
-    if jobs is not None and jobs < 1:
-        raise InputError(f"the number of jobs must be at least 1, not {jobs}")
+    names = list_of([inputs] if isinstance(inputs, str | os.PathLike) else inputs, "inputs")
+    if jobs is not None:
+        jobs = whole_number(jobs, "the number of jobs", least=1)
+    max_document = whole_number(max_document, "max_document", least=1)
     check_encoding(encoding)
     if engine == "ray" and format is None:
         format = "conllu"  # noqa: A001 (the output is a folder)
@@ -207,7 +209,8 @@ def parse_texts(
         alone = os.fspath(output) == STANDARD and not options.only
         format = "tree" if alone else format_of(output, options.only)  # noqa: A001
     recipe = _recipe(options, output, format, model, threads)
-    pins, breaks, arcs = list(pins), list(breaks), list(arcs)
+    texts = list_of(texts, "texts")
+    pins, breaks, arcs = list_of(pins, "pins"), list_of(breaks, "breaks"), list_of(arcs, "arcs")
     fixed = bool(pins or breaks or arcs)
     if fixed and (len(texts) != 1 or options.words):
         raise InputError("pins, breaks and arcs need a single text without given words")

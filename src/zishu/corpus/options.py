@@ -12,6 +12,7 @@ import os
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
+from zishu.arguments import MOST_ANALYSES, whole_number
 from zishu.errors import InputError
 from zishu.granularity import GRANULARITIES, coarsen
 from zishu.lexicon import Lexicon
@@ -54,8 +55,7 @@ class Options:
     def __post_init__(self) -> None:
         if self.lexicon is not None and not isinstance(self.lexicon, Lexicon):
             object.__setattr__(self, "lexicon", Lexicon(self.lexicon))
-        if self.k_best < 0:
-            raise InputError(f"k_best must be at least 0, not {self.k_best}")
+        whole_number(self.k_best, "k_best", least=0, most=MOST_ANALYSES)
         if self.granularity not in GRANULARITIES:
             raise InputError(
                 f"unknown granularity {self.granularity!r}: choose from {', '.join(GRANULARITIES)}"
