@@ -1,6 +1,5 @@
-# The commands of this project. `make demo` and `make test` need Python (3.11 or newer) and make, nothing else:
-# they create .venv and install into it. Run again, they install only when pyproject.toml or
-# constraints.txt has changed.
+# The commands of this project. `make demo` and `make test` only need Python (3.11 or newer) and make: they create .venv and
+# install into it. Later runs install again only if pyproject.toml or constraints.txt has changed.
 
 PYTHON ?= python3
 WORKERS ?= 2
@@ -13,7 +12,7 @@ DEV := $(VENV)/.dev-installed
 ALL := $(VENV)/.all-installed
 DOCS := $(VENV)/.docs-installed
 
-# What the bundled models are made of: UD_Chinese-GSDSimp, three more treebanks, and open text; see their cards.
+# The data of the bundled models: UD_Chinese-GSDSimp, three more treebanks, and open text; see the model cards.
 GSD ?= data/gsd
 UD ?= data/ud
 TEXT ?= data/text
@@ -31,21 +30,21 @@ HELD_OUT = --set 'data.dev={$(call FILES,dev)}' --set 'data.test={gsd = "$(GSD)/
 
 help:
 	@echo "make demo      install Zishu for users and show what it does"
-	@echo "make test      install it for developers; linter, type checker, tests"
-	@echo "make test-page the tests of the web page, which need a browser (Chromium and its driver)"
-	@echo "make test-all  the slow tests, too"
-	@echo "make test-versions VERSIONS=oldest or newest: the tests with other versions of the dependencies"
+	@echo "make test      install it for developers; run linter, type checker and tests"
+	@echo "make test-page run the tests of the web page, which need a browser (Chromium and its driver)"
+	@echo "make test-all  run the slow tests, too"
+	@echo "make test-versions run the tests with the oldest or newest dependencies (VERSIONS=oldest, VERSIONS=newest)"
 	@echo "make docs      build the documentation site into build/site; a broken link is an error"
 	@echo "make dist      build sdist and wheel, and check them: contents, installation, parsing, training"
 	@echo "make bench     measure the speed of the chart and of training"
 	@echo "make bench-parse measure the parser on GSD=folder; UDPIPE=model compares with UDPipe 1"
-	@echo "make results   make the tables of docs/results.md again from the records of the runs"
+	@echo "make results   update the tables of docs/results.md from the records of runs"
 	@echo "make encoder   pre-train the encoder of configs/default.toml, from GSD=, UD= and TEXT=folder (hours)"
 	@echo "make model     train the bundled models again, from GSD=, UD= and TEXT=folder (hours); TEACHER=folder of a parser"
 	@echo "make structures train the structure scorers of the bundled models again (minutes)"
-	@echo "make clean     remove .venv and all that tools have left behind"
+	@echo "make clean     remove .venv and everything that was built"
 
-# Stamps, written when a step has ended well: what was interrupted is done again.
+# Stamps are written when a step has succeeded; an interrupted step is repeated.
 $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
@@ -121,7 +120,7 @@ build/text.txt: tools/tag_text.py | $(DEV)
 	$(BIN)/python tools/tag_text.py $@.unfinished $(TEXT)/wiki2019.txt.xz $(TEXT)/everyday.txt.xz:6 $(TEXT)/docs.txt.xz:0.5 $(TEXT)/laws.txt.xz:0.15
 	mv $@.unfinished $@
 
-# All commands continue where they were interrupted. The cards stay as they are: their scores are written by hand.
+# All commands continue where they were interrupted. The cards are not changed: their scores are written by hand.
 encoder: build/text.txt
 	$(BIN)/zishu pretrain configs/default.toml $(TREEBANKS) --set pretrain.text=$< --resume $(TRAINING)
 

@@ -196,6 +196,13 @@ def test_links_and_files_that_the_documents_name_exist() -> None:
         assert (Path(zishu.__file__).parent / name).exists(), name
 
 
+def test_every_page_of_the_documentation_is_in_the_menu() -> None:
+    menu = set(
+        re.findall(r": ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    assert {path.name for path in ROOT.glob("docs/*.md")} <= menu
+
+
 def test_onnx_runtime_is_told_to_stay_offline_before_it_is_imported() -> None:
     code = (
         "import sys, os, zishu; assert 'onnxruntime' not in sys.modules; "

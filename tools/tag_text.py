@@ -3,7 +3,7 @@
     python tools/tag_text.py OUT wiki.txt.xz docs.txt.xz:2 laws.txt.xz:0.5
 
 Every input is a text file with one sentence per line, plain or compressed with xz. The number after the colon says how
-often its sentences are used; of a fraction, chance decides sentence by sentence. OUT gets one sentence per line, words
+often its sentences are used; a fraction takes a random part of them. OUT gets one sentence per line, words
 with their tags (`上海/ns 计划/v`). The inputs are mixed at random, each in its own order, and read line by line, so a
 text of any size takes little memory.
 """
