@@ -8,6 +8,7 @@ direction is a dependency all the same, for whoever moves the type has to change
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -163,6 +164,29 @@ def test_a_module_imports_only_from_layers_below(path: str) -> None:
 
 def test_every_layer_of_the_package_is_in_the_table() -> None:
     assert {layer_of(path) for path in PATHS} <= set(LAYERS)
+
+
+def test_the_reading_order_names_every_layer() -> None:
+    guide = ROOT.parents[1] / "CONTRIBUTING.md"
+    if not guide.is_file():
+        pytest.skip("an installed package has no guide beside it")
+    table = guide.read_text(encoding="utf-8").partition("## The code, in the order to read it")[2]
+    named = set(re.findall(r"`(\w+)(?:\.py|/)", table.partition("\n## ")[0]))
+    assert set(LAYERS) - {"__init__", "__main__"} <= named
+
+
+# The torch chart offers the classes of the chart.
+TWICE = {"Marginals", "TreeDistribution", "Trees"}
+
+
+def test_a_class_has_a_name_of_its_own() -> None:
+    """A reader who sees a class named must not have to ask which one."""
+    homes: dict[str, list[str]] = {}
+    for path in PATHS:
+        for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(path)
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1 and name not in TWICE} == {}
 
 
 def test_layers_have_an_order() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import any_heads
 from zishu.errors import InputError
-from zishu.projectivity import LIFTED, deprojectivize, projectivize
+from zishu.projectivity import LIFTED, lower_arcs, projectivize
 from zishu.tree import WordTree, is_projective
 
 RELATIONS = ("nsubj", "obj", "acl", "obl")
@@ -16,6 +18,11 @@ RELATIONS = ("nsubj", "obj", "acl", "obl")
 
 def tree_of(heads, labels) -> WordTree:
     return WordTree(tuple(f"词{k}" for k in range(len(heads))), tuple(heads), tuple(labels))
+
+
+def deprojectivize(tree: WordTree) -> WordTree:
+    heads, labels = lower_arcs(tree.heads, tree.deprels)
+    return replace(tree, heads=tuple(heads), deprels=tuple(labels))
 
 
 def labelled(heads) -> st.SearchStrategy[WordTree]:

@@ -38,6 +38,8 @@ from zishu.text import LIMIT, characters
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    # A `Lexicon` is one of these, too.
+    LexiconLike = Iterable[str | tuple[Any, ...]] | None
 
 # A node maps the next character to the next node. The key "", which no character is, has the entry of the word that ends.
 _Trie = dict[str, Any]
@@ -113,6 +115,12 @@ class Lexicon:
                 for char in simplify(chars):
                     node = node.setdefault(char, {})
                 node[_END] = entry
+
+    @classmethod
+    def of(cls, words: LexiconLike) -> Lexicon | None:
+        """Return words as a lexicon; None if there are none."""
+        lexicon = words if words is None or isinstance(words, Lexicon) else cls(words)
+        return lexicon or None
 
     @classmethod
     def load(cls, source: Source, *, soft: bool = False, weight: float = WEIGHT) -> Lexicon:

@@ -43,15 +43,16 @@ from zishu.sentences import line_sentences, stream_sentences, text_sentences, wo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Unpack
 
     from zishu.arcs import ArcLike
     from zishu.constraints import Pin, TagsLike
     from zishu.document import Sentence, Tokens
+    from zishu.lexicon import LexiconLike
     from zishu.model.decode import Decoding
     from zishu.model.model import Model, Pipeline
+    from zishu.sentences import Knowledge
     from zishu.text import RawSentence
-
-    LexiconLike = Iterable[str | tuple[Any, ...]] | Lexicon | None
 
 MODELS: Final = Path(__file__).parent / "models"
 DEFAULT: Final = "default"
@@ -187,18 +188,13 @@ class Parser:
         model with one role as the paper does, where trees may need repairs. Vanilla decoding cannot honour constraints,
         so sentences with any (even a space) use "viterbi", and patterns are not looked for.
         """
+        patterns = patterns and decoding != "vanilla"
         raw = text_sentences(
-            text,
-            pins=pins,
-            breaks=breaks,
-            arcs=arcs,
-            tags=self._known_tags(tags),
-            lexicon=_lexicon(lexicon),
-            patterns=patterns and decoding != "vanilla",
-            wrapped=wrapped,
-        )
-        parsed = self.in_style(style, inner)._parse(raw, confidence=confidence, decoding=decoding)
-        return Document(text, tuple(parsed))
+            text, pins=pins, breaks=breaks, arcs=arcs, tags=self._known_tags(tags), lexicon=lexicon,
+            patterns=patterns, wrapped=wrapped,
+        )  # fmt: skip
+        parsed = self.in_style(style, inner).analyse(raw, confidence=confidence, decoding=decoding)
+        return Document(text, tuple(best for [best] in parsed))
 
     def segment(
         self,
@@ -213,7 +209,7 @@ class Parser:
     ) -> list[str]:
         """Return the words of a text, those that parsing it finds; almost twice as fast as parsing."""
         raw = text_sentences(
-            text, pins=pins, breaks=breaks, lexicon=_lexicon(lexicon), patterns=patterns, wrapped=wrapped
+            text, pins=pins, breaks=breaks, lexicon=lexicon, patterns=patterns, wrapped=wrapped
         )
         return [token.form for found in self.in_style(style).tokens(raw) for token in found.words]
 
@@ -230,7 +226,7 @@ class Parser:
     ) -> list[tuple[str, str | None]]:
         """Return the words of a text with their parts of speech (UPOS); almost twice as fast as parsing."""
         raw = text_sentences(
-            text, pins=pins, breaks=breaks, lexicon=_lexicon(lexicon), patterns=patterns, wrapped=wrapped
+            text, pins=pins, breaks=breaks, lexicon=lexicon, patterns=patterns, wrapped=wrapped
         )
         tagged = self.in_style(style).tokens(raw, tags=True)
         return [(token.form, token.upos) for found in tagged for token in found.words]
@@ -252,8 +248,8 @@ class Parser:
         if isinstance(sentences, str):
             raise InputError("parse_words takes sentences of words, not a string")
         text, raw = words_document(sentences)
-        parsed = self.in_style(style, inner)._parse(raw, confidence=confidence, decoding=decoding)
-        return Document(text, tuple(parsed))
+        parsed = self.in_style(style, inner).analyse(raw, confidence=confidence, decoding=decoding)
+        return Document(text, tuple(best for [best] in parsed))
 
     def pipe(
         self,
@@ -275,13 +271,9 @@ class Parser:
             )
         batch_chars = whole_number(batch_chars, "batch_chars", least=1)
         parser = self.in_style(style, inner)
-        parse = partial(parser._parse, confidence=confidence, decoding=decoding, size=batch_chars)
-        cut = partial(
-            text_sentences,
-            lexicon=_lexicon(lexicon),
-            patterns=patterns and decoding != "vanilla",
-            wrapped=wrapped,
-        )
+        parse = partial(parser.analyse, confidence=confidence, decoding=decoding, batch_chars=batch_chars)
+        patterns = patterns and decoding != "vanilla"
+        cut = partial(text_sentences, lexicon=Lexicon.of(lexicon), patterns=patterns, wrapped=wrapped)
         return _documents(iterator_of(texts, "texts"), cut, parse, batch_chars)
 
     def stream(
@@ -306,49 +298,36 @@ class Parser:
         """
         batch_chars = whole_number(batch_chars, "batch_chars", least=1)
         pieces = iterator_of([pieces] if isinstance(pieces, str) else pieces, "pieces of text")
-        known = _lexicon(lexicon)
+        known = Lexicon.of(lexicon)
         if words and known:
             raise InputError("where the words are given there is no use for a lexicon")
         patterns = patterns and decoding != "vanilla"
         raw = (
             line_sentences(pieces)
             if words
-            else stream_sentences(pieces, known, patterns=patterns, wrapped=wrapped)
+            else stream_sentences(pieces, lexicon=known, patterns=patterns, wrapped=wrapped)
         )
         parser = self.in_style(style, inner)
-        return parser._parse(raw, confidence=confidence, decoding=decoding, size=batch_chars)
+        parsed = parser.analyse(raw, confidence=confidence, decoding=decoding, batch_chars=batch_chars)
+        return (best for [best] in parsed)
 
     def k_best(
         self,
         text: str,
         k: int,
         *,
-        pins: Iterable[Pin] = (),
-        breaks: Iterable[int] = (),
-        arcs: Iterable[ArcLike] = (),
-        tags: TagsLike = (),
-        lexicon: LexiconLike = None,
-        patterns: bool = True,
-        wrapped: bool = False,
         style: str | None = None,
         inner: InnerTrees | None = None,
+        **known: Unpack[Knowledge],
     ) -> list[list[Sentence]]:
         """Return up to `k` (at most 1,000) different analyses of every sentence of a text, the most probable first.
 
-        They are ranked by the probability of their words and tree, with the trees inside words summed out.
+        They are ranked by the probability of their words and tree, with the trees inside words summed out. `known` are the
+        arguments from `pins` to `wrapped` of a call of the parser.
         """
         k = whole_number(k, "k", least=1, most=MOST_ANALYSES)
-        raw = text_sentences(
-            text,
-            pins=pins,
-            breaks=breaks,
-            arcs=arcs,
-            tags=self._known_tags(tags),
-            lexicon=_lexicon(lexicon),
-            patterns=patterns,
-            wrapped=wrapped,
-        )
-        return list(self.in_style(style, inner).analyse(raw, k_best=k))
+        known["tags"] = self._known_tags(known.get("tags", ()))
+        return list(self.in_style(style, inner).analyse(text_sentences(text, **known), k_best=k))
 
     def analyse(
         self,
@@ -357,17 +336,21 @@ class Parser:
         k_best: int = 0,
         confidence: bool = True,
         decoding: Decoding = "mbr",
+        batch_chars: int = LOOK_AHEAD,
     ) -> Iterator[list[Sentence]]:
         """Parse sentences that `zishu.sentences` has made; yield the best analysis of each, or its `k_best` best.
 
         This is what all other methods do, without their text.
         """
-        if not k_best:
-            parsed = self._parse(sentences, confidence=confidence, decoding=decoding)
-            yield from ([sentence] for sentence in parsed)
-            return
-        for chunk in _chunks(sentences, LOOK_AHEAD):
-            yield from self.model.k_best(chunk, k_best, structures=self.inner == "structure")
+        structures = self.inner == "structure"
+        for chunk in _chunks(sentences, batch_chars):
+            if k_best:
+                yield from self.model.k_best(chunk, k_best, structures=structures)
+                continue
+            for best in self.model.parse(
+                chunk, confidence=confidence, decoding=decoding, structures=structures
+            ):
+                yield [best]
 
     def tokens(self, sentences: Iterable[RawSentence], *, tags: bool = False) -> Iterator[Tokens]:
         """Cut sentences that `zishu.sentences` has made into words; with `tags`, find their parts of speech."""
@@ -384,24 +367,11 @@ class Parser:
                 )
         return found
 
-    def _parse(
-        self,
-        sentences: Iterable[RawSentence],
-        *,
-        confidence: bool,
-        decoding: Decoding,
-        size: int = LOOK_AHEAD,
-    ) -> Iterator[Sentence]:
-        for chunk in _chunks(sentences, size):
-            yield from self.model.parse(
-                chunk, confidence=confidence, decoding=decoding, structures=self.inner == "structure"
-            )
-
 
 def _documents(
     texts: Iterable[str],
     cut: Callable[[str], Iterable[RawSentence]],
-    parse: Callable[[Iterable[RawSentence]], Iterator[Sentence]],
+    parse: Callable[[Iterable[RawSentence]], Iterator[list[Sentence]]],
     batch_chars: int,
 ) -> Iterator[Document]:
     """Parse texts, as many at a time as have `batch_chars` characters together."""
@@ -410,7 +380,7 @@ def _documents(
     def finished() -> Iterator[Document]:
         sentences = parse([sentence for _, several in waiting for sentence in several])
         for text, several in waiting:
-            yield Document(text, tuple(islice(sentences, len(several))))
+            yield Document(text, tuple(best for [best] in islice(sentences, len(several))))
 
     size = 0
     for text in texts:
@@ -437,6 +407,3 @@ def _chunks(sentences: Iterable[RawSentence], size: int) -> Iterator[list[RawSen
         yield chunk
 
 
-def _lexicon(words: LexiconLike) -> Lexicon | None:
-    lexicon = words if words is None or isinstance(words, Lexicon) else Lexicon(words)
-    return lexicon or None

@@ -3,7 +3,7 @@
 The chart handles projective trees only, a limitation that the paper names. `projectivize` lifts every crossing arc to
 the head of its head until nothing crosses, shortest arcs first, and records this in the label. The relation `obj` of a
 word whose head was an `acl` becomes `obj↑acl` (the authors' "head" encoding). A parser learns these labels like any
-others. `deprojectivize` removes the mark and searches for the head: breadth first from the present head, left to right,
+others. `lower_arcs` removes the mark and searches for the head: breadth first from the present head, left to right,
 for the first word with the relation in the mark.
 
 The search may miss, because two words can have that relation. The result is always a tree. Cost: O(n^2) for each lifted
@@ -42,14 +42,6 @@ def projectivize(tree: WordTree) -> WordTree:
         for label, old, new in zip(tree.deprels, tree.heads, heads, strict=True)
     )
     return replace(tree, heads=tuple(heads), deprels=labels)
-
-
-def deprojectivize(tree: WordTree) -> WordTree:
-    """Return the tree without marks, with lifted arcs moved back to the heads that the marks describe."""
-    if not any(LIFTED in label for label in tree.deprels):
-        return tree
-    heads, labels = lower_arcs(tree.heads, tree.deprels)
-    return replace(tree, heads=tuple(heads), deprels=tuple(labels))
 
 
 def lower_arcs(heads: Sequence[int], labels: Sequence[str]) -> tuple[list[int], list[str]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from zishu.arguments import iterator_of, list_of
 from zishu.constraints import Constraints, Pin, TagsLike, read_constraints, read_tags
 from zishu.errors import InputError
 from zishu.gaps import BREAK, JOIN
+from zishu.lexicon import Lexicon
 from zishu.text import (
     LIMIT,
     RawSentence,
@@ -37,10 +38,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zishu.arcs import ArcLike
-    from zishu.lexicon import Lexicon
+    from zishu.lexicon import LexiconLike
 
 _WORD = re.compile(r"\S+")
 _LINE_PART = re.compile(r"[\r\n]\s*|[^\r\n]+")
+
+
+class Knowledge(TypedDict, total=False):
+    """What is known of a text, and how to read it: the options of `text_sentences`."""
+
+    pins: Iterable[Pin]
+    breaks: Iterable[int]
+    arcs: Iterable[ArcLike]
+    tags: TagsLike
+    lexicon: LexiconLike
+    patterns: bool  # keep addresses, dates, numbers and Latin words whole; the default
+    wrapped: bool  # a line break does not end a sentence
 
 
 def text_sentences(
@@ -50,7 +63,7 @@ def text_sentences(
     breaks: Iterable[int] = (),
     arcs: Iterable[ArcLike] = (),
     tags: TagsLike = (),
-    lexicon: Lexicon | None = None,
+    lexicon: LexiconLike = None,
     patterns: bool = True,
     wrapped: bool = False,
 ) -> Iterator[RawSentence]:
@@ -59,7 +72,8 @@ def text_sentences(
         raise InputError(f"a text is a string, not {type(text).__name__}")
     sentences = split_sentences(text, wrapped=wrapped)
     pins, breaks, arcs = list_of(pins, "pins"), list_of(breaks, "breaks"), list_of(arcs, "arcs")
-    known = read_constraints(text, sentences, pins=pins, breaks=breaks, lexicon=lexicon, patterns=patterns)
+    words = Lexicon.of(lexicon)
+    known = read_constraints(text, sentences, pins=pins, breaks=breaks, lexicon=words, patterns=patterns)
     fixed_tags = read_tags(tags, pins)
     if not (arcs or fixed_tags):
         yield from known.apply(sentences)
@@ -76,15 +90,15 @@ def text_sentences(
 
 def stream_sentences(
     pieces: Iterable[str],
-    lexicon: Lexicon | None = None,
     *,
+    lexicon: LexiconLike = None,
     patterns: bool = True,
     wrapped: bool = False,
     look_ahead: bool = True,
 ) -> Iterator[RawSentence]:
     """Do the same for a text that comes in pieces; see `zishu.text.iter_sentences`."""
     sentences = iter_sentences(_strings(pieces), look_ahead=look_ahead, wrapped=wrapped)
-    return Constraints(lexicon=lexicon, patterns=patterns).apply(sentences)
+    return Constraints(lexicon=Lexicon.of(lexicon), patterns=patterns).apply(sentences)
 
 
 def line_sentences(pieces: Iterable[str], *, look_ahead: bool = True) -> Iterator[RawSentence]:

@@ -695,7 +695,10 @@ def test_interruption_ends_all_processes_and_leaves_a_whole_file(tmp_path):
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         assert process.wait(timeout=60) == 130
         assert process.stderr is not None
-        assert process.stderr.read() == b""
+        told = process.stderr.read().decode()
+        assert told.startswith("zishu: interrupted; continue with: zishu parse ")
+        assert told.endswith(" --resume\n")
+        assert told.count("\n") == 1
     deadline = time.monotonic() + 10
     while any(_group(pid) == process.pid for pid in Path("/proc").iterdir() if pid.name.isdigit()):
         assert time.monotonic() < deadline

@@ -15,7 +15,7 @@ import pytest
 
 from zishu.corpus import shards
 from zishu.corpus.outputs import Written
-from zishu.corpus.shards import CannotWrite, Entry, Manifest, find_sources, shard_name, write_shard
+from zishu.corpus.shards import CannotWrite, Manifest, ShardEntry, find_sources, shard_name, write_shard
 from zishu.corpus.storage import UNFINISHED, join, read, storage, write
 from zishu.errors import InputError
 
@@ -248,7 +248,7 @@ def test_a_shard_that_was_lost_or_cut_is_not_done(base: str) -> None:
     put(output, source.shard, "TEXT\n")
     manifest = Manifest.open(output, OPTIONS, resume=True)
     assert manifest.done(source)
-    manifest.add(Entry(**asdict(source), error="bad"))
+    manifest.add(ShardEntry(**asdict(source), error="bad"))
     assert not manifest.done(source)
 
 
@@ -306,7 +306,7 @@ def test_many_entries_do_not_mean_many_writes(tmp_path: Path, monkeypatch: pytes
     manifest = Manifest(str(tmp_path), OPTIONS)
     for k in range(1000):
         clock += 0.01
-        manifest.add(Entry(f"{k}.txt", 1, "", f"{k}.txt.up"))
+        manifest.add(ShardEntry(f"{k}.txt", 1, "", f"{k}.txt.up"))
     assert 5 <= len(written) <= 12
     manifest.save()
     assert len(json.loads(written[-1])["shards"]) == 1000

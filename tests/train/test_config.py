@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError, asdict, replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,6 @@ from zishu.train.config import (
     RunConfig,
     by_style,
     config_from_dict,
-    config_to_dict,
     load_config,
     run_directory,
 )
@@ -212,7 +211,7 @@ def test_files_by_style(small: Path) -> None:
     assert list(by_style(config.data.train)) == ["gsd", "hk"]  # the first one is the default
     assert by_style(config.data.dev) == {"gsd": ("d.conllu",)}
     assert config.data.weights == {"hk": 2.0}
-    assert config_from_dict(json.loads(json.dumps(config_to_dict(config)))) == config
+    assert config_from_dict(json.loads(json.dumps(asdict(config)))) == config
     assert by_style("x.conllu") == {"": ("x.conllu",)}
     assert by_style("") == {}
 
@@ -267,11 +266,11 @@ def test_wrong_extensions(tmp_path: Path, extends: str, message: str) -> None:
 
 def test_round_trip_through_json(small: Path) -> None:
     config = load_config(small, ["optimiser.eps=3e-13", "structure.policy=rightward", "scorer.upos=false"])
-    assert config_from_dict(json.loads(json.dumps(config_to_dict(config)))) == config
+    assert config_from_dict(json.loads(json.dumps(asdict(config)))) == config
 
 
 def test_a_dictionary_is_checked_like_a_file(small: Path) -> None:
-    data = config_to_dict(load_config(small))
+    data = asdict(load_config(small))
     data["encoder"]["layer"] = 3
     with pytest.raises(ConfigError, match=r"x\.safetensors: unknown key encoder\.layer"):
         config_from_dict(data, source="x.safetensors")

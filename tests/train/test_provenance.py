@@ -3,11 +3,12 @@
 import json
 import os
 import subprocess
+from dataclasses import asdict
 
 import pytest
 
 import zishu
-from zishu.train.config import config_from_dict, config_to_dict
+from zishu.train.config import config_from_dict
 from zishu.train.provenance import commit_of, record_run
 
 
@@ -38,7 +39,7 @@ def test_the_settings_the_program_and_the_machine_are_recorded(tmp_path):
     )
     record_run(config, tmp_path, device="cpu", processes=2)
     found = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
-    assert found["config"] == json.loads(json.dumps(config_to_dict(config)))
+    assert found["config"] == json.loads(json.dumps(asdict(config)))
     assert found["zishu"] == zishu.__version__
     assert found["machine"]["processes"] == 2
     assert found["machine"]["cores"] == os.cpu_count()

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import pairwise
 
 import numpy as np
@@ -31,7 +31,7 @@ from zishu.model.runtime import load_model
 from zishu.sentences import word_sentence
 from zishu.train import loop
 from zishu.train.checkpoint import Interrupted, load_checkpoint
-from zishu.train.config import EncoderConfig, config_from_dict, config_to_dict
+from zishu.train.config import EncoderConfig, config_from_dict
 from zishu.train.data import repeat_sentences
 from zishu.train.loop import train
 from zishu.tree import WordTree
@@ -465,7 +465,7 @@ def test_killed_at_any_moment_and_resumed_ends_as_an_unbroken_run(encoder, treeb
     broken = replace(broken, encoder=replace(broken.encoder, **dropout))
     kills = 0
     while not (tmp_path / "broken" / "result.json").exists():
-        process = subprocess.Popen([sys.executable, "-c", _RUN, json.dumps(config_to_dict(broken))])
+        process = subprocess.Popen([sys.executable, "-c", _RUN, json.dumps(asdict(broken))])
         last = tmp_path / "broken" / "last.safetensors"
         before = last.stat().st_mtime_ns if last.exists() else 0
         # Once it has got on by a checkpoint or more, strike at an arbitrary moment.
@@ -488,7 +488,7 @@ def test_killed_at_any_moment_and_resumed_ends_as_an_unbroken_run(encoder, treeb
 
 _RUN = """
 import json, sys
-from zishu.train.config import EncoderConfig, config_from_dict, config_to_dict
+from zishu.train.config import EncoderConfig, config_from_dict
 from zishu.train.data import repeat_sentences
 from zishu.train.loop import train
 from zishu.tree import WordTree

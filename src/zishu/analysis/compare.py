@@ -33,14 +33,9 @@ TITLES = {
     "lemma": "LEMMA",
 }
 TITLES_GIVEN_WORDS = {
-    "uf": "UAS",
-    "lf": "LAS",
-    "ucm": "UCM",
-    "lcm": "LCM",
-    "upos": "UPOS",
-    "xpos": "XPOS",
-    "feats": "FEATS",
-    "lemma": "LEMMA",
+    metric: {"uf": "UAS", "lf": "LAS"}.get(metric, title)
+    for metric, title in TITLES.items()
+    if metric != "seg"
 }
 
 DECIMALS = 2
@@ -83,9 +78,8 @@ class Comparison:
     def best(self, metric: str) -> set[str]:
         """Return the systems with the highest printed mean; the set is empty if there is only one system."""
         means = {s.name: round(s.scores[metric].mean, DECIMALS) for s in self.systems if metric in s.scores}
-        return (
-            {name for name, mean in means.items() if mean == max(means.values())} if len(means) > 1 else set()
-        )
+        highest = max(means.values(), default=0.0)
+        return {name for name, mean in means.items() if mean == highest and len(means) > 1}
 
 
 def choose_metrics(names: Sequence[str] | None, *, given_words: bool) -> tuple[str, ...]:

@@ -12,10 +12,10 @@ from zishu.analysis.compare import DECIMALS
 from zishu.analysis.markdown import escape_markdown, markdown_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from zishu.analysis.compare import Comparison
-    from zishu.metrics import Average, Bootstrap
+    from zishu.metrics import Bootstrap
 
 ABSENT = "-"
 
@@ -32,16 +32,12 @@ _LATEX_ESCAPES = {
 def to_markdown(comparison: Comparison) -> str:
     """Return a table of scores, a table of differences if there are any, and the notes."""
     titles = list(comparison.titles.values())
-    head = ["system", "seeds", *titles]
-    rows = []
-    for system in comparison.systems:
-        cells = []
-        for metric in comparison.metrics:
-            mean, sd = numbers(system.scores.get(metric))
-            bold = system.name in comparison.best(metric)
-            cells.append((f"**{mean}**" if bold else mean) + (f" ± {sd}" if sd else ""))
-        rows.append([escape_markdown(system.name), str(len(system.runs)), *cells])
-    blocks = [markdown_table(head, rows)]
+
+    def cell(mean: str, sd: str, best: bool) -> str:
+        return (f"**{mean}**" if best else mean) + (f" ± {sd}" if sd else "")
+
+    rows = [[escape_markdown(name), *cells] for name, *cells in score_rows(comparison, cell)]
+    blocks = [markdown_table(["system", "seeds", *titles], rows)]
     if comparison.baseline is not None:
         head = [f"difference from {escape_markdown(comparison.baseline)}", *titles]
         rows = [[escape_markdown(name), *cells] for name, cells in difference_rows(comparison)]
@@ -54,15 +50,12 @@ def to_markdown(comparison: Comparison) -> str:
 def to_latex(comparison: Comparison) -> str:
     """Return a table environment; it needs the package booktabs."""
     titles = [_LATEX_TITLES.get(title, title) for title in comparison.titles.values()]
-    rows = []
-    for system in comparison.systems:
-        cells = []
-        for metric in comparison.metrics:
-            mean, sd = numbers(system.scores.get(metric))
-            bold = system.name in comparison.best(metric)
-            text = "--" if mean == ABSENT else mean
-            cells.append((rf"\textbf{{{text}}}" if bold else text) + (rf" $\pm$ {sd}" if sd else ""))
-        rows.append([_escape_latex(system.name), str(len(system.runs)), *cells])
+
+    def cell(mean: str, sd: str, best: bool) -> str:
+        text = "--" if mean == ABSENT else mean
+        return (rf"\textbf{{{text}}}" if best else text) + (rf" $\pm$ {sd}" if sd else "")
+
+    rows = [[_escape_latex(name), *cells] for name, *cells in score_rows(comparison, cell)]
     lines = ["% needs \\usepackage{booktabs}", r"\begin{table}[tb]", r"  \centering"]
     lines += _latex_table(["System", "Seeds", *titles], rows)
     if comparison.baseline is not None:
@@ -114,11 +107,19 @@ def as_dict(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def numbers(score: Average | None) -> tuple[str, str]:
-    """Return mean and standard deviation as text; the latter is empty if there is only one seed."""
-    if score is None:
-        return ABSENT, ""
-    return f"{score.mean:.{DECIMALS}f}", "" if score.sd is None else f"{score.sd:.{DECIMALS}f}"
+def score_rows(comparison: Comparison, cell: Callable[[str, str, bool], str]) -> Iterator[tuple[str, ...]]:
+    """Yield the name of each system, the number of its seeds, and its scores as text.
+
+    `cell` writes a score: it gets the mean, the standard deviation (empty for one seed), and whether it is the best.
+    """
+    for system in comparison.systems:
+        cells = []
+        for metric in comparison.metrics:
+            score = system.scores.get(metric)
+            mean = ABSENT if score is None else f"{score.mean:.{DECIMALS}f}"
+            sd = "" if score is None or score.sd is None else f"{score.sd:.{DECIMALS}f}"
+            cells.append(cell(mean, sd, system.name in comparison.best(metric)))
+        yield system.name, str(len(system.runs)), *cells
 
 
 def difference_rows(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:

@@ -2,43 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-
-class DecodingName(StrEnum):
-    """Name a decoding algorithm."""
-
-    MBR = "mbr"
-    VITERBI = "viterbi"
-    VANILLA = "vanilla"
-
-
 DecodingOption = Annotated[
-    DecodingName | None,
+    Literal["mbr", "viterbi", "vanilla"] | None,
     typer.Option(
         help="mbr: the tree with the highest expected number of correct heads; viterbi: the most probable tree; "
         "vanilla: the paper's algorithm for models with one role.",
         show_default="mbr",
     ),
 ]
-
-
-class InnerName(StrEnum):
-    """Name a kind of tree inside words."""
-
-    STRUCTURE = "structure"
-    LATENT = "latent"
-
-
-class GranularityName(StrEnum):
-    """Name a granularity of words."""
-
-    FINE = "fine"
-    COARSE = "coarse"
-
 
 StyleOption = Annotated[
     str | None,

@@ -6,7 +6,7 @@ import json
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -27,28 +27,17 @@ REFERENCE = "reference"
 KEPT = ".predictions"  # ending of the names of saved predictions
 
 
+FigureFormat = Literal["svg", "png"]
+
+
 class TableName(StrEnum):
-    """Name a table of a study."""
+    """Name a table of a study. (Typer takes no list of a Literal.)"""
 
     STRUCTURES = "structures"
     DIRECTIONS = "directions"
     MATCHES = "matches"
     LENGTHS = "lengths"
     SCORES = "scores"
-
-
-class CountName(StrEnum):
-    """Name the unit of counting structures."""
-
-    TOKENS = "tokens"
-    TYPES = "types"
-
-
-class FigureFormat(StrEnum):
-    """Name a format of figures."""
-
-    SVG = "svg"
-    PNG = "png"
 
 
 def analyse_command(
@@ -89,7 +78,7 @@ def analyse_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object with all numbers.")] = False,
     punct: Annotated[bool, typer.Option("--punct", help="Count arcs of punctuation, too.")] = False,
     count: Annotated[
-        CountName | None,
+        Literal["tokens", "types"] | None,
         typer.Option(help="Count structures by word token (default), or by type as in the paper."),
     ] = None,
 ) -> None:
@@ -118,10 +107,10 @@ def analyse_command(
 
         report = merge([read_study(path) for path in paths])
     else:
-        counted: TokensOrTypes = "types" if count is CountName.TYPES else "tokens"
-        report = _study(_systems(models, system or []), gold, structures, keep, punct=punct, count=counted)
+        chosen = _systems(models, system or [])
+        report = _study(chosen, gold, structures, keep, punct=punct, count=count or "tokens")
     if output is not None:
-        _write(report, output, figure_format or FigureFormat.SVG)
+        _write(report, output, figure_format or "svg")
     if as_json:
         typer.echo(_to_json(report))
     else:

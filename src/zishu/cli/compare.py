@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -17,13 +16,6 @@ if TYPE_CHECKING:
     from zishu.analysis.compare import Comparison
 
 
-class Part(StrEnum):
-    """Name a part of the data that a run is scored on."""
-
-    DEV = "dev"
-    TEST = "test"
-
-
 def compare_command(
     runs: Annotated[
         list[str],
@@ -32,7 +24,9 @@ def compare_command(
             help="Run folder, folder of seed-* folders, or file from `zishu eval --output`.",
         ),
     ],
-    part: Annotated[Part, typer.Option("--set", help="Compare the scores on this set.")] = Part.DEV,
+    part: Annotated[
+        Literal["dev", "test"], typer.Option("--set", help="Compare the scores on this set.")
+    ] = "dev",
     style: Annotated[
         str | None,
         typer.Option(metavar="STYLE", help="Compare the scores in this style, for runs with several."),
@@ -74,7 +68,7 @@ def compare_command(
         raise InputError("choose only one of --markdown, --latex and --json")
     names = None if metrics is None else [name.strip() for name in metrics.split(",")]
     choose_metrics(names, given_words=given_words)  # report a wrong name before any warning
-    scored = f"{part.value}-{style}" if style else part.value
+    scored = f"{part}-{style}" if style else part
     comparison = compare(
         read_runs(runs, scored, given_words=given_words, warn=_warn),
         scored,
@@ -106,18 +100,14 @@ def print_comparison(comparison: Comparison, console: Console | None = None) -> 
 
 def tables(comparison: Comparison) -> list[Table]:
     """Format a comparison as text: scores, then differences from the baseline if there are any."""
-    from zishu.analysis.compare_tables import difference_rows, numbers
+    from zishu.analysis.compare_tables import difference_rows, score_rows
+
+    def cell(mean: str, sd: str, best: bool) -> str:
+        # The mark, or a blank instead, keeps the numbers of a column aligned.
+        return (f"{mean} ± {sd}" if sd else mean) + ("*" if best else " ")
 
     titles = comparison.titles.values()
-    rows = []
-    for system in comparison.systems:
-        cells = []
-        for metric in comparison.metrics:
-            mean, sd = numbers(system.scores.get(metric))
-            # The mark, or a blank instead, keeps the numbers of a column aligned.
-            mark = "*" if system.name in comparison.best(metric) else " "
-            cells.append(f"{mean} ± {sd}{mark}" if sd else f"{mean}{mark}")
-        rows.append((system.name, str(len(system.runs)), *cells))
+    rows = list(score_rows(comparison, cell))
     laid_out = [Table(("system", "seeds", *(f"{title} " for title in titles)), rows)]
     if comparison.baseline is not None:
         differences = [(name, *cells) for name, cells in difference_rows(comparison)]

@@ -4,52 +4,26 @@ from __future__ import annotations
 
 import json
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from zishu.cli._table import Table, print_tables
+from zishu.reading import STANDARD
 
 if TYPE_CHECKING:
     from zishu.treebank.convert import Report
 
-STANDARD = "-"
-
-
-class Version(StrEnum):
-    """Name a release of the Penn Chinese Treebank; the fifth has two splits."""
-
-    CTB5 = "5"
-    CTB5_DEP = "5-dep"
-    CTB6 = "6"
-    CTB7 = "7"
-
-
-class SchemeName(StrEnum):
-    """Name a conversion scheme."""
-
-    ZC = "zc"
-    SD = "sd"
-    CONLLX = "conllx"
-
-
-class LabelsName(StrEnum):
-    """Name a label set of the scheme zc."""
-
-    MALT = "malt"
-    FUNCTIONAL = "functional"
-
 
 SchemeOption = Annotated[
-    SchemeName,
+    Literal["zc", "sd", "conllx"],
     typer.Option(
         help="zc: head rules of Zhang and Clark; sd: Stanford Dependencies; conllx: files that you converted."
     ),
 ]
 LabelsOption = Annotated[
-    LabelsName,
+    Literal["malt", "functional"],
     typer.Option(
         help="For --scheme zc: malt, as in the paper's data, or functional, with subjects, objects and more."
     ),
@@ -69,9 +43,12 @@ convert_app = typer.Typer(rich_markup_mode=None, help="Convert bracketed treeban
 def ctb_command(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Your copy of the treebank.")],
     out: Annotated[Path, typer.Argument(help="Folder for train.conllu, dev.conllu and test.conllu.")],
-    version: Annotated[Version, typer.Option(help="Release of the treebank; determines the split.")],
-    scheme: SchemeOption = SchemeName.ZC,
-    labels: LabelsOption = LabelsName.MALT,
+    version: Annotated[
+        Literal["5", "5-dep", "6", "7"],
+        typer.Option(help="Release of the treebank; determines the split."),
+    ],
+    scheme: SchemeOption = "zc",
+    labels: LabelsOption = "malt",
     stanford_jar: JarOption = None,
     converted: Annotated[
         Path | None,
@@ -92,9 +69,9 @@ def ctb_command(
     report = convert_ctb(
         directory,
         out,
-        version=version.value,
-        scheme=scheme.value,
-        labels=labels.value,
+        version=version,
+        scheme=scheme,
+        labels=labels,
         jar=stanford_jar,
         converted=converted,
         encoding=encoding,
@@ -109,8 +86,8 @@ def brackets_command(
         Path | None,
         typer.Option("-o", "--output", help="Output file (default, or -: standard output)."),
     ] = None,
-    scheme: SchemeOption = SchemeName.ZC,
-    labels: LabelsOption = LabelsName.MALT,
+    scheme: SchemeOption = "zc",
+    labels: LabelsOption = "malt",
     stanford_jar: JarOption = None,
     converted: Annotated[
         Path | None,
@@ -134,8 +111,8 @@ def brackets_command(
         standard_input() if piped else file,
         output or sys.stdout,
         name="stdin" if piped else file.name.partition(".")[0] or file.name,
-        scheme=scheme.value,
-        labels=labels.value,
+        scheme=scheme,
+        labels=labels,
         jar=stanford_jar,
         converted=converted,
         encoding=encoding,

@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from zishu.cli._decoding import DecodingName, DecodingOption, StyleOption
+from zishu.cli._decoding import DecodingOption, StyleOption  # noqa: TC001 (Typer reads the annotations at run time)
 from zishu.cli._table import Table, print_tables
+from zishu.reading import STANDARD
 from zishu.tags import COLUMNS
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from zishu.metrics import Evaluation, Ratio
-    from zishu.tree import WordTree
 
 ABSENT = "-"
-STDIN = "-"
 
 
 def eval_command(
@@ -67,9 +66,9 @@ def eval_command(
     for name, value in (("--decoding", decoding), ("--style", style)):
         if value is not None and model is None:
             raise InputError(f"{name} needs --model")
-    if str(gold) == STDIN == str(pred):
+    if str(gold) == STANDARD == str(pred):
         raise InputError("only one of the two files can be standard input")
-    if str(output) == STDIN:
+    if str(output) == STANDARD:
         raise InputError("--output needs a file: the scores go to standard output")
     if output is not None:
         for path in (gold, pred):
@@ -79,10 +78,13 @@ def eval_command(
     gold_trees = trees_of(gold_sentences)
     if pred is not None:
         predictions = trees_of(read_conllu(pred))
-    else:
-        assert model is not None  # checked above
-        way = decoding or DecodingName.MBR
-        predictions = _parse(model, gold_trees, way, gold_words=gold_words, style=style)
+    elif model is not None:
+        from zishu.model.model import parse_trees
+        from zishu.model.runtime import load_model
+        from zishu.parser import find_model
+
+        parser = load_model(find_model(model)).in_style(style)
+        predictions = parse_trees(parser, gold_trees, given_words=gold_words, decoding=decoding or "mbr")
     evaluation = evaluate(
         pair(gold_trees, predictions),
         punct=punct,
@@ -133,17 +135,6 @@ def tables(evaluation: Evaluation) -> list[Table]:
         Table(("", "unlabeled", "labeled"), single),
         Table(("F1 by word length", "gold words", "segmentation", "UPOS", "UF", "LF"), by_length),
     ]
-
-
-def _parse(
-    name: str, trees: list[WordTree], decoding: DecodingName, *, gold_words: bool, style: str | None
-) -> list[WordTree]:
-    from zishu.model.model import parse_trees
-    from zishu.model.runtime import load_model
-    from zishu.parser import find_model
-
-    model = load_model(find_model(name)).in_style(style)
-    return parse_trees(model, trees, given_words=gold_words, decoding=decoding.value)
 
 
 def _cells(ratio: Ratio | None) -> tuple[str, str, str]:

@@ -6,57 +6,21 @@ import contextlib
 import os
 import shlex
 import sys
-from enum import StrEnum
 from pathlib import Path  # noqa: TC003 (Typer reads annotations at run time)
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from zishu.cli._decoding import DecodingName, DecodingOption, GranularityName, InnerName, StyleOption
+from zishu.cli._decoding import DecodingOption, StyleOption  # noqa: TC001 (Typer reads the annotations at run time)
 from zishu.errors import InputError
+from zishu.reading import STANDARD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from zishu.arcs import ArcLike
-    from zishu.corpus import Format
 
-STANDARD = "-"
 _HINT = "Type Chinese text. Every line is parsed as it ends, Ctrl-D ends. (zishu parse --help)"
-
-
-class FormatName(StrEnum):
-    """How sentences are printed."""
-
-    TREE = "tree"
-    TEXT = "text"
-    CONLLU = "conllu"
-    JSON = "json"
-    CHARS = "chars"
-    SVG = "svg"
-    HTML = "html"
-    PARQUET = "parquet"
-
-
-class OnlyName(StrEnum):
-    """What can be found without trees."""
-
-    WORDS = "words"
-    TAGS = "tags"
-
-
-class ErrorsName(StrEnum):
-    """What to do with bytes that the encoding does not have."""
-
-    STRICT = "strict"
-    REPLACE = "replace"
-
-
-class EngineName(StrEnum):
-    """Who does the work: this machine, or a cluster."""
-
-    LOCAL = "local"
-    RAY = "ray"
 
 
 def parse_command(
@@ -84,10 +48,9 @@ def parse_command(
             help="Write to this file (.gz, .zst, too); with --engine ray to this folder, one shard per file.",
         ),
     ] = None,
-    format_name: Annotated[
-        FormatName | None,
+    format: Annotated[  # noqa: A002 (what users call it)
+        Literal["tree", "text", "conllu", "json", "chars", "svg", "html", "parquet"] | None,
         typer.Option(
-            "--format",
             help="Choose the output format. By default the ending of the output decides (.conllu, .json, .jsonl, "
             ".svg, .parquet); a terminal and TEXT get a tree, everything else CoNLL-U.",
         ),
@@ -163,7 +126,7 @@ def parse_command(
         ),
     ] = None,
     only: Annotated[
-        OnlyName | None,
+        Literal["words", "tags"] | None,
         typer.Option(
             help="Find words, or words and their tags, and no trees; faster. Formats: text, conllu, json."
         ),
@@ -192,9 +155,9 @@ def parse_command(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")] = False,
     errors: Annotated[
-        ErrorsName,
+        Literal["strict", "replace"],
         typer.Option(help="Stop at bytes that are not in the encoding, or replace them by U+FFFD."),
-    ] = ErrorsName.STRICT,
+    ] = "strict",
     encoding: Annotated[
         str, typer.Option(metavar="NAME", help="Read the input in this encoding, such as gb18030 or utf-16.")
     ] = "utf-8",
@@ -213,24 +176,24 @@ def parse_command(
     ] = False,
     decoding: DecodingOption = None,
     inner: Annotated[
-        InnerName,
+        Literal["structure", "latent"],
         typer.Option(
             help="structure: trees inside words from the structure scorer, with relations; latent: those that the parser "
             "has learned by itself, as in the paper."
         ),
-    ] = InnerName.STRUCTURE,
+    ] = "structure",
     granularity: Annotated[
-        GranularityName,
+        Literal["fine", "coarse"],
         typer.Option(
             help="fine: words as in the treebank; coarse: affixes of the gsd style joined with their stems."
         ),
-    ] = GranularityName.FINE,
+    ] = "fine",
     relations: Annotated[
         bool, typer.Option("--relations", help="Name the relations inside words in trees and figures.")
     ] = False,
     engine: Annotated[
-        EngineName, typer.Option(help="Parse on this machine, or file by file on a Ray cluster.")
-    ] = EngineName.LOCAL,
+        Literal["local", "ray"], typer.Option(help="Parse on this machine, or file by file on a Ray cluster.")
+    ] = "local",
     ray_address: Annotated[
         str | None,
         typer.Option(
@@ -249,7 +212,6 @@ def parse_command(
     from zishu.lexicon import WEIGHT, Lexicon
 
     target = STANDARD if output is None else output
-    chosen: Format | None = format_name.value if format_name else None
     pins = [_span(text) for text in pin or ()]
     arcs = [_arc(text) for text in arc or ()]
     _check_usage(
@@ -266,7 +228,7 @@ def parse_command(
             "--arc": bool(arcs),
             "--jobs": (jobs or 1) > 1,
             "--resume": resume,
-            "--engine ray": engine is EngineName.RAY,
+            "--engine ray": engine == "ray",
             "--ray-address": ray_address is not None,
         }
     )
@@ -284,18 +246,18 @@ def parse_command(
         wrapped=wrapped,
         k_best=k_best or 0,
         confidence=not no_confidence,
-        decoding=(decoding or DecodingName.MBR).value,
-        inner=inner.value,
-        granularity=granularity.value,
+        decoding=decoding or "mbr",
+        inner=inner,
+        granularity=granularity,
         relations=relations,
-        only=None if only is None else only.value,
+        only=only,
     )
     if texts:
         for text in texts:
             if os.path.isfile(text):  # noqa: PTH113 (a path refuses names that are too long)
                 typer.echo(f"zishu: {text}: parsed as a text; -i parses the file of this name", err=True)
         parse_texts(
-            texts, target, options, pins=pins, breaks=breaks or (), arcs=arcs, format=chosen, model=model,
+            texts, target, options, pins=pins, breaks=breaks or (), arcs=arcs, format=format, model=model,
             threads=threads, force=force,
         )  # fmt: skip
         return
@@ -307,13 +269,13 @@ def parse_command(
     shown = sys.stderr.isatty() and not typing and not (target == STANDARD and sys.stdout.isatty())
     more = {} if max_document is None else {"max_document": max_document}
     with (
-        watching(shown=shown, totals=engine is EngineName.RAY) as watcher,
+        watching(shown=shown, totals=engine == "ray") as watcher,
         _saying_how_to_continue(context, target),
     ):
         parse_files(
-            source, target, options, format=chosen, text_field=text_field, id_field=id_field, model=model, jobs=jobs,
+            source, target, options, format=format, text_field=text_field, id_field=id_field, model=model, jobs=jobs,
             threads=threads, resume=resume, force=force, skip_bad=skip_bad, encoding=encoding,
-            errors=errors.value, engine=engine.value, ray_address=ray_address,
+            errors=errors, engine=engine, ray_address=ray_address,
             watcher=watcher, **more,
         )  # fmt: skip
 

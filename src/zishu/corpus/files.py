@@ -217,14 +217,9 @@ def parse_texts(
 
     def pinned(blocks: Iterable[str], *, look_ahead: bool = True) -> Iterable[RawSentence]:  # noqa: ARG001
         return text_sentences(
-            "".join(blocks),
-            pins=pins,
-            breaks=breaks,
-            arcs=arcs,
-            lexicon=options.known_words,
-            patterns=options.finds_patterns,
-            wrapped=options.wrapped,
-        )
+            "".join(blocks), pins=pins, breaks=breaks, arcs=arcs, lexicon=options.lexicon,
+            patterns=options.finds_patterns, wrapped=options.wrapped,
+        )  # fmt: skip
 
     named = len(texts) > 1 or recipe.format == "parquet"
     documents = [RawDocument(str(k) if named else "", (text,)) for k, text in enumerate(texts, start=1)]

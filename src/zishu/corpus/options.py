@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from zishu.arguments import MOST_ANALYSES, whole_number
 from zishu.errors import InputError
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from zishu.corpus.outputs import Written
     from zishu.document import Sentence, Tokens
     from zishu.granularity import Granularity
+    from zishu.lexicon import LexiconLike
     from zishu.model.decode import Decoding
     from zishu.parser import InnerTrees, Parser
     from zishu.reading import FilePath
@@ -41,7 +42,7 @@ class Options:
 
     words: bool = False  # the words are given: one sentence per line, words separated by white space
     style: str | None = None  # None for the model's default
-    lexicon: Lexicon | Iterable[str] | None = None
+    lexicon: LexiconLike = None
     patterns: bool = True
     wrapped: bool = False
     k_best: int = 0  # number of analyses per sentence; 0: only the best one, without a rank
@@ -78,23 +79,15 @@ class Options:
         """Split a text that arrives in blocks into sentences that are ready for a model."""
         if self.words:
             return line_sentences(blocks, look_ahead=look_ahead)
+        patterns = self.finds_patterns
         return stream_sentences(
-            blocks,
-            self.known_words,
-            patterns=self.finds_patterns,
-            wrapped=self.wrapped,
-            look_ahead=look_ahead,
+            blocks, lexicon=self.lexicon, patterns=patterns, wrapped=self.wrapped, look_ahead=look_ahead
         )
 
     @property
     def finds_patterns(self) -> bool:
         """Tell whether to look for patterns; vanilla decoding cannot honour constraints."""
         return self.patterns and self.decoding != "vanilla"
-
-    @property
-    def known_words(self) -> Lexicon | None:
-        """Return the lexicon."""
-        return cast("Lexicon | None", self.lexicon)
 
     def analyse(
         self, parser: Parser, sentences: Iterable[RawSentence]
@@ -120,8 +113,8 @@ class Options:
 
     def _fingerprint(self) -> str:
         """Return all that the effect of the lexicon depends on."""
-        lexicon = self.known_words
-        assert lexicon is not None
+        lexicon = self.lexicon
+        assert isinstance(lexicon, Lexicon)
         mode = [repr(lexicon.weight)] if lexicon.soft else []
         entries = [
             f"{word}\t{entry.frequency}\t{entry.upos}" for word, entry in sorted(lexicon.entries.items())

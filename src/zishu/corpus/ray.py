@@ -29,7 +29,15 @@ from typing import TYPE_CHECKING, Any, Final
 from zishu.corpus.chunks import chunks
 from zishu.corpus.documents import kind_of
 from zishu.corpus.files import Summary, Watcher
-from zishu.corpus.shards import MANIFEST, CannotWrite, Entry, Manifest, ShardSource, find_sources, write_shard
+from zishu.corpus.shards import (
+    MANIFEST,
+    CannotWrite,
+    Manifest,
+    ShardEntry,
+    ShardSource,
+    find_sources,
+    write_shard,
+)
 from zishu.corpus.storage import join, storage
 from zishu.errors import InputError, MissingExtra, ZishuError, one_line, portable
 from zishu.writing import exclusive
@@ -140,7 +148,7 @@ def _parse_shards(
     return summary
 
 
-def _count(summary: Summary, entry: Entry, watcher: Watcher) -> None:
+def _count(summary: Summary, entry: ShardEntry, watcher: Watcher) -> None:
     if entry.error is None:
         summary.written += 1
         summary.sentences += entry.sentences
@@ -206,7 +214,7 @@ class _Worker:
             return portable(error)
         return None
 
-    def write(self, source: ShardSource, output: str, reading: dict[str, Any]) -> Entry | str:
+    def write(self, source: ShardSource, output: str, reading: dict[str, Any]) -> ShardEntry | str:
         """Parse an input; return its entry, or the reason why nothing can be written at all."""
         assert self._work is not None
         try:
@@ -230,7 +238,7 @@ class _Pool:
         self._busy: dict[Any, tuple[Any, ShardSource]] = {}
         self._deaths = 0  # consecutive workers that died before they were ready
 
-    def run(self, sources: Iterable[ShardSource], count: int) -> Iterator[Entry]:
+    def run(self, sources: Iterable[ShardSource], count: int) -> Iterator[ShardEntry]:
         """Yield an entry for every input, in order of completion."""
         todo = deque(sources)
         attempts: Counter[str] = Counter()
@@ -253,7 +261,7 @@ class _Pool:
                         todo.appendleft(source)
                     else:
                         reason = f"its worker died {ATTEMPTS} times: {one_line(str(error))}"
-                        yield Entry(**asdict(source), attempts=ATTEMPTS, error=reason)
+                        yield ShardEntry(**asdict(source), attempts=ATTEMPTS, error=reason)
                 else:
                     if isinstance(entry, str):
                         raise CannotWrite(entry)

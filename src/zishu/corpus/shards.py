@@ -57,7 +57,7 @@ class ShardSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(ShardSource):
+class ShardEntry(ShardSource):
     """Hold a line of the manifest: an input and its result; zeros if there is no shard."""
 
     bytes: int = 0
@@ -104,7 +104,7 @@ def shard_name(name: str, ending: str) -> str:
 class Manifest:
     """Keep track of finished shards, in memory and in a file beside the shards."""
 
-    def __init__(self, output: str, options: Mapping[str, Any], entries: Iterable[Entry] = ()) -> None:
+    def __init__(self, output: str, options: Mapping[str, Any], entries: Iterable[ShardEntry] = ()) -> None:
         self.path: Final = join(output, MANIFEST)
         self._output = output
         # Converted to plain JSON values, to compare them with those of a file.
@@ -143,7 +143,7 @@ class Manifest:
         same = (entry.input, entry.size, entry.stamp) == (source.input, source.size, source.stamp)
         return same and self._sizes.get(source.shard) == entry.bytes
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: ShardEntry) -> None:
         """Add the result of an input; the file is written soon after, or by `save`."""
         self._entries[entry.shard] = entry
         if time.monotonic() >= self._next:
@@ -167,10 +167,10 @@ class Manifest:
 
 
 def _loads(content: bytes, path: str) -> dict[str, Any]:
-    known = {field.name for field in fields(Entry)}
+    known = {field.name for field in fields(ShardEntry)}
     try:
         data = json.loads(content.decode("utf-8", "surrogatepass"))
-        rows = [Entry(**{key: row[key] for key in row.keys() & known}) for row in data["shards"]]
+        rows = [ShardEntry(**{key: row[key] for key in row.keys() & known}) for row in data["shards"]]
         return {"zishu": data["zishu"], "options": dict(data["options"]), "shards": rows}
     except (KeyError, TypeError, ValueError, AttributeError):
         raise InputError(f"{path}: not a Zishu manifest") from None
@@ -178,13 +178,13 @@ def _loads(content: bytes, path: str) -> dict[str, Any]:
 
 def write_shard(
     source: ShardSource, output: str, work: Work, *, errors: Errors = "strict", encoding: str = "utf-8"
-) -> Entry:
+) -> ShardEntry:
     """Parse an input into its shard, which appears when it is complete.
 
     An error of the input or of the parser is recorded in the entry. Only `CannotWrite` is raised.
     """
     began = time.monotonic()
-    entry = Entry(**asdict(source))
+    entry = ShardEntry(**asdict(source))
     local = source.input
     try:
         with storage(source.input).local(source.input) as path:
@@ -198,7 +198,9 @@ def write_shard(
     return replace(entry, seconds=round(time.monotonic() - began, 3))
 
 
-def _parse(entry: Entry, local: str, output: str, work: Work, errors: Errors, encoding: str) -> Entry:
+def _parse(
+    entry: ShardEntry, local: str, output: str, work: Work, errors: Errors, encoding: str
+) -> ShardEntry:
     target = join(output, entry.shard)
     sentences = 0
     with contextlib.ExitStack() as stack:

@@ -24,7 +24,8 @@ import contextlib
 import math
 import multiprocessing
 import os
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
@@ -51,6 +52,7 @@ except ImportError as error:
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Self
 
     from spacy.training import Example
     from spacy.vocab import Vocab
@@ -81,19 +83,13 @@ def _value(place: int) -> Callable[[Token], Any]:
     return lambda token: next(iter((token._.zishu or ())[place : place + 1]), None)
 
 
-def _char_heads(token: Token) -> tuple[int, ...] | None:
+def _tuple(place: int) -> Callable[[Token], Any]:
     # msgpack, in which spaCy stores documents, knows no tuples.
-    heads = _value(0)(token)
-    return None if heads is None else tuple(heads)
-
-
-def _char_rels(token: Token) -> tuple[str, ...] | None:
-    relations = _value(5)(token)
-    return None if relations is None else tuple(relations)
+    return lambda token: None if (values := _value(place)(token)) is None else tuple(values)
 
 
 def _root_char(token: Token) -> str | None:
-    heads = _char_heads(token)
+    heads = _value(0)(token)
     return None if heads is None else characters(token.text)[heads.index(0)]
 
 
@@ -105,14 +101,13 @@ def _prob(token: Token) -> float | None:
 def _extend() -> None:
     """Tell spaCy of our attributes; names that somebody else has taken stay theirs."""
     if not Token.has_extension(NAME):
-        Token.set_extension(
-            NAME, default=None
-        )  # char_heads, the four probabilities, char_rels, structure_prob, as the words have them
+        # char_heads, the four probabilities, char_rels, structure_prob, as the words have them
+        Token.set_extension(NAME, default=None)
     if not Doc.has_extension(NAME):
         Doc.set_extension(NAME, default=None)  # the settings that a document was parsed with
     getters: dict[str, Callable[[Token], Any]] = {
-        "char_heads": _char_heads,
-        "char_rels": _char_rels,
+        "char_heads": _tuple(0),
+        "char_rels": _tuple(5),
         "root_char": _root_char,
         "boundary_prob": _value(1),
         "head_prob": _value(2),
@@ -137,34 +132,27 @@ def _load(model: str | None, threads: int, process: int) -> Parser:  # noqa: ARG
     return load(model, threads=threads)
 
 
+@dataclass(slots=True)
 class Engine:
     """Settings, and the parser that follows from them; it may be pickled, copied and forked, unlike the parser."""
 
-    def __init__(
-        self,
-        *,
-        model: str | None = None,
-        style: str | None = None,
-        lexicon: str | list[str] | None = None,
-        patterns: bool = True,
-        wrapped: bool = False,
-        confidence: bool = True,
-        threads: int = 0,
-        copy_model: bool = False,
-    ) -> None:
-        self.model = model
-        self.style = style
-        self.lexicon: Lexicon | None = None
-        if lexicon is not None:
-            self.lexicon = Lexicon.load(lexicon) if isinstance(lexicon, str) else Lexicon(lexicon)
-        self.patterns = patterns
-        self.wrapped = wrapped
-        self.confidence = confidence
-        self.threads = threads
-        self.copy_model = copy_model
-        self.signature = repr((model, style, lexicon, patterns, wrapped, confidence))
-        if model is not None and not copy_model and not find_model(model).is_dir():
-            raise InputError(f"{model}: no such directory: a model is one")
+    model: str | None = None
+    style: str | None = None
+    lexicon: str | list[str] | None = None  # a file, or words
+    patterns: bool = True
+    wrapped: bool = False
+    confidence: bool = True
+    threads: int = 0
+    copy_model: bool = False
+    words: Lexicon | None = field(init=False)
+    signature: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        lexicon = self.lexicon
+        self.words = Lexicon.load(lexicon) if isinstance(lexicon, str) else Lexicon.of(lexicon)
+        self.signature = repr((self.model, self.style, lexicon, self.patterns, self.wrapped, self.confidence))
+        if self.model is not None and not self.copy_model and not find_model(self.model).is_dir():
+            raise InputError(f"{self.model}: no such directory: a model is one")
 
     @property
     def parser(self) -> Parser:
@@ -179,25 +167,29 @@ class Engine:
         for text in texts:
             _check(text)
         return self.parser.pipe(
-            texts,
-            style=self.style,
-            lexicon=self.lexicon,
-            patterns=self.patterns,
-            wrapped=self.wrapped,
+            texts, style=self.style, lexicon=self.words, patterns=self.patterns, wrapped=self.wrapped,
             confidence=self.confidence,
-        )
+        )  # fmt: skip
 
-    def to_disk(self, folder: Path) -> None:
-        """Copy the model, if that is wanted; the settings are in the configuration of the pipeline."""
-        model, copy = find_model(self.model or None), folder / "model"
+
+class _Stored:
+    """What is stored with a pipeline: the model, if that is wanted."""
+
+    engine: Engine
+
+    def to_disk(self, path: str | os.PathLike[str], **_: Any) -> None:
+        """Copy the model, if the configuration says so; the settings are in that of the pipeline."""
+        engine = self.engine
+        model, copy = find_model(engine.model or None), Path(path) / "model"
         # A pipeline that was loaded from this folder has its model there.
-        if self.copy_model and model.resolve() != copy.resolve():
+        if engine.copy_model and model.resolve() != copy.resolve():
             copy_model(model, copy)
 
-    def from_disk(self, folder: Path) -> None:
+    def from_disk(self, path: str | os.PathLike[str], **_: Any) -> Self:
         """Use the copy of the model, if there is one."""
-        if self.copy_model and (folder / "model").is_dir():
-            self.model = str(folder / "model")
+        if self.engine.copy_model and (Path(path) / "model").is_dir():
+            self.engine.model = str(Path(path) / "model")
+        return self
 
 
 def _batches(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
@@ -243,20 +235,11 @@ def make_component(
         raise InputError(f'words: expected "zishu" or "given", not {words!r}')
     if words == "given" and lexicon is not None:
         raise InputError("where the words are given there is no use for a lexicon")
-    engine = Engine(
-        model=model,
-        style=style,
-        lexicon=lexicon,
-        patterns=patterns,
-        wrapped=wrapped,
-        confidence=confidence,
-        threads=threads,
-        copy_model=copy_model,
-    )
+    engine = Engine(model, style, lexicon, patterns, wrapped, confidence, threads, copy_model)
     return Component(engine, name=name, words=words)
 
 
-class Component(Pipe):  # type: ignore[misc, unused-ignore]
+class Component(_Stored, Pipe):  # type: ignore[misc, unused-ignore]
     """Parse documents; see the module."""
 
     def __init__(
@@ -267,7 +250,7 @@ class Component(Pipe):  # type: ignore[misc, unused-ignore]
         self.words = words
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _component, (self.engine, self.name, self.words)
+        return partial(Component, name=self.name, words=self.words), (self.engine,)
 
     def __call__(self, doc: Doc) -> Doc:
         """Return the document with its words and trees: a new one, unless the words are given."""
@@ -320,15 +303,6 @@ class Component(Pipe):  # type: ignore[misc, unused-ignore]
         scores.update(Scorer.score_spans(examples, "sents"))
         return scores
 
-    def to_disk(self, path: str | os.PathLike[str], **_: Any) -> None:
-        """Copy the model, if the configuration says so."""
-        self.engine.to_disk(Path(path))
-
-    def from_disk(self, path: str | os.PathLike[str], **_: Any) -> Component:
-        """Use the copy of the model, if there is one."""
-        self.engine.from_disk(Path(path))
-        return self
-
     def to_bytes(self, **_: Any) -> bytes:
         """Return nothing: the settings are in the configuration of the pipeline."""
         return b""
@@ -336,10 +310,6 @@ class Component(Pipe):  # type: ignore[misc, unused-ignore]
     def from_bytes(self, _: bytes, **__: Any) -> Component:
         """Change nothing."""
         return self
-
-
-def _component(engine: Engine, name: str, words: Literal["zishu", "given"]) -> Component:
-    return Component(engine, name=name, words=words)
 
 
 # ---- the tokenizer
@@ -356,23 +326,14 @@ def make_tokenizer(
     copy_model: bool = False,
 ) -> Callable[[Language], Tokenizer]:
     """Return what makes the tokenizer of a pipeline."""
-    engine = Engine(
-        model=model,
-        style=style,
-        lexicon=lexicon,
-        patterns=patterns,
-        wrapped=wrapped,
-        confidence=confidence,
-        threads=threads,
-        copy_model=copy_model,
-    )
+    engine = Engine(model, style, lexicon, patterns, wrapped, confidence, threads, copy_model)
     return lambda nlp: Tokenizer(nlp.vocab, engine)
 
 
 registry.tokenizers.register(TOKENIZER, func=make_tokenizer)
 
 
-class Tokenizer(DummyTokenizer):
+class Tokenizer(_Stored, DummyTokenizer):
     """Turn a text into a document of Zishu's words, with their trees."""
 
     def __init__(self, vocab: Vocab, engine: Engine) -> None:
@@ -393,15 +354,6 @@ class Tokenizer(DummyTokenizer):
         """Score the words against gold documents."""
         scores: dict[str, Any] = Scorer.score_tokenization(examples)
         return scores
-
-    def to_disk(self, path: str | os.PathLike[str], **_: Any) -> None:
-        """Copy the model, if the configuration says so."""
-        self.engine.to_disk(Path(path))
-
-    def from_disk(self, path: str | os.PathLike[str], **_: Any) -> Tokenizer:
-        """Use the copy of the model, if there is one."""
-        self.engine.from_disk(Path(path))
-        return self
 
 
 # ---- documents

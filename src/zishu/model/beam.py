@@ -97,7 +97,8 @@ def search(
 
 def confidence(found: BeamResult, labels: NDArray[np.float64]) -> Confidence:
     """Return the beam's probabilities with those of the labels, as the chart's parsers give them."""
-    return Confidence(found.probabilities, found.boundaries, found.of_heads, labels.tolist())
+    trees, boundaries, heads = map(np.array, (found.probabilities, found.boundaries, found.of_heads))
+    return Confidence(trees, boundaries, heads, labels)
 
 
 def _beams(

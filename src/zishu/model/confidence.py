@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from zishu.model.words import Words
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Confidence:
     """The probabilities of a batch of trees, and of all their words, in the order of `Words`."""
 
-    trees: list[float]
-    boundaries: list[float] | None  # None in vanilla decoding
-    heads: list[float]
-    labels: list[float]
+    trees: NDArray[np.float64]
+    boundaries: NDArray[np.float64] | None  # None in vanilla decoding
+    heads: NDArray[np.float64]
+    labels: NDArray[np.float64]
 
 
 def measure_trees(
@@ -69,7 +69,7 @@ def measure_trees(
     width = each.gaps.shape[1]
     forest = each.given(gaps[:, :width], inter=arcs_of(words, (len(sentences), width, width)))
     boundary = np.where(trees.gaps[sentences] == FREE, free.boundary[sentences], gaps == BREAK)
-    return _confidence(
+    return Confidence(
         _probability(forest.log_partition(), free.logz[sentences]),
         _of_boundaries(boundary, words),
         _of_heads(given.inter, same, words),
@@ -116,7 +116,7 @@ def measure_words(
 ) -> Confidence:
     """Return the probabilities of trees whose units are words: these are given, and hence certain."""
     found = trees.marginals()
-    return _confidence(
+    return Confidence(
         _probability(scores, found.logz[sentences]),
         np.ones(len(words.tree)),
         _of_heads(found.inter, sentences, words),
@@ -130,17 +130,7 @@ def measure_vanilla(
     """Return the probabilities of one tree of each sentence whose words came from its labels."""
     given = trees.given(gaps_of(words, trees.gaps.shape)).marginals()
     heads = _of_heads(given.inter, np.arange(len(trees)), words)
-    return _confidence(_probability(scores, trees.log_partition()), None, heads, labels)
-
-
-def _confidence(
-    trees: NDArray[np.float64],
-    boundaries: NDArray[np.float64] | None,
-    heads: NDArray[np.float64],
-    labels: NDArray[np.float64],
-) -> Confidence:
-    of_boundaries = None if boundaries is None else boundaries.tolist()
-    return Confidence(trees.tolist(), of_boundaries, heads.tolist(), labels.tolist())
+    return Confidence(_probability(scores, trees.log_partition()), None, heads, labels)
 
 
 def _first_of_each(

@@ -257,26 +257,34 @@ def _label(
 
     Tree t is one of the sentence `numbers[t]`.
     """
-    settings = batch.settings
     words = find_words(found.heads, found.intra, trees.lengths[numbers])
+    names, of_labels = _best_labels(batch, numbers, words, confidence)
+    sure = None
+    if of_labels is not None and batch.settings.can.units == "words":
+        sure = measure_words(trees, numbers, found.score, words, of_labels)
+    elif of_labels is not None:
+        sure = measure_trees(trees, numbers, words, of_labels)
+    sentences = _sentences(batch, numbers, words, names, sure)
+    if confidence and batch.settings.can.units == "characters":
+        return _compare_without_lexicon(batch, numbers, words, sentences)
+    return sentences
+
+
+def _best_labels(
+    batch: _Batch, numbers: NDArray[np.int64], words: Words, confidence: bool
+) -> tuple[list[str], NDArray[np.float64] | None]:
+    """Return the best label of each word, and with confidence its probability; tree t is of the sentence `numbers[t]`."""
+    settings = batch.settings
     labels = label_probabilities(
         batch.outputs, settings.labels, batch.label_scorer, numbers[words.tree], words.root, words.root_head
     )
     fix_relations(labels, batch.arcs, settings.labels, numbers, words)
     best = labels.argmax(axis=1)
     names = [settings.labels[label] for label in best.tolist()]
-    sure = None
-    if confidence:
-        calibrated = at_temperature(labels, settings.label_temperature)
-        of_labels = np.exp(calibrated[np.arange(len(best)), best])
-        if settings.can.units == "words":
-            sure = measure_words(trees, numbers, found.score, words, of_labels)
-        else:
-            sure = measure_trees(trees, numbers, words, of_labels)
-    found_sentences = _sentences(batch, numbers, words, names, sure)
-    if confidence and settings.can.units == "characters":
-        return _compare_without_lexicon(batch, numbers, words, found_sentences)
-    return found_sentences
+    if not confidence:
+        return names, None
+    calibrated = at_temperature(labels, settings.label_temperature)
+    return names, np.exp(calibrated[np.arange(len(best)), best])
 
 
 def _compare_without_lexicon(
@@ -309,19 +317,8 @@ def _decode_beam(batch: _Batch, k: int, *, confidence: bool) -> list[list[Senten
     assert batch.outputs.states is not None
     found = beam.search(batch.outputs.states, batch.lengths, batch.gaps, settings, k)
     words = find_words(found.heads, found.intra, batch.lengths[found.numbers])
-    labels = label_probabilities(
-        batch.outputs,
-        settings.labels,
-        batch.label_scorer,
-        found.numbers[words.tree],
-        words.root,
-        words.root_head,
-    )
-    best = labels.argmax(axis=1)
-    calibrated = at_temperature(labels, settings.label_temperature)
-    of_labels = np.exp(calibrated[np.arange(len(best)), best])
-    sure = beam.confidence(found, of_labels) if confidence else None
-    names = [settings.labels[label] for label in best.tolist()]
+    names, of_labels = _best_labels(batch, found.numbers, words, confidence)
+    sure = None if of_labels is None else beam.confidence(found, of_labels)
     ranked: list[list[Sentence]] = [[] for _ in batch.sentences]
     sentences = _sentences(batch, found.numbers, words, names, sure)
     for b, sentence in zip(found.numbers.tolist(), sentences, strict=True):
@@ -395,9 +392,9 @@ def _sentences(
             heads,
             deprels,
             char_heads or unknown,
-            unknown if sure is None else sure.boundaries or unknown,
-            unknown if sure is None else sure.heads,
-            unknown if sure is None else sure.labels,
+            unknown if sure is None or sure.boundaries is None else sure.boundaries.tolist(),
+            unknown if sure is None else sure.heads.tolist(),
+            unknown if sure is None else sure.labels.tolist(),
             unknown if sure is None or of_upos is None else of_upos.tolist(),
             *(columns.get(name, unknown) for name in ("xpos", "feats", "lemma")),
         )
@@ -408,7 +405,7 @@ def _sentences(
             [batch.sentences[b] for b in numbers.tolist()],
             bounds[:-1],
             bounds[1:],
-            [None] * len(numbers) if sure is None else sure.trees,
+            [None] * len(numbers) if sure is None else sure.trees.tolist(),
             strict=True,
         )
     ]

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from zishu.model.words import Words
 
-FixedArcs = list[tuple[FixedArc, ...]]  # one entry per sentence
-
 
 def allowed_arcs(arcs: Sequence[Sequence[FixedArc]], width: int) -> NDArray[np.bool_] | None:
     """Mark the inter-word arcs that agree with fixed ones, `[batch, N+1, N+1]`; None if nothing is fixed."""

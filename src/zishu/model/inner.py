@@ -191,12 +191,18 @@ def _chosen(
 
 
 def add_structures(
-    scorer: StructureScorer, encoded: Floats, analyses: Sequence[Sequence[Sentence]], *, confidence: bool
+    scorer: StructureScorer | None,
+    encoded: Floats | None,
+    analyses: Sequence[Sequence[Sentence]],
+    *,
+    confidence: bool,
 ) -> None:
     """Give the words of a batch their structures; row b of `encoded` is the sentence of `analyses[b]`, ROOT first.
 
-    Latent inner trees, which the words have before, tell where the characters are.
+    Latent inner trees, which the words have before, tell where the characters are; without a scorer they stay.
     """
+    if scorer is None or encoded is None:
+        return
     to_score: dict[int, list[tuple[int, int, Word]]] = {}  # by length, so that nothing is padded
     for b, several in enumerate(analyses):
         for sentence in several:

@@ -86,7 +86,8 @@ class Model:
             outputs, scorer = self.run(batch), self.networks.score_labels
             found = decode(outputs, batch, self.settings, scorer, confidence=confidence, decoding=decoding)
             if structures:
-                self._add_structures(outputs, [[sentence] for sentence in found], confidence=confidence)
+                analyses = [[sentence] for sentence in found]
+                add_structures(self.networks.structures, outputs.encoded, analyses, confidence=confidence)
             return found
 
         return self._in_batches(sentences, work)
@@ -104,17 +105,10 @@ class Model:
             outputs = self.run(batch)
             found = decode_k_best(outputs, batch, self.settings, self.networks.score_labels, k)
             if structures:
-                self._add_structures(outputs, found, confidence=True)
+                add_structures(self.networks.structures, outputs.encoded, found, confidence=True)
             return found
 
         return self._in_batches(sentences, work)
-
-    def _add_structures(
-        self, outputs: Outputs, analyses: Sequence[Sequence[Sentence]], *, confidence: bool
-    ) -> None:
-        scorer = self.networks.structures
-        if scorer is not None and outputs.encoded is not None:
-            add_structures(scorer, outputs.encoded, analyses, confidence=confidence)
 
     def tokens(self, sentences: Sequence[RawSentence], *, tags: bool = False) -> list[Tokens]:
         """Cut sentences into words, with `tags` also find their parts of speech; faster than to parse them."""

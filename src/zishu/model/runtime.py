@@ -181,20 +181,23 @@ def _session(path: Path, inputs: set[str], outputs: set[str], threads: int) -> S
     return session
 
 
-def _try(networks: Networks, folder: Path) -> None:
-    """Run one character through fresh networks, so that files that do not belong together are found out now.
-
-    It is the last one of the vocabulary, which a network that was trained with a smaller one does not know.
-    """
-    settings = networks.settings
+def _last_character(networks: Networks) -> dict[str, Any]:
+    """Return the last character of the vocabulary as a sentence; networks of a smaller vocabulary do not know it."""
     inputs = {"lengths": np.array([1])}
     for name, vocabulary in (("chars", networks.chars), ("bigrams", networks.bigrams)):
         if vocabulary is not None:
             inputs[name] = np.array([[vocabulary.bos, len(vocabulary) - 1]])
-    if settings.styles:
-        inputs["styles"] = np.array([len(settings.styles) - 1])
+    if networks.settings.styles:
+        inputs["styles"] = np.array([len(networks.settings.styles) - 1])
+    return inputs
+
+
+def _try(networks: Networks, folder: Path) -> None:
+    """Run one character through fresh networks, so that files that do not belong together are found out now."""
+    settings = networks.settings
     try:
-        outputs = networks.score(networks.encode(inputs), [[1]] if settings.can.units == "words" else None)
+        encoded = networks.encode(_last_character(networks))
+        outputs = networks.score(encoded, [[1]] if settings.can.units == "words" else None)
         sizes = {
             "inter": 2,
             "intra": 2,
@@ -227,13 +230,8 @@ def _try_structures(networks: Networks, folder: Path) -> None:
     """Run one word through the structure scorer, so that files that do not belong together are found out now."""
     scorer = networks.structures
     assert scorer is not None
-    inputs = {"lengths": np.array([1]), "chars": np.array([[networks.chars.bos, len(networks.chars) - 1]])}
-    if networks.bigrams is not None:
-        inputs["bigrams"] = np.array([[networks.bigrams.bos, len(networks.bigrams) - 1]])
-    if networks.settings.styles:
-        inputs["styles"] = np.array([0])
     try:
-        encoded = networks.encode(inputs)[0]
+        encoded = networks.encode(_last_character(networks))[0]
         arcs, relations = scorer.score(encoded, [networks.chars.symbols[-1] * 2])
     except Exception as error:  # as above
         raise InputError(f"{folder / STRUCTURES}: does not fit the model: {first_line(error)}") from error

@@ -99,9 +99,8 @@ class Settings:
     xpos: tuple[str, ...] = ()
     feats: tuple[str, ...] = ()
     lemma: tuple[str, ...] = ()
-    absent_tags: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # style -> columns its treebank does not have
+    # By style: the columns that its treebank does not have.
+    absent_tags: Mapping[str, Any] = field(default_factory=dict)
     styles: tuple[str, ...] = ()  # the first one is the default; empty: the model has no styles
     encoder: str = ""  # the kind
     bigrams: bool = False  # the encoder reads pairs of characters, too
@@ -126,7 +125,7 @@ class Settings:
     version: str = ""
     training: Mapping[str, Any] = field(
         default_factory=dict
-    )  # the run's configuration and scores; only shown
+    )  # configuration and scores of the run; only shown
     format: int = FORMAT
 
     def __post_init__(self) -> None:

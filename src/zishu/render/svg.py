@@ -74,15 +74,6 @@ class Box(NamedTuple):
     width: float
     height: float
 
-    def overlaps(self, other: Box) -> bool:
-        """Tell whether two boxes share more than an edge."""
-        return (
-            self.x < other.x + other.width
-            and other.x < self.x + self.width
-            and self.y < other.y + other.height
-            and other.y < self.y + self.height
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Label:

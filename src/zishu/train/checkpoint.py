@@ -135,6 +135,11 @@ def restore_optimiser(
     optimiser.load_state_dict(state)
 
 
+def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors whose names begin with a prefix, without it."""
+    return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
+
+
 def write_atomically(path: str | os.PathLike[str], text: str) -> None:
     """Write a small text file, whole or not at all."""
     with _saving(Path(path)) as file:

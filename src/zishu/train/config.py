@@ -18,7 +18,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -368,11 +368,6 @@ def load_config(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> 
     own = {str(path), *(f"--set {override}" for override in overrides)}
     _check_effect(config, {key: value for key, value in values.items() if value.source in own})
     return config
-
-
-def config_to_dict(config: Config) -> dict[str, Any]:
-    """Return a configuration as nested dictionaries of JSON's own types."""
-    return asdict(config)
 
 
 def config_from_dict(data: Mapping[str, Any], *, source: str = "configuration") -> Config:

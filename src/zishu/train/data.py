@@ -82,7 +82,7 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Batch:
+class ExampleBatch:
     """Examples side by side, padded; see `Example`. `pool` averages characters to words, for models of words."""
 
     chars: Tensor  # b n+1
@@ -99,7 +99,7 @@ class Batch:
     slot_intra: Tensor  # b u+1 k
     gaps: NDArray[np.int8]  # b u+1
 
-    def to(self, device: torch.device) -> Batch:
+    def to(self, device: torch.device) -> ExampleBatch:
         """Move the tensors; gaps stay where the chart reads them."""
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
         moved: dict[str, Any] = {k: v.to(device) for k, v in values if isinstance(v, torch.Tensor)}
@@ -273,7 +273,7 @@ def count_units(examples: Iterable[Any], *, task: TaskName) -> int:
     return sum(len(example.gaps) - 1 if by_word else example.length for example in examples)
 
 
-def collate(examples: Sequence[Example], inventory: Inventory, *, task: TaskName) -> Batch:
+def collate(examples: Sequence[Example], inventory: Inventory, *, task: TaskName) -> ExampleBatch:
     """Put examples side by side."""
     lengths = np.array([example.length for example in examples])
     units = np.array([len(example.gaps) - 1 for example in examples])
@@ -288,7 +288,7 @@ def collate(examples: Sequence[Example], inventory: Inventory, *, task: TaskName
     def stack(name: str, shape: tuple[int, ...], value: float) -> Tensor:
         return torch.from_numpy(pad([getattr(example, name) for example in examples], shape, value))
 
-    return Batch(
+    return ExampleBatch(
         chars=stack("chars", (width,), inventory.chars.pad),
         bigrams=stack("bigrams", (width,), bigram_pad),
         lengths=torch.from_numpy(lengths),

@@ -6,7 +6,7 @@ Nothing here trains, and nothing knows a checkpoint: `zishu.train.loop` hands ov
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from zishu import metrics
@@ -19,7 +19,7 @@ from zishu.model.settings import CONFIG, TASKS, write_json
 from zishu.tags import COLUMNS
 from zishu.train.checkpoint import write_atomically
 from zishu.train.compact import compact
-from zishu.train.config import by_style, config_to_dict
+from zishu.train.config import by_style
 from zishu.train.data import read_trees
 from zishu.train.evaluation import evaluate_network
 from zishu.train.export import export_model
@@ -90,7 +90,7 @@ def finish(
         if config.can.finds_structures:
             found = evaluate_network(network, inventory, gold, given_words=True, style=style)
             result.update(_record(folder, name, found, "parse-words", given_words=True))
-    model = export_model(network, folder / MODEL, training={"config": config_to_dict(config), **result})
+    model = export_model(network, folder / MODEL, training={"config": asdict(config), **result})
     if config.export.precision == "int8":
         model = _quantise(config, folder, model, dev, result)
     if config.can.parses and not model.settings.beam:
@@ -111,7 +111,7 @@ def _quantise(config: Config, folder: Path, model: Model, dev: Gold, result: dic
     quantised = load_model(folder / MODEL)
     assert isinstance(quantised, Model)
     result["float32"], result["int8"] = before, _exported_scores(quantised, dev, config.task)
-    settings = replace(model.settings, training={"config": config_to_dict(config), **result})
+    settings = replace(model.settings, training={"config": asdict(config), **result})
     write_json(folder / MODEL / CONFIG, settings.to_json())
     return Model(settings, quantised.networks)
 

@@ -25,7 +25,7 @@ import signal
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,13 +42,13 @@ from zishu.train.checkpoint import (
     optimiser_state,
     restore_optimiser,
     save_checkpoint,
+    under,
 )
 from zishu.train.config import (
     Config,
     by_style,
     check_unchanged,
     config_from_dict,
-    config_to_dict,
     run_directory,
 )
 from zishu.train.data import (
@@ -378,7 +378,7 @@ def _initial(config: Config, treebank: Treebank) -> tuple[Network, Inventory]:
     known = inventory.tags
     inventory = add_tags(inventory, treebank)
     network, inventory = build_network(config, None, inventory=inventory, hf_config=state["encoder"])
-    weights = {**_under("model.", tensors), **_under("average.", tensors)}
+    weights = {**under("model.", tensors), **under("average.", tensors)}
     for column in inventory.tags.keys() - known.keys():
         weights |= network.get_submodule(column).state_dict(prefix=f"{column}.")
     try:
@@ -453,7 +453,7 @@ def _save(run: _Run, name: str) -> None:
     if device.type == "cuda":
         tensors["random.cuda"] = torch.cuda.get_rng_state(device)
     state = {
-        "config": config_to_dict(run.config),
+        "config": asdict(run.config),
         "inventory": inventory_to_json(run.inventory),
         "encoder": getattr(run.network.encoder, "hf_config", None),
         "position": vars(run.position),
@@ -467,10 +467,10 @@ def _restore(config: Config, folder: Path, name: str = LAST, *, group: Group = A
     check_unchanged(replace(config, run=before.run), before)  # where and how the program runs may change
     inventory = inventory_from_json(state["inventory"])
     network, inventory = build_network(config, None, inventory=inventory, hf_config=state["encoder"])
-    network.load_state_dict(_under("model.", tensors))
+    network.load_state_dict(under("model.", tensors))
     device = group.device(config.run.device)
     network.to(device)
-    average = {key: value.to(device) for key, value in _under("average.", tensors).items()}
+    average = {key: value.to(device) for key, value in under("average.", tensors).items()}
     optimiser = _optimiser(config, network)
     restore_optimiser(optimiser, _names(network), tensors)
     torch.set_rng_state(tensors["random.torch"])
@@ -486,10 +486,6 @@ def _device(run: _Run) -> torch.device:
 
 def _names(network: Network) -> dict[Tensor, str]:
     return {weight: name for name, weight in network.named_parameters()}
-
-
-def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
 
 
 def _out_of_patience(run: _Run) -> bool:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,8 +32,8 @@ from torch import nn
 from zishu.errors import ConfigError, ZishuError
 from zishu.model.settings import BIGRAMS, CHARS, read_json, write_json
 from zishu.model.vocabulary import Vocabulary
-from zishu.train.checkpoint import load_checkpoint, optimiser_state, restore_optimiser, save_checkpoint
-from zishu.train.config import check_unchanged, config_from_dict, config_to_dict
+from zishu.train.checkpoint import load_checkpoint, optimiser_state, restore_optimiser, save_checkpoint, under
+from zishu.train.config import check_unchanged, config_from_dict
 from zishu.train.data import random_batches
 from zishu.train.denormals import denormals_flushed
 from zishu.train.encoders import BiLSTM, Transformer, build_encoder
@@ -94,13 +94,9 @@ def pretrain(
     if resume and (folder / LAST).exists():
         tensors, state = load_checkpoint(folder / LAST)
         check_unchanged(_what_counts(config), _what_counts(config_from_dict(state["config"])))
-        network.load_state_dict(
-            {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
-        )
+        network.load_state_dict(under("model.", tensors))
         for number, (optimiser, _) in enumerate(optimisers):
-            own = f"{number}."
-            theirs = {k.removeprefix(own): v for k, v in tensors.items() if k.startswith(own)}
-            restore_optimiser(optimiser, names, theirs)
+            restore_optimiser(optimiser, names, under(f"{number}.", tensors))
         torch.set_rng_state(tensors["random.torch"])
         step = state["step"]
 
@@ -110,7 +106,7 @@ def pretrain(
             state = optimiser_state(optimiser, names)
             tensors.update({f"{number}.{name}": tensor for name, tensor in state.items()})
         tensors["random.torch"] = torch.get_rng_state()
-        save_checkpoint(folder / LAST, tensors, {"step": step, "config": config_to_dict(config)})
+        save_checkpoint(folder / LAST, tensors, {"step": step, "config": asdict(config)})
 
     sums: dict[str, float] = defaultdict(float)
     started = saved = time.monotonic()
@@ -148,7 +144,7 @@ def pretrain(
     # In half precision: fine-tuning moves the weights by far more than the rounding.
     weights = {name: tensor.half() for name, tensor in network.encoder.state_dict().items()}
     # Last, because a folder with weights counts as finished.
-    save_checkpoint(folder / WEIGHTS, weights, {"config": config_to_dict(config)})
+    save_checkpoint(folder / WEIGHTS, weights, {"config": asdict(config)})
     (folder / LAST).unlink(missing_ok=True)
     return folder
 

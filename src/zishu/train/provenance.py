@@ -14,6 +14,7 @@ import json
 import os
 import platform
 import subprocess
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,6 @@ import torch
 
 from zishu import __version__
 from zishu.train.checkpoint import write_atomically
-from zishu.train.config import config_to_dict
 
 if TYPE_CHECKING:
     from zishu.train.config import Config
@@ -32,7 +32,7 @@ RUN = "run.json"
 def record_run(config: Config, folder: Path, *, device: str, processes: int = 1) -> None:
     """Write down the settings, the program and the machine of a run."""
     found = {
-        "config": config_to_dict(config),
+        "config": asdict(config),
         "zishu": __version__,
         "commit": commit_of(Path(__file__).parents[1]),
         "python": platform.python_version(),

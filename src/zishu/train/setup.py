@@ -133,9 +133,8 @@ def inventory_to_json(inventory: Inventory) -> dict[str, Any]:
 
 def inventory_from_json(data: dict[str, Any]) -> Inventory:
     """Rebuild what `inventory_to_json` gave."""
-    tags = (
-        data["tags"] if "tags" in data else {"upos": data["upos"]}
-    )  # older checkpoints have no other column
+    # Older checkpoints have no other column.
+    tags = data["tags"] if "tags" in data else {"upos": data["upos"]}
     return Inventory(
         Vocabulary.from_json(data["chars"]),
         Vocabulary.from_json(data["bigrams"]) if data["bigrams"] else None,

@@ -51,10 +51,9 @@ class Samples:
 
     occurrences: dict[str, list[Occurrence]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)  # how often each word was met
-    sums: dict[str, NDArray[np.float64]] = field(
-        default_factory=dict
-    )  # of the encodings of single characters
-    singles: dict[str, int] = field(default_factory=dict)  # how many
+    # Of characters that are words by themselves: the sums of their encodings, and how many there are.
+    sums: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    singles: dict[str, int] = field(default_factory=dict)
 
 
 def collect(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from zishu.model.settings import Settings
     from zishu.train.config import ScorerConfig, TreeObjective
-    from zishu.train.data import Batch, Inventory
+    from zishu.train.data import ExampleBatch, Inventory
 
 
 class Network(nn.Module):
@@ -97,7 +97,7 @@ class Network(nn.Module):
             outputs[column] = torch.log_softmax(self.get_submodule(column)(encoded), dim=-1)
         return outputs
 
-    def loss(self, batch: Batch) -> Tensor:
+    def loss(self, batch: ExampleBatch) -> Tensor:
         """Return minus the log-likelihood of a batch, for each unit of it."""
         outputs = self(batch.chars, batch.bigrams, batch.lengths, batch.pool, batch.styles)
         # Sums over trees are in single precision, whatever the matrix products are in.
@@ -116,7 +116,7 @@ class Network(nn.Module):
             loss = loss + weight * _tag_loss(outputs[column], gold, batch.shares) / units
         return loss
 
-    def _tree_loss(self, outputs: dict[str, Tensor], batch: Batch) -> Tensor:
+    def _tree_loss(self, outputs: dict[str, Tensor], batch: ExampleBatch) -> Tensor:
         """Return -log p(forest) of every sentence (Appendix A.2)."""
         inter, intra = outputs["inter"], outputs.get("intra")
         root_as_head = self.settings.root_as_head
@@ -125,7 +125,7 @@ class Network(nn.Module):
         forest = log_partition(forest_inter, batch.units, forest_intra, batch.gaps, root_as_head=root_as_head)
         return everything - forest
 
-    def _selection_loss(self, outputs: dict[str, Tensor], batch: Batch) -> Tensor:
+    def _selection_loss(self, outputs: dict[str, Tensor], batch: ExampleBatch) -> Tensor:
         """Return -log p(head and label | unit) of every unit, summed over those of a sentence.
 
         Every unit chooses its head, and with two roles the role of the arc, by one softmax.
@@ -145,7 +145,7 @@ class Network(nn.Module):
         per_sentence = torch.zeros(len(inter), device=inter.device)
         return per_sentence.index_add(0, dependents[0], everything - right)
 
-    def _transition_loss(self, outputs: dict[str, Tensor], batch: Batch) -> Tensor:
+    def _transition_loss(self, outputs: dict[str, Tensor], batch: ExampleBatch) -> Tensor:
         """Return -log p(action | state) along the oracle's way, and -log p(label | arc), summed over a sentence."""
         device = outputs["states"].device
         sentences, places, chosen, legal = [], [], [], []
@@ -172,7 +172,7 @@ class Network(nn.Module):
         joined = torch.cat([self.actions.weight, self.actions.bias[:, None]], dim=1)
         return tuple(tuple(row) for row in joined.tolist())
 
-    def _forest_scores(self, outputs: dict[str, Tensor], batch: Batch) -> tuple[Tensor, Tensor]:
+    def _forest_scores(self, outputs: dict[str, Tensor], batch: ExampleBatch) -> tuple[Tensor, Tensor]:
         """Return the arc scores with the log-probabilities of their labels, -inf where the forest has no arc."""
         inter = outputs["inter"]
         intra = outputs.get("intra", inter)
@@ -185,7 +185,7 @@ class Network(nn.Module):
             forests.append(forbidden.index_put((b, d, h), scores[b, d, h] + label[b, d, k]))
         return forests[0], forests[1]
 
-    def _slot_labels(self, outputs: dict[str, Tensor], batch: Batch) -> Tensor:
+    def _slot_labels(self, outputs: dict[str, Tensor], batch: ExampleBatch) -> Tensor:
         """Return log p(gold label | arc) for every slot, `[b, u+1, k]`."""
         heads = batch.slot_heads.clamp(min=0)
         sentence = torch.arange(len(heads), device=heads.device)[:, None, None]

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import io
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -187,9 +186,16 @@ def _method(scheme: Scheme, labels: Labels, jar: Path | None, converted: list[Pa
     """Return the function that computes the dependencies of sentences."""
     if scheme == "zc":
         return lambda sentences: ((one, dependencies(one.tree, labels)) for one in sentences)
-    if jar is not None:
-        return partial(_sd, jar=jar)
-    return partial(_conllx, paths=converted)
+
+    def all_at_once(sentences: Iterable[_Sentence]) -> Converted:
+        batch = list(sentences)
+        trees = [item.tree for item in batch]
+        if jar is None:
+            return zip(batch, match_trees(trees, read_converted(converted)), strict=True)
+        names = [f"{item.sent_id} ({item.source.path}:{item.source.line})" for item in batch]
+        return zip(batch, stanford_dependencies(trees, jar, names), strict=True)
+
+    return all_at_once
 
 
 def _convert(
@@ -239,15 +245,3 @@ def _read(
             problems.append(SkippedSentence(item.path, item.line, "a sentence without words"))
         else:
             yield _Sentence(tree, f"{name}-s{item.number}", item)
-
-
-def _sd(sentences: Iterable[_Sentence], jar: Path) -> Converted:
-    batch = list(sentences)
-    names = [f"{item.sent_id} ({item.source.path}:{item.source.line})" for item in batch]
-    trees = [item.tree for item in batch]
-    return zip(batch, stanford_dependencies(trees, jar, names), strict=True)
-
-
-def _conllx(sentences: Iterable[_Sentence], paths: list[Path]) -> Converted:
-    batch = list(sentences)
-    return zip(batch, match_trees([item.tree for item in batch], read_converted(paths)), strict=True)

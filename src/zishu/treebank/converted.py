@@ -71,7 +71,7 @@ def match_trees(trees: Sequence[Tree], sentences: Sequence[ConlluSentence]) -> l
     for block in difflib.SequenceMatcher(None, wanted, given, autojunk=False).get_matching_blocks():
         for offset in range(block.size):
             tree, sentence = trees[block.a + offset], sentences[block.b + offset]
-            results[block.a + offset] = _dependencies(tree, sentence)
+            results[block.a + offset] = Dependencies.of(tree, sentence)
             missing -= 1
     if missing > TOLERATED * len(trees):
         first = next(k for k, result in enumerate(results) if isinstance(result, str))
@@ -101,15 +101,3 @@ def _token(row: str, number: int, path: str, line: int) -> Token:
         raise FormatError("not Malt-TAB: expected form, tag, head, label", path=path, line=line)
     form, tag, head, label = columns
     return Token(number, form, xpos=tag, head=int(head), deprel=label)
-
-
-def _dependencies(tree: Tree, sentence: ConlluSentence) -> Dependencies | str:
-    heads = [token.head for token in sentence.tokens]
-    if None in heads:
-        return f"{sentence.path}:{sentence.line_of(heads.index(None))}: no head"
-    return Dependencies(
-        tuple(unescape(token.form) for token in sentence.tokens),
-        tuple(leaf.category for leaf in tree.leaves()),
-        tuple(head for head in heads if head is not None),
-        tuple(token.deprel for token in sentence.tokens),
-    )

@@ -47,6 +47,19 @@ class Dependencies:
     heads: tuple[int, ...]
     relations: tuple[str, ...]
 
+    @classmethod
+    def of(cls, tree: Tree, sentence: ConlluSentence) -> Dependencies | str:
+        """Return what another program made of a tree, or a string that says what is missing."""
+        heads = [token.head for token in sentence.tokens]
+        if None in heads:
+            return f"{sentence.path}:{sentence.line_of(heads.index(None))}: no head for word {heads.index(None) + 1}"
+        return cls(
+            tuple(unescape(token.form) for token in sentence.tokens),
+            tuple(leaf.category for leaf in tree.leaves()),
+            tuple(head for head in heads if head is not None),
+            tuple(token.deprel for token in sentence.tokens),
+        )
+
     def sentence(self, sent_id: str) -> ConlluSentence:
         """Convert to CoNLL-U, with the treebank's parts of speech in XPOS.
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 from zishu.errors import FormatError, InputError, ZishuError
 from zishu.formats.brackets import format_tree
 from zishu.formats.conllu import read_conllu
-from zishu.treebank.ctb import Dependencies, unescape
+from zishu.treebank.ctb import Dependencies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +78,7 @@ def stanford_dependencies(trees: Sequence[Tree], jar: Path, names: Sequence[str]
     for name, tree, sentence in zip(names, trees, parsed, strict=True):
         if problem := _problem(tree, sentence):
             bad.append(f"{name}: {problem}")
-        results.append(problem or _dependencies(tree, sentence))
+        results.append(problem or Dependencies.of(tree, sentence))
     if len(bad) > TOLERATED * len(trees):
         message = f"{len(bad)} of {len(trees)} sentences have other words; the first is {bad[0]}"
         raise ZishuError(f"the Stanford parser's output does not match: {message}")
@@ -115,15 +115,3 @@ def _problem(tree: Tree, sentence: ConlluSentence) -> str:
         if word != form:
             return f"the Stanford parser gives {form} for word {number}, {word}"
     return ""
-
-
-def _dependencies(tree: Tree, sentence: ConlluSentence) -> Dependencies | str:
-    heads = [token.head for token in sentence.tokens]
-    if None in heads:
-        return f"the Stanford parser gives no head for word {heads.index(None) + 1}"
-    return Dependencies(
-        tuple(unescape(token.form) for token in sentence.tokens),
-        tuple(leaf.category for leaf in tree.leaves()),
-        tuple(head for head in heads if head is not None),
-        tuple(token.deprel for token in sentence.tokens),
-    )

@@ -17,15 +17,11 @@ concatenated.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from zishu.errors import FormatError, InvalidTree
+from zishu.formats.conllu import blocks
 from zishu.reading import Source, read_lines, source_name
 from zishu.text import characters
 from zishu.tree import check_heads, is_projective
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _COLUMNS = ("number", "character", "head", "label")
 
@@ -35,7 +31,9 @@ def read_wist(source: Source, *, name: str | None = None) -> dict[str, tuple[int
     name = name or source_name(source)
     structures: dict[str, tuple[int, ...]] = {}
     first_line: dict[str, int] = {}
-    for line, chars, heads in _blocks(read_lines(source, name), name):
+    for line, block in blocks(read_lines(source, name)):
+        rows = [_row(row, k + 1, name, line + k) for k, row in enumerate(block)]
+        chars, heads = [char for char, _ in rows], tuple(head for _, head in rows)
         form = "".join(chars)
         problem = _problem(chars, heads)
         if form in structures and structures[form] != heads:
@@ -45,23 +43,6 @@ def read_wist(source: Source, *, name: str | None = None) -> dict[str, tuple[int
         structures[form] = heads
         first_line.setdefault(form, line)
     return structures
-
-
-def _blocks(lines: Iterator[str], name: str) -> Iterator[tuple[int, list[str], tuple[int, ...]]]:
-    """Yield the first line of each word, its characters and their heads."""
-    chars: list[str] = []
-    heads: list[int] = []
-    number = 0
-    for number, line in enumerate(lines, start=1):
-        if line:
-            char, head = _row(line, len(chars) + 1, name, number)
-            chars.append(char)
-            heads.append(head)
-        elif chars:
-            yield number - len(chars), chars, tuple(heads)
-            chars, heads = [], []
-    if chars:
-        yield number - len(chars) + 1, chars, tuple(heads)
 
 
 def _row(line: str, expected: int, name: str, number: int) -> tuple[str, int]:
