@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from zishu.errors import FormatError, InputError, InvalidTree
 from zishu.formats.conllu import (
     ConlluSentence,
+    ConlluToken,
     Extra,
-    Token,
     format_sentence,
     from_tree,
     read_conllu,
@@ -81,7 +81,7 @@ def test_writing_gives_back_the_very_bytes(text):
 
 def test_the_columns_arrive_in_their_fields():
     (sentence,) = read(RICH)
-    assert sentence.tokens[1] == Token(
+    assert sentence.tokens[1] == ConlluToken(
         2, "喜欢", "喜欢", "VERB", "VV", "B=1|A=2", 0, "root", "_", "SpaceAfter=No|CharHeads=2,0|Url=a=b"
     )
     assert [token.form for token in sentence.tokens] == ["我", "喜欢", "du\u2028", "el", "。"]
@@ -142,7 +142,7 @@ def sentences(draw) -> ConlluSentence:
         if index < size:
             form, lemma, upos, xpos, feats, deprel, deps, misc = draw(st.tuples(*[values] * 8))
             head = draw(st.none() | st.integers(0, size))
-            token = Token(index + 1, form, lemma, upos, xpos, feats, head, deprel, deps, misc)
+            token = ConlluToken(index + 1, form, lemma, upos, xpos, feats, head, deprel, deps, misc)
             sentence.tokens.append(token)
     return sentence
 
@@ -158,7 +158,7 @@ def test_whatever_is_written_is_read_back(written):
 @pytest.mark.parametrize("value", ["", "a\tb", "a\nb", "a\rb"])
 @pytest.mark.parametrize("column", ["form", "feats", "misc"])
 def test_a_value_that_would_not_read_back_is_refused(column, value):
-    token = Token(1, "字", head=0, deprel="root")
+    token = ConlluToken(1, "字", head=0, deprel="root")
     setattr(token, column, value)
     stream = io.StringIO()
     with pytest.raises(InputError):
@@ -168,7 +168,7 @@ def test_a_value_that_would_not_read_back_is_refused(column, value):
 
 def test_a_comment_with_a_line_break_is_refused():
     with pytest.raises(InputError, match="line break"):
-        format_sentence(ConlluSentence(["# a\nb"], [Token(1, "字")]))
+        format_sentence(ConlluSentence(["# a\nb"], [ConlluToken(1, "字")]))
 
 
 # --- malformed input: one error, with file and line

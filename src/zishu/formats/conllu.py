@@ -42,7 +42,7 @@ _NUMBERS = {str(value): value for value in range(1000)}
 
 
 @dataclass(slots=True)
-class Token:
+class ConlluToken:
     """Hold a syntactic word: its ten columns as written, except that id and head are numbers (`_` is `None`)."""
 
     id: int
@@ -78,7 +78,7 @@ class ConlluSentence:
     """Hold one sentence. `path` and `line` (0: not from a file) locate its first line, including comments."""
 
     comments: list[str] = field(default_factory=list)
-    tokens: list[Token] = field(default_factory=list)
+    tokens: list[ConlluToken] = field(default_factory=list)
     extras: list[Extra] = field(default_factory=list)
     dialect: Dialect = "u"
     path: str = field(default="<memory>", compare=False)
@@ -220,7 +220,7 @@ def from_tree(
     if sent_id is not None:
         sentence.comments.insert(0, f"# sent_id = {sent_id}")
     for index, spaced in enumerate(_spaces(forms, text)):
-        token = Token(index + 1, forms[index], head=tree.heads[index], deprel=tree.deprels[index])
+        token = ConlluToken(index + 1, forms[index], head=tree.heads[index], deprel=tree.deprels[index])
         for name in COLUMNS:
             values = getattr(tree, name)
             if values is not None:
@@ -311,7 +311,7 @@ def _parse(block: Sequence[str], path: str, first: int) -> ConlluSentence:
                     )
                 highest = max(highest, head)
             size += 1
-            tokens.append(Token(size, form, lemma, upos, xpos, feats, head, deprel, deps, misc))
+            tokens.append(ConlluToken(size, form, lemma, upos, xpos, feats, head, deprel, deps, misc))
         elif fault := _extra_fault(sentence, identifier):
             raise FormatError(fault, path=path, line=first + offset)
         else:

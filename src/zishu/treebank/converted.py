@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from zishu.errors import FormatError, InputError
 from zishu.formats.brackets import detect_encoding
-from zishu.formats.conllu import ConlluSentence, Token, blocks, read_conllu
+from zishu.formats.conllu import ConlluSentence, ConlluToken, blocks, read_conllu
 from zishu.reading import open_bytes
 from zishu.treebank.ctb import Dependencies, unescape
 
@@ -95,9 +95,9 @@ def _read(path: Path) -> Iterator[ConlluSentence]:
         yield ConlluSentence(tokens=tokens, dialect="x", path=str(path), line=start)
 
 
-def _token(row: str, number: int, path: str, line: int) -> Token:
+def _token(row: str, number: int, path: str, line: int) -> ConlluToken:
     columns = row.split("\t")
     if len(columns) != 4 or "" in columns or not columns[2].isdecimal():
         raise FormatError("not Malt-TAB: expected form, tag, head, label", path=path, line=line)
     form, tag, head, label = columns
-    return Token(number, form, xpos=tag, head=int(head), deprel=label)
+    return ConlluToken(number, form, xpos=tag, head=int(head), deprel=label)
