@@ -405,5 +405,3 @@ def _chunks(sentences: Iterable[RawSentence], size: int) -> Iterator[list[RawSen
             chunk, count = [], 0
     if chunk:
         yield chunk
-
-

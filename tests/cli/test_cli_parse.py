@@ -524,7 +524,6 @@ def test_a_table_is_no_way_to_other_files(tmp_path):
             "several analyses per sentence cannot be resumed",
         ),
         ([EASY, "--words", "--pin", "0:1"], "need a single text without given words"),
-        ([EASY, "--words", "--lexicon", __file__], "lexicon"),
         ([EASY, "--format", "xml"], "xml"),
         (["-i", "no-such-file"], "no-such-file: No such file or directory"),
         (["-i", "/"], "Is a directory"),
@@ -538,6 +537,11 @@ def test_wrong_usage_is_one_line_and_code_2(arguments, message, capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert_one_line(err, message)
+
+
+def test_a_lexicon_does_not_go_with_given_words(tmp_path, capsys):
+    assert run(EASY, "--words", "--lexicon", write(tmp_path / "words.txt", "图书馆\n")) == 2
+    assert_one_line(capsys.readouterr().err, "lexicon")
 
 
 def test_the_input_is_not_written_over(tmp_path, capsys, monkeypatch):
