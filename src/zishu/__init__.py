@@ -47,7 +47,7 @@ __all__ = [
     "load",
 ]
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 # ONNX Runtime reports to its maker unless this is set before it is imported. Nothing of Zishu uses the network unasked.
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
