@@ -293,8 +293,8 @@ class Parser:
         r"""Parse one text of any length that comes in pieces, such as the lines of an open file.
 
         Offsets count from its beginning (open files with `newline=""`, else CR LF counts 1). Memory is constant:
-        that of `batch_chars` characters, or of the longest line or sentence. With `words` every line is a
-        sentence, and white space separates its words.
+        that of `batch_chars` characters, and of the longest white space between two of them. With `words` every line is
+        a sentence, white space separates its words, and the longest line is held.
         """
         batch_chars = whole_number(batch_chars, "batch_chars", least=1)
         pieces = iterator_of([pieces] if isinstance(pieces, str) else pieces, "pieces of text")

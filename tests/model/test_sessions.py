@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
 import threading
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
+from zishu.errors import InputError
 from zishu.model import sessions
+from zishu.parser import find_model
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -172,3 +180,18 @@ def test_a_daemon_thread_begins_nothing_at_the_end() -> None:
         gate.changed.notify_all()
     late.join(10)
     assert not late.is_alive()
+
+
+def test_a_child_says_so_if_its_model_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "labels.onnx"
+    shutil.copyfile(find_model("fast") / path.name, path)
+    session = sessions.Session(path, threads=1)
+    width = session.input_shapes["dep"][1]
+    ends = {name: np.zeros((1, width), np.float32) for name in session.inputs}
+    before = session.run(["labels"], ends)[0]
+    monkeypatch.setattr(os, "getpid", lambda: -1)  # as in a child
+    assert (session.run(["labels"], ends)[0] == before).all()
+    path.unlink()
+    monkeypatch.setattr(os, "getpid", lambda: -2)
+    with pytest.raises(InputError, match=r"labels\.onnx: no such file"):
+        session.run(["labels"], ends)
