@@ -451,7 +451,7 @@ def _known(gaps: ArrayLike | None, lengths: NDArray[np.int64], width: int) -> ND
     if known.shape != inside.shape:
         raise ValueError(f"gaps must have the shape {inside.shape}, not {known.shape}")
     known = np.where(inside, known, np.int8(BREAK))
-    if not np.isin(known, (FREE, JOIN, BREAK)).all():
+    if ((known != FREE) & (known != JOIN) & (known != BREAK)).any():
         raise ValueError("gaps must be FREE, JOIN or BREAK")
     return known
 

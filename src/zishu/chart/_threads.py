@@ -45,8 +45,10 @@ def get_threads() -> int:
 def for_each_sentence(kernel: Callable[..., None], lengths: NDArray[np.int64], *arguments: Any) -> None:
     """Call `kernel(order, *arguments)` in threads with about the same amount of work each."""
     longest_first = np.argsort(-lengths, kind="stable")
-    work = lengths.astype(np.float64) ** 3
-    shares = min(_threads, lengths.size, max(1, int(work.sum() // _WORTH_A_THREAD)))
+    shares = min(_threads, lengths.size)
+    if shares > 1:
+        work = lengths.astype(np.float64) ** 3
+        shares = min(shares, int(work.sum() // _WORTH_A_THREAD))
     if shares <= 1:
         kernel(longest_first, *arguments)
         return

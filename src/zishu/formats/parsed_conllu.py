@@ -57,7 +57,8 @@ def to_conllu(sentence: Sentence, *, sent_id: str, **comments: object) -> str:
     """
     lines = _comments(sentence, sent_id, comments)
     lines += [
-        f"{word.id}\t{word.form}\t{_tags(word.lemma, word.upos, word.xpos, word.feats)}\t{word.head}\t{word.deprel}\t_\t"
+        f"{word.id}\t{word.form}\t{'_' if word.lemma is None else word.lemma}\t"
+        f"{_tags(word.upos, word.xpos, word.feats)}\t{word.head}\t{word.deprel}\t_\t"
         f"{_heads(word.char_heads, word.char_rels)}{_confidence(word)}Start={word.start}|End={word.end}{space}"
         for word, space in zip(sentence.words, _spaces(sentence), strict=True)
     ]
@@ -137,8 +138,9 @@ def _inside(char_rels: tuple[str, ...] | None, number: int) -> str:
     return INTRA if char_rels is None else f"{INTRA}:{char_rels[number - 1]}"
 
 
+@lru_cache(maxsize=4096)
 def _tags(*columns: str | None) -> str:
-    """Return LEMMA, UPOS, XPOS and FEATS; `_` for unknown values."""
+    """Return columns of tags; `_` for unknown values."""
     return "\t".join(["_" if value is None else value for value in columns])
 
 
@@ -148,13 +150,13 @@ def _conf(word: Word) -> str:
 
 
 def _confidence(word: Word) -> str:
-    boundary, head, label, upos = word.boundary_prob, word.head_prob, word.label_prob, word.upos_prob
+    structure = word.structure_prob if len(word.form) > 1 else None
     named = (
-        ("ConfWord", boundary),
-        ("ConfHead", head),
-        ("ConfLabel", label),
-        ("ConfUpos", upos),
-        ("ConfStructure", word.structure_prob if len(word.form) > 1 else None),
+        ("ConfWord", word.boundary_prob),
+        ("ConfHead", word.head_prob),
+        ("ConfLabel", word.label_prob),
+        ("ConfUpos", word.upos_prob),
+        ("ConfStructure", structure),
         ("ConfWordWithoutLexicon", word.boundary_prob_without_lexicon),
     )
     return _conf(word) + "".join([f"{name}={prob:.4f}|" for name, prob in named if prob is not None])

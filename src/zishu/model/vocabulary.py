@@ -67,13 +67,19 @@ class Vocabulary:
     def ids(self, chars: Sequence[str]) -> list[int]:
         """Return the number of each character."""
         get, unknown = self._numbers.get, self.unknown
+        numbers = list(map(get, chars))
+        if None not in numbers:
+            return numbers  # type: ignore[return-value]  # mypy cannot see it
         return [
-            get(self._known(char), unknown) if (number := get(char)) is None else number for char in chars
+            get(self._known(char), unknown) if number is None else number
+            for char, number in zip(chars, numbers, strict=True)
         ]
 
     def known(self, chars: Sequence[str]) -> list[str]:
         """Return the symbol that each character stands for, a character that stands for none as it is."""
         numbers = self._numbers
+        if all(map(numbers.__contains__, chars)):
+            return list(chars)
         return [char if char in numbers else self._known(char) for char in chars]
 
     def _known(self, char: str) -> str:
