@@ -17,6 +17,7 @@ import pytest
 import zishu
 from zishu.formats.conllu import read_conllu
 from zishu.formats.jsonl import from_json
+from zishu.granularity import coarsen
 
 pytest.importorskip("selenium", reason="the tests of the page need selenium")
 pytest.importorskip("fastapi", reason="the tests of the page need the extra `serve`")
@@ -237,6 +238,32 @@ def test_the_style_can_be_chosen_and_is_part_of_the_link(page: Page, parser: zis
     assert page.words() == [word.form for word in parser(text, style=other)[0].words]
     page.click(f'#style option[value="{first}"]')
     assert page.words() == [word.form for word in parser(text)[0].words]
+
+
+def test_trees_inside_words_and_granularity_can_be_chosen(page: Page, parser: zishu.Parser) -> None:
+    text = "科学家在图书馆吃饭。"
+    page.parse(text)
+    fine = parser(text)[0]
+    assert page.words() == [word.form for word in fine]
+    assert page.all(".inner-name") == []
+    page.click("#inner-names")
+    names = [relation for word in fine for relation in word.char_rels or () if relation != "root"]
+    assert names
+    assert page.texts(".inner-name") == names
+    page.click('#granularity option[value="coarse"]')
+    assert page.words() == [word.form for word in coarsen(fine)]
+    assert "granularity=coarse" in page.hash()
+    page.click('#inner option[value="latent"]')
+    assert page.all(".inner-name") == []  # latent trees have no relations
+    assert page.all(".word .inner-line")
+    page.open(page.hash())
+    page.settle()
+    assert page.one("#inner").get_attribute("value") == "latent"
+    assert page.one("#granularity").get_attribute("value") == "coarse"
+    page.click('#inner option[value=""]')
+    page.click('#granularity option[value=""]')
+    assert page.words() == [word.form for word in fine]
+    assert "inner" not in page.hash()
 
 
 def test_long_texts_are_a_list_of_sentences(page: Page) -> None:

@@ -20,6 +20,8 @@ export function readAddress(hash) {
     lexicon: entries(fields.get("lexicon")),
     soft: fields.has("soft"),
     wrapped: fields.has("wrapped"),
+    inner: fields.get("inner") === "latent" ? "latent" : "",
+    granularity: fields.get("granularity") === "coarse" ? "coarse" : "",
     constraints: {
       pins: pairs(fields.get("pins")).filter(good),
       breaks: entries(fields.get("breaks")).map(Number).filter(whole),
@@ -35,12 +37,15 @@ export function readAddress(hash) {
 }
 
 /** Write a state as an address, "" if it is too long for one. */
-export function writeAddress({ text, style, lexicon, soft, wrapped, constraints, ranks }) {
+export function writeAddress({ text, constraints, ranks, ...options }) {
+  const { style, lexicon, soft, wrapped, inner, granularity } = options;
   const fields = new URLSearchParams({ text });
   if (style) fields.set("style", style);
   if (lexicon.length) fields.set("lexicon", lexicon.join(","));
   if (soft) fields.set("soft", "1");
   if (wrapped) fields.set("wrapped", "1");
+  if (inner) fields.set("inner", inner);
+  if (granularity) fields.set("granularity", granularity);
   const join = (list) => list.map((pair) => pair.join("-")).join(",");
   if (constraints.pins.length) fields.set("pins", join(constraints.pins));
   if (constraints.breaks.length) fields.set("breaks", constraints.breaks.join(","));

@@ -79,14 +79,16 @@ function showAll() {
 
 /** Show what the address says. */
 function restore() {
-  const { text, style, lexicon, soft, wrapped, constraints, ranks } = readAddress(location.hash);
+  const { text, constraints, ranks, ...options } = readAddress(location.hash);
+  const { lexicon, soft, wrapped, inner, granularity } = options;
   $("text").value = text;
   $("lexicon").value = lexicon.join("\n");
   $("soft").checked = soft;
   $("lines").value = wrapped ? "wrapped" : "";
+  $("inner").value = inner;
+  $("granularity").value = granularity;
   showLexicon(lexicon.length > 0);
   showCount();
-  const options = { style, lexicon, soft, wrapped };
   if (text.trim()) open({ text, options, constraints, ranks }, { remember: false });
   else close();
 }
@@ -105,6 +107,8 @@ const options = () => ({
     .filter(Boolean),
   soft: $("soft").checked,
   wrapped: $("lines").value === "wrapped",
+  inner: $("inner").value,
+  granularity: $("granularity").value,
 });
 
 function parseTyped(style = state.options.style) {
@@ -147,7 +151,8 @@ $("text").addEventListener("keydown", (event) => {
   event.preventDefault();
   parseTyped();
 });
-$("lines").addEventListener("change", () => parseTyped());
+for (const id of ["lines", "inner", "granularity"]) $(id).addEventListener("change", () => parseTyped());
+$("inner-names").addEventListener("change", () => drawAll());
 $("soft").addEventListener("change", () => parseTyped());
 $("open-file").addEventListener("click", () => $("file").click());
 $("file").addEventListener("change", async () => {

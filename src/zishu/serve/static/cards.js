@@ -133,6 +133,7 @@ function card(number) {
     differences: compare(analysis.words, state.freeWords),
     isApart: (offset) => state.boundaries.has(offset),
     selected: edited,
+    innerNames: $("inner-names").checked,
     act: (kind, target, more) => ACTIONS[kind](number, target, more),
     tell: showTip,
   });

@@ -26,12 +26,13 @@ const known = (...probs) => (probs.some((prob) => prob === null) ? null : probs.
 
 /**
  * Return the figure of an analysis. `differences` come from compare.js; `isApart(offset)` tells whether the parser,
- * left alone, has a boundary there; `selected` is the word that is being edited. `act(kind, ...targets)` is called for
+ * left alone, has a boundary there; `selected` is the word that is being edited; `innerNames` tells whether relations
+ * inside words are named. `act(kind, ...targets)` is called for
  * "word" (a click or Enter, with the part of it that was hit), "gap" and "head" (a word and the one it was dragged to).
  * `tell(lines, element)` shows a hint and `tell(null)` hides it.
  */
-export function drawFigure(analysis, { constraints, differences, isApart, selected, act, tell }) {
-  const places = layout(analysis);
+export function drawFigure(analysis, { constraints, differences, isApart, selected, innerNames, act, tell }) {
+  const places = layout(analysis, innerNames);
   const svg = make("svg", {
     class: "figure",
     viewBox: `${places.left} 0 ${places.width} ${places.height}`,
@@ -142,9 +143,10 @@ function drawWord({ id, box, chars, inner, tag }, word, differences, pinned, tag
   group.append(
     rectangle(box, 7, "box"),
     shade(rectangle(box, 7, "doubt"), word.boundary_prob),
-    ...inner.flatMap(({ line, tip }) => [
+    ...inner.flatMap(({ line, tip, name }) => [
       make("path", { class: "inner-line", d: line }),
       make("path", { class: "inner-tip", d: tip }),
+      ...(name ? [letters(name, "inner-name")] : []),
     ]),
     ...chars.map((char) => letters(char, "char")),
     letters(tag, "tag"),

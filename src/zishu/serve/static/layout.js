@@ -23,6 +23,7 @@ const LEVEL = 23; // between two arcs, with a label between them
 const FIRST_LEVEL = 24;
 const INNER_LEVEL = 9;
 const FIRST_INNER_LEVEL = 13;
+const INNER_NAME = 10; // the height of the name of a relation inside a word
 const PORT = 7; // how far beside the arrow of a character the arcs leave it
 const INNER_PORT = 5;
 const TIP = 7; // the length of an arrow's tip
@@ -40,8 +41,11 @@ function textWidth(text, size) {
   return Math.ceil(2 * pen.measureText(text).width) / 2;
 }
 
-/** Find a place for all of a sentence; x and y of texts are the middle of their base lines. */
-export function layout({ words }) {
+/**
+ * Find a place for all of a sentence; x and y of texts are the middle of their base lines. With `innerNames` the relations
+ * inside words have room below their arcs.
+ */
+export function layout({ words }, innerNames = false) {
   const shapes = words.map(shape);
   const lefts = places(words, shapes);
   const anchors = shapes.map((one, i) => lefts[i] + one.centres[one.root]);
@@ -65,8 +69,8 @@ export function layout({ words }) {
 
   let deepest = innerFoot;
   const boxes = words.map((word, i) => {
-    const inner = innerArcs(word, lefts[i], shapes[i], innerFoot);
-    deepest = Math.max(deepest, ...inner.map(({ top }) => top));
+    const inner = innerArcs(word, lefts[i], shapes[i], innerFoot, innerNames && word.char_rels);
+    deepest = Math.max(deepest, ...inner.map(({ top, name }) => top + (name ? INNER_NAME : 0)));
     const { chars, centres, width } = shapes[i];
     return {
       id: word.id,
@@ -173,15 +177,18 @@ function arcLevels(pairs) {
 
 const side = (head, dependent) => (dependent > head ? 1 : -1);
 
-function innerArcs(word, left, { chars, centres }, foot) {
+function innerArcs(word, left, { chars, centres }, foot, names) {
   // The model has a tree for the letters of a Latin word or the digits of a number, too, but it means nothing.
   if (!word.char_heads || chars.length === 1 || !HAN.test(word.form)) return [];
   const pairs = word.char_heads.map((head, i) => [head, i + 1]).filter(([head]) => head);
   const levels = arcLevels(pairs);
   return pairs.map(([h, d]) => {
-    const top = foot + FIRST_INNER_LEVEL + (levels.get(`${h}-${d}`) - 1) * INNER_LEVEL;
+    const step = INNER_LEVEL + (names ? INNER_NAME : 0);
+    const top = foot + FIRST_INNER_LEVEL + (levels.get(`${h}-${d}`) - 1) * step;
+    const middle = left + (centres[h - 1] + centres[d - 1]) / 2;
     return {
       top,
+      name: names ? { text: names[d - 1], x: middle, y: top + INNER_NAME - 1 } : null,
       ...path(left + centres[h - 1] + side(h, d) * INNER_PORT, left + centres[d - 1], foot, top),
     };
   });

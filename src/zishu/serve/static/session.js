@@ -24,7 +24,15 @@ import { codePoints } from "./text.js";
 const K_BEST = 5;
 const SHORT = 200; // code points; of longer texts the other analyses are fetched when they are wanted
 
-export const NO_OPTIONS = Object.freeze({ style: "", lexicon: [], soft: false, wrapped: false }); // "" is the model's default style
+// "" is the default: the model's first style, word formation inside words, affixes apart.
+export const NO_OPTIONS = Object.freeze({
+  style: "",
+  lexicon: [],
+  soft: false,
+  wrapped: false,
+  inner: "",
+  granularity: "",
+});
 
 // A sentence is {analyses, rank, all}: its analyses, the number of the one in view, and whether the others were asked
 // for. None is ever changed in place, so that to undo is to take the old list.
