@@ -521,6 +521,7 @@ WIDE = "上海计划在明年大力发展金融业，北京也计划在明年大
 
 def test_wide_figures_shrink_to_fit_and_keep_their_labels_in_view(page: Page) -> None:
     page.parse(WIDE)
+    page.click("#rows")
     width = "return document.querySelector('.figure').getBoundingClientRect().width"
     first = page.browser.execute_script(width)
     page.click("#fit")
@@ -548,6 +549,48 @@ def test_wide_figures_shrink_to_fit_and_keep_their_labels_in_view(page: Page) ->
             left,
         )
         assert page.browser.execute_script(hidden) == 0
+
+
+def test_long_sentences_have_several_rows(page: Page) -> None:
+    phone = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": False}
+    page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    try:
+        page.parse(WIDE)
+        boxes = """
+            const view = document.querySelector('.scroll').getBoundingClientRect();
+            return Array.from(document.querySelectorAll(arguments[0]), (node) => {
+                const {left, right, top, bottom} = node.getBoundingClientRect();
+                return [left - view.left, right - view.left, top - view.top, bottom - view.top, view.width];
+            });
+        """
+        words = page.browser.execute_script(boxes, ".figure .word .box")
+        assert len({round(top) for _, _, top, _, _ in words}) > 3  # rows
+        labels = page.browser.execute_script(boxes, ".figure .arc .ground")
+        assert len(labels) == len(words)
+        for left, right, _, _, width in [*words, *labels]:
+            assert left >= -1
+            assert right <= width + 1
+        for k, one in enumerate(words):
+            for other in words[k + 1 :]:
+                apart = one[1] <= other[0] or other[1] <= one[0] or one[3] <= other[2] or other[3] <= one[2]
+                assert apart
+        # Words and gaps of any row can be used, also from one row to another.
+        page.drag("广州", "上海")
+        assert ["广州", True] in page.texts(
+            ".arc", "[node.dataset.dependent, node.classList.contains('fixed')]"
+        )
+        page.click("#undo")
+        last = WIDE.index("这样") + 1
+        page.click(f'.gap[data-offset="{last}"]')
+        assert "样" in page.words()
+    finally:
+        page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_the_doubt_of_a_long_sentence_is_told_by_its_words(page: Page) -> None:
+    page.parse("，".join(["他说的确实在理就是结婚的和尚未结婚的"] * 6))
+    assert "words in doubt" in page.one(".ranks").text
+    assert "0.01" not in page.one(".ranks").text
 
 
 def test_hints_do_not_cover_what_they_explain(page: Page) -> None:
@@ -887,6 +930,7 @@ def test_on_a_phone_only_the_figure_scrolls(page: Page) -> None:
     page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
     try:
         page.parse("上海计划在明年大力发展金融业，北京也是这样。")
+        page.click("#rows")
         width, figure = page.browser.execute_script(
             "return [document.documentElement.scrollWidth, document.querySelector('.figure').clientWidth]"
         )

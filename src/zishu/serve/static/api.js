@@ -20,7 +20,8 @@ const SOFT_WEIGHT = 4; // of the words of a lexicon that is only a hint
 
 /**
  * Parse a text under constraints. `options` may have a `style`, a `lexicon`, `soft` if that is only a hint, and whatever
- * else the service takes; what is empty is left out. Return the model's name and the sentences, each as the list of its analyses.
+ * else the service takes; what is empty is left out. Return the model's name and the sentences, each as the list of its
+ * analyses.
  */
 export async function parse(text, { pins, breaks, arcs }, { soft, ...options }, kBest, signal) {
   const weight = soft && options.lexicon.length ? SOFT_WEIGHT : null;

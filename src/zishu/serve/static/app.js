@@ -11,7 +11,7 @@ import { switchLanguage, t, translate } from "./i18n.js";
 import { address, close, connect, open, reset, state, submit, undo, useToken } from "./session.js";
 import { $, announce, el, showProblem, showTip } from "./telling.js";
 import { codePoints, decode } from "./text.js";
-import { change as changeZoom, show } from "./zoom.js";
+import { change as changeZoom, show, toggleRows } from "./zoom.js";
 
 const EXAMPLES = [
   "上海计划发展金融业。",
@@ -186,8 +186,14 @@ $("style").addEventListener("change", () => parseTyped($("style").value));
 for (const [id, direction] of Object.entries({ smaller: -1, larger: 1, fit: 0 })) {
   $(id).addEventListener("click", () => {
     $("fit").setAttribute("aria-pressed", changeZoom(direction) === "fit");
+    drawAll(); // one row fits a page, or several
   });
 }
+$("rows").addEventListener("click", () => {
+  $("rows").setAttribute("aria-pressed", toggleRows());
+  if ($("rows").getAttribute("aria-pressed") === "true") $("fit").setAttribute("aria-pressed", false);
+  drawAll();
+});
 $("corrected-download").addEventListener("click", saveCorrected);
 $("corrected-clear").addEventListener("click", clearCorrected);
 $("undo").addEventListener("click", undo);
@@ -213,7 +219,12 @@ addEventListener("keydown", (event) => {
   undo();
 });
 addEventListener("scroll", () => showTip(null), { capture: true, passive: true });
-addEventListener("resize", () => show());
+let width = innerWidth;
+addEventListener("resize", () => {
+  if (innerWidth === width) return show();
+  width = innerWidth;
+  return drawAll();
+});
 addEventListener("hashchange", restore);
 
 showAll();

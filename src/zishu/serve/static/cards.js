@@ -11,9 +11,10 @@ import { percent, t } from "./i18n.js";
 import { changeHead, choose, clickGap, inView, state } from "./session.js";
 import { $, announce, el, showProblem, showTip } from "./telling.js";
 import { visible } from "./text.js";
-import { show } from "./zoom.js";
+import { roomBeside, show } from "./zoom.js";
 
 const PAGE = 40; // sentences drawn at once
+const TINY = 0.001; // probabilities of sentences below it are not shown
 const TOLD = 4; // changes told in words
 const FORMATS = {
   conllu: { name: "CoNLL-U", ending: "conllu", type: "text/plain;charset=utf-8" },
@@ -129,6 +130,7 @@ function card(number) {
   const edited =
     selected?.number === number ? analysis.words.find(({ start }) => start === selected.offset) : undefined;
   const figure = drawFigure(analysis, {
+    room: roomBeside($("ask")),
     constraints: state.constraints,
     differences: compare(analysis.words, state.freeWords),
     isApart: (offset) => state.boundaries.has(offset),
@@ -152,7 +154,7 @@ function card(number) {
 /** The analyses of a sentence as a row of radio buttons with their probabilities. */
 function ranks(number, { analyses, rank, all }) {
   if (analyses.length === 1) {
-    const row = el("div", { className: "ranks muted" }, percent(analyses[0].prob), ...withoutLexicon(analyses[0]));
+    const row = el("div", { className: "ranks muted" }, sureness(analyses[0]), ...withoutLexicon(analyses[0]));
     if (all) return row;
     const more = el("button", { type: "button", className: "quiet" }, t("otherAnalyses"));
     more.addEventListener("click", () => choose(number, 0));
@@ -164,19 +166,35 @@ function ranks(number, { analyses, rank, all }) {
     { className: "ranks" },
     el("legend", { className: "visually-hidden" }, t("analyses")),
   );
+  // The probability of a long sentence is tiny and says little. Its doubt is told by the words, and other analyses by how
+  // they compare to the best one.
+  const long = isLong(analyses[0]);
   analyses.forEach(({ prob }, i) => {
+    const shown = !long ? percent(prob) : i ? `× ${(prob / analyses[0].prob).toFixed(2)}` : "";
     const input = el("input", { type: "radio", name: `rank-${number}`, value: i, checked: i === rank });
     input.setAttribute("aria-label", t("analysis", i + 1, percent(prob)));
     input.addEventListener("change", () => choose(number, i));
     const bar = el("i");
     bar.style.width = `${100 * (prob ?? 0)}%`;
-    group.append(el("label", {}, input, el("b", {}, `${i + 1}`), el("span", {}, percent(prob)), bar));
+    group.append(el("label", {}, input, el("b", {}, `${i + 1}`), el("span", {}, shown), bar));
   });
+  if (long) {
+    group.append(el("small", { className: "muted" }, sureness(analyses[rank])), ...withoutLexicon(analyses[rank]));
+    return group;
+  }
   const rest = 1 - analyses.reduce((sum, { prob }) => sum + (prob ?? 0), 0);
   const known = analyses.every(({ prob }) => prob !== null);
   if (known && rest > 0.001) group.append(el("small", { className: "muted" }, t("rest", percent(rest))));
   group.append(...withoutLexicon(analyses[rank]));
   return group;
+}
+
+const isLong = ({ prob }) => prob !== null && prob < TINY;
+
+/** How sure the parser is of an analysis: its probability or, if that is tiny, how many words are in doubt. */
+function sureness(analysis) {
+  if (!isLong(analysis)) return percent(analysis.prob);
+  return t("unsure", analysis.words.filter(({ prob }) => prob < 0.5).length, analysis.words.length);
 }
 
 /** How probable an analysis is without the lexicon, if that has found something. */

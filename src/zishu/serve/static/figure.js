@@ -25,14 +25,17 @@ function shade(rect, sure) {
 const known = (...probs) => (probs.some((prob) => prob === null) ? null : probs.reduce((a, b) => a * b, 1));
 
 /**
- * Return the figure of an analysis. `differences` come from compare.js; `isApart(offset)` tells whether the parser,
- * left alone, has a boundary there; `selected` is the word that is being edited; `innerNames` tells whether relations
- * inside words are named. `act(kind, ...targets)` is called for
+ * Return the figure of an analysis, in rows if it is much wider than `room`. `differences` come from compare.js;
+ * `isApart(offset)` tells whether the parser, left alone, has a boundary there; `selected` is the word that is being edited;
+ * `innerNames` tells whether relations inside words are named. `act(kind, ...targets)` is called for
  * "word" (a click or Enter, with the part of it that was hit), "gap" and "head" (a word and the one it was dragged to).
  * `tell(lines, element)` shows a hint and `tell(null)` hides it.
  */
-export function drawFigure(analysis, { constraints, differences, isApart, selected, innerNames, act, tell }) {
-  const places = layout(analysis, innerNames);
+export function drawFigure(
+  analysis,
+  { room, constraints, differences, isApart, selected, innerNames, act, tell },
+) {
+  const places = layout(analysis, { room, innerNames });
   const svg = make("svg", {
     class: "figure",
     viewBox: `${places.left} 0 ${places.width} ${places.height}`,

@@ -29,6 +29,9 @@ const INNER_PORT = 5;
 const TIP = 7; // the length of an arrow's tip
 const HIT_WIDTH = 14; // of a gap, as far as pointers are concerned
 const HIT_HEIGHT = 8; // how far a gap reaches over the boxes
+const EDGE = 26; // between the words of a row and its edge, where arcs from other rows come in
+const ROW_GAP = 14;
+const SHRINKS = 0.75; // a sentence that fits at this size needs no second row
 const ROOT_ZONE = 24; // the height of the strip that a word is dragged to, to be the root
 
 const HAN = /\p{Script=Han}/u;
@@ -42,48 +45,32 @@ function textWidth(text, size) {
 }
 
 /**
- * Find a place for all of a sentence; x and y of texts are the middle of their base lines. With `innerNames` the relations
- * inside words have room below their arcs.
+ * Find a place for all of a sentence; x and y of texts are the middle of their base lines. A sentence that is much wider
+ * than `room` gets several rows; an arc from one to another leaves its row at the edge and comes in at that of the other.
+ * With `innerNames` the relations inside words have room below their arcs.
  */
-export function layout({ words }, innerNames = false) {
+export function layout({ words }, { room = Infinity, innerNames = false } = {}) {
   const shapes = words.map(shape);
-  const lefts = places(words, shapes);
-  const anchors = shapes.map((one, i) => lefts[i] + one.centres[one.root]);
-
-  const pairs = words.filter(({ head }) => head).map(({ head, id }) => [head, id]);
-  const levels = arcLevels(pairs);
-  const highest = Math.max(1, ...levels.values());
-  const foot = MARGIN + LABEL_HEIGHT + FIRST_LEVEL + (highest - 1) * LEVEL;
-  const boxTop = foot + 2;
-  const innerFoot = boxTop + BOX_HEIGHT + 1;
-
-  const arcs = words.map((word) => {
-    const end = anchors[word.id - 1];
-    const level = word.head ? levels.get(`${word.head}-${word.id}`) : highest;
-    const top = foot - FIRST_LEVEL - (level - 1) * LEVEL;
-    const start = word.head ? anchors[word.head - 1] + side(word.head, word.id) * PORT : end;
-    const reach = [Math.min(start, end), Math.max(start, end)];
-    const shown = label(word.deprel, (start + end) / 2, top);
-    return { id: word.id, ...path(start, end, foot, top), reach, label: shown };
-  });
-
-  let deepest = innerFoot;
-  const boxes = words.map((word, i) => {
-    const inner = innerArcs(word, lefts[i], shapes[i], innerFoot, innerNames && word.char_rels);
-    deepest = Math.max(deepest, ...inner.map(({ top, name }) => top + (name ? INNER_NAME : 0)));
-    const { chars, centres, width } = shapes[i];
-    return {
-      id: word.id,
-      box: { x: lefts[i], y: boxTop, width, height: BOX_HEIGHT },
-      chars: chars.map((text, c) => ({ text, x: lefts[i] + centres[c], y: boxTop + 28.5 })),
-      inner,
-    };
-  });
-  for (const box of boxes) {
-    box.tag = { text: words[box.id - 1].upos ?? "", x: box.box.x + box.box.width / 2, y: deepest + 15 };
+  const lefts = [];
+  const rows = [];
+  const rowOf = [];
+  let y = 0;
+  for (const [first, last] of breakRows(words, shapes, room)) {
+    places(words, shapes, first, last, lefts);
+    const row = { first, last, left: new Set(), edges: [-EDGE, lefts[last - 1] + shapes[last - 1].width + EDGE] };
+    row.levels = arcLevels(pieces(words, row));
+    row.highest = Math.max(1, ...row.levels.values());
+    row.foot = y + MARGIN + LABEL_HEIGHT + FIRST_LEVEL + (row.highest - 1) * LEVEL;
+    row.boxTop = row.foot + 2;
+    row.deepest = row.boxTop + BOX_HEIGHT + 1;
+    for (let i = first; i < last; i++) rowOf[i] = row;
+    rows.push(row);
+    y = drawWords(words, shapes, lefts, row, innerNames) + ROW_GAP;
   }
-
-  const gaps = findGaps(words, shapes, lefts).map(({ offset, x }) => ({
+  const anchors = shapes.map((one, i) => lefts[i] + one.centres[one.root]);
+  const arcs = words.map((word) => arc(word, rowOf, anchors));
+  const boxes = rows.flatMap((row) => row.boxes);
+  const gaps = findGaps(words, shapes, lefts, rowOf).map(({ offset, x, row: { boxTop } }) => ({
     offset,
     x,
     hit: {
@@ -95,9 +82,87 @@ export function layout({ words }, innerNames = false) {
     top: boxTop - 3,
     bottom: boxTop + BOX_HEIGHT + 3,
   }));
-  const edges = frame(arcs, boxes, deepest + 20);
+  const edges = frame(arcs, boxes, rows.length > 1 ? rows : [], y - ROW_GAP);
   const rootZone = { x: edges.left, y: 0, width: edges.width, height: ROOT_ZONE };
   return { arcs, words: boxes, gaps, rootZone, ...edges };
+}
+
+/** Return the rows of a sentence as pairs of the first word and the one behind the last. */
+function breakRows(words, shapes, room) {
+  const lefts = places(words, shapes, 0, words.length, []);
+  const right = (i) => lefts[i] + shapes[i].width;
+  if (right(words.length - 1) * SHRINKS <= room) return [[0, words.length]];
+  const rows = [];
+  let first = 0;
+  for (let i = 1; i < words.length; i++) {
+    if (right(i) - lefts[first] <= room - 2 * EDGE) continue;
+    rows.push([first, i]);
+    first = i;
+  }
+  return [...rows, [first, words.length]];
+}
+
+/** Return what a row has of the arcs, as pairs of words by number; k + 0.5 is the edge behind or before word k. */
+function pieces(words, { first, last }) {
+  const inside = (id) => id > first && id <= last;
+  const edge = (id) => (id <= first ? first + 0.5 : last + 0.5);
+  const found = new Map();
+  for (const { head, id } of words) {
+    if (!head || !(inside(head) || inside(id))) continue;
+    const pair = [inside(head) ? head : edge(head), inside(id) ? id : edge(id)];
+    found.set(`${pair[0]}-${pair[1]}`, pair); // arcs of one head that leave at one edge are one line
+  }
+  return [...found.values()];
+}
+
+/** Put the words of a row into `row.boxes`; return where the row ends. */
+function drawWords(words, shapes, lefts, row, innerNames) {
+  const { first, last, boxTop } = row;
+  const innerFoot = row.deepest;
+  row.boxes = words.slice(first, last).map((word, k) => {
+    const i = first + k;
+    const inner = innerArcs(word, lefts[i], shapes[i], innerFoot, innerNames && word.char_rels);
+    row.deepest = Math.max(row.deepest, ...inner.map(({ top, name }) => top + (name ? INNER_NAME : 0)));
+    const { chars, centres, width } = shapes[i];
+    return {
+      id: word.id,
+      box: { x: lefts[i], y: boxTop, width, height: BOX_HEIGHT },
+      chars: chars.map((text, c) => ({ text, x: lefts[i] + centres[c], y: boxTop + 28.5 })),
+      inner,
+    };
+  });
+  for (const box of row.boxes) {
+    box.tag = { text: words[box.id - 1].upos ?? "", x: box.box.x + box.box.width / 2, y: row.deepest + 15 };
+  }
+  return row.deepest + 20;
+}
+
+/** Return the line of the arc to a word, its tip and its label. */
+function arc({ id, head, deprel }, rowOf, anchors) {
+  const row = rowOf[id - 1];
+  const end = anchors[id - 1];
+  const height = ({ foot }, level) => foot - FIRST_LEVEL - (level - 1) * LEVEL;
+  if (!head || rowOf[head - 1] === row) {
+    const top = height(row, head ? row.levels.get(`${head}-${id}`) : row.highest);
+    const start = head ? anchors[head - 1] + side(head, id) * PORT : end;
+    const reach = [Math.min(start, end), Math.max(start, end)];
+    return { id, ...path(start, end, row.foot, top), reach, label: label(deprel, (start + end) / 2, top) };
+  }
+  // In at the edge of its own row, out at that of its head's.
+  const other = rowOf[head - 1];
+  const before = head < id;
+  const into = before ? row.first + 0.5 : row.last + 0.5;
+  const from = before ? other.last + 0.5 : other.first + 0.5;
+  const top = height(row, row.levels.get(`${into}-${id}`));
+  const inEdge = row.edges[before ? 0 : 1];
+  const { line, tip } = halfPath(end, inEdge, row.foot, top, true);
+  const start = anchors[head - 1] + side(head, id) * PORT;
+  const key = `${head}-${from}`;
+  const out = halfPath(start, other.edges[before ? 1 : 0], other.foot, height(other, other.levels.get(key)), false);
+  const shown = label(deprel, (inEdge + end) / 2, top);
+  const whole = other.left.has(key) ? line : line + out.line; // one line out is drawn once
+  other.left.add(key);
+  return { id, line: whole, tip, reach: [shown.box.x, shown.box.x + shown.box.width], label: shown };
 }
 
 /** Return how far the label of an arc moves to stand over the part of the arc that is seen, from `left` to `right`. */
@@ -132,14 +197,13 @@ function shape(word) {
   };
 }
 
-/** Return the left edge of every word: as near to its neighbour as tags and relations allow. */
-function places(words, shapes) {
-  const lefts = [];
+/** Put the left edges of the words of a row into `lefts`: as near to their neighbours as tags and relations allow. */
+function places(words, shapes, first, last, lefts) {
   const tag = (i) => textWidth(words[i].upos ?? "", SIZES.tag);
-  for (let i = 0; i < words.length; i++) {
+  for (let i = first; i < last; i++) {
     const anchor = shapes[i].centres[shapes[i].root];
     let left = 0;
-    if (i) {
+    if (i > first) {
       const before = shapes[i - 1];
       const middle = lefts[i - 1] + before.width / 2;
       left = Math.max(
@@ -150,10 +214,11 @@ function places(words, shapes) {
     for (const word of words) {
       if (!word.head || Math.max(word.head, word.id) !== i + 1) continue;
       const a = Math.min(word.head, word.id) - 1;
+      if (a < first) continue;
       const need = textWidth(visible(word.deprel), SIZES.relation) + LABEL_ROOM + PORT;
       left = Math.max(left, lefts[a] + shapes[a].centres[shapes[a].root] + need - anchor);
     }
-    lefts.push(left);
+    lefts[i] = left;
   }
   return lefts;
 }
@@ -209,6 +274,15 @@ function path(start, end, foot, top) {
   return { line, tip };
 }
 
+/** Return the part of an arc between a character and the edge of its row; `ends` there if the arc does. */
+function halfPath(x, edge, foot, top, ends) {
+  const turn = edge > x ? 1 : -1;
+  const radius = Math.min(9, Math.abs(edge - x), foot - top - TIP);
+  const low = ends ? foot - TIP + 1 : foot;
+  const line = `M${edge} ${top}H${x + turn * radius}Q${x} ${top} ${x} ${top + radius}V${low}`;
+  return { line, tip: ends ? `M${x} ${foot}L${x - 3} ${foot - TIP}H${x + 3}Z` : "" };
+}
+
 function label(relation, x, top) {
   const text = visible(relation);
   const width = textWidth(text, SIZES.relation) + 2 * LABEL_PADDING;
@@ -221,29 +295,33 @@ function label(relation, x, top) {
 }
 
 /** Return the places between two characters that touch; white space always separates, so nothing is to fix there. */
-function findGaps(words, shapes, lefts) {
+function findGaps(words, shapes, lefts, rowOf) {
   const gaps = [];
   words.forEach((word, i) => {
     const { centres, lengths } = shapes[i];
+    const row = rowOf[i];
     if (i && words[i - 1].end === word.start) {
-      gaps.push({ offset: word.start, x: (lefts[i - 1] + shapes[i - 1].width + lefts[i]) / 2 });
+      // A gap between two rows stands before the second.
+      const before = i > row.first ? lefts[i - 1] + shapes[i - 1].width : lefts[i] - WORD_GAP;
+      gaps.push({ offset: word.start, x: (before + lefts[i]) / 2, row });
     }
     let offset = word.start;
     for (let c = 1; c < lengths.length; c++) {
       offset += lengths[c - 1];
-      gaps.push({ offset, x: lefts[i] + (centres[c - 1] + centres[c]) / 2 });
+      gaps.push({ offset, x: lefts[i] + (centres[c - 1] + centres[c]) / 2, row });
     }
   });
   return gaps;
 }
 
 /** Return the figure's view box: labels of short arcs and tags may stick out on both sides. */
-function frame(arcs, boxes, height) {
+function frame(arcs, boxes, rows, height) {
   const tags = boxes.map(({ tag }) => ({
     x: tag.x - textWidth(tag.text, SIZES.tag) / 2,
     width: textWidth(tag.text, SIZES.tag),
   }));
-  const all = [...arcs.map((arc) => arc.label.box), ...boxes.map(({ box }) => box), ...tags];
+  const lines = rows.map(({ edges: [x, right] }) => ({ x, width: right - x }));
+  const all = [...arcs.map((one) => one.label.box), ...boxes.map(({ box }) => box), ...tags, ...lines];
   const left = Math.min(...all.map(({ x }) => x)) - MARGIN;
   const right = Math.max(...all.map(({ x, width }) => x + width)) + MARGIN;
   return { left, width: Math.ceil(right - left), height: Math.ceil(height) };

@@ -2,10 +2,12 @@
 
 const STEPS = [0.3, 0.4, 0.5, 0.6, 0.75, 0.9, 1, 1.25, 1.5];
 const ROOM = 16; // beside a figure that fits
+const SIDES = 18; // of a card, beside its figure
 // A wide figure shrinks to the width of the page: as long as it is easy to read, or, if that is asked for, further.
 const SMALLEST = { auto: 0.75, fit: 0.3 };
 
 let zoom = "auto"; // or "fit", or a number
+let wrapping = true; // wide figures have several rows
 let shown = 1; // what it came to last
 
 const scrollers = (root) => (root.matches?.(".scroll") ? [root] : [...root.querySelectorAll(".scroll")]);
@@ -31,6 +33,17 @@ function moveLabels(scroller) {
   const hidden = figure.getBoundingClientRect().left - scroller.getBoundingClientRect().left;
   const left = x - hidden / scale;
   figure.keepInView(left, left + scroller.clientWidth / scale);
+}
+
+/** Return how wide a row of a figure may be, on a page as wide as an element. */
+export const roomBeside = (element) =>
+  wrapping && zoom !== "fit" ? element.clientWidth - SIDES - ROOM : Infinity;
+
+/** Let wide figures have several rows, or no longer; return whether they have. */
+export function toggleRows() {
+  wrapping = !wrapping;
+  if (wrapping && zoom === "fit") zoom = "auto";
+  return wrapping;
 }
 
 /** Draw larger (1), smaller (-1) or as wide as the page (0; again: no longer). Return how large. */
