@@ -52,7 +52,7 @@ def test_arcs_are_placed_by_the_characters_of_their_sentence() -> None:
         ([(0, 4), (2, 6)], "the arcs 0:4 and 2:6 cross"),
         ([(2, None), (0, 4)], "the arcs 2:root and 0:4 cross"),
         ([(2, None), (0, None)], "the arcs 2:root and 0:root give one sentence two roots"),
-        ([(0, 4), (6, 0)], "the arc 6:0 passes over the word at 4, from which its head descends"),
+        ([(0, 4), (6, 0)], "the arc 6:0 spans the word at 4, which is an ancestor of its head"),
         ([(0, 8)], "the arc 0:8 connects words of two sentences"),
         ([3], r"an arc is \(dependent, head\) or \(dependent, head, relation\) .* not 3"),
         ([(3,)], r"not \(3,\)"),

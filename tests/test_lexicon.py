@@ -153,7 +153,7 @@ def test_a_file_has_a_word_a_line(tmp_path: Path) -> None:
 def test_what_is_wrong_with_a_file_is_said_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "words.txt"
     for line, message in (
-        ("New York", "'York' after 'New' is no part of speech"),
+        ("New York", "'York' after 'New' is not a part of speech"),
         ("上海 5 ns 6", "more than a word, a frequency and a part of speech"),
         ("上海 0 ns", "the frequency of '上海' is a number above 0"),
     ):
@@ -189,7 +189,7 @@ def test_lines_as_jieba_has_them() -> None:
     [
         (("台中", "n"), "frequency of '台中' is a number above 0, not 'n'"),
         (("台中", True), "frequency"),
-        (("台中", 1, "noun"), "no part of speech"),
+        (("台中", 1, "noun"), "not a part of speech"),
         (("台中", 1, "n", 2), "more than"),
         ((), "is a string"),
     ],

@@ -153,8 +153,8 @@ def test_given_words_stay(parser: Parser) -> None:
     [
         ([["我"], []], "sentence 2 has no words"),
         ([["我", ""]], "word 2 of sentence 1 is ''"),
-        ([["New York"]], "word 1 of sentence 1 holds white space: 'New York'"),
-        ([[" "]], "word 1 of sentence 1 holds white space"),
+        ([["New York"]], "word 1 of sentence 1 contains white space: 'New York'"),
+        ([[" "]], "word 1 of sentence 1 contains white space"),
         (["我喜欢"], "sentence 1 is a string, not a list of words: '我喜欢'"),
         ("我喜欢", "not a string"),
         ([[1]], "word 1 of sentence 1 is 1"),
@@ -202,7 +202,7 @@ def test_a_stream_of_words_has_a_sentence_a_line(parser: Parser) -> None:
         sentences = tuple(parser.stream(pieces, words=True))
         assert forms(sentences) == wanted
         check(Document(text, sentences))
-    with pytest.raises(InputError, match="no use for a lexicon"):
+    with pytest.raises(InputError, match="a lexicon cannot be used with given words"):
         parser.stream([text], words=True, lexicon=["北京"])
 
 

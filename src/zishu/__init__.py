@@ -1,12 +1,12 @@
-"""Read Chinese text character by character: words, their dependency tree, and the tree inside every word.
+"""Parse Chinese text character by character: words, their dependency tree, and the tree inside every word.
 
     import zishu
 
     nlp = zishu.load()
     print(nlp("上海计划发展金融业。"))
 
-What runs a model or reads text is imported when it is first asked for (PEP 562), so that `import zishu` itself
-costs next to nothing: ONNX Runtime and the chart's compiler alone take half a second.
+Everything that runs a model or reads text is imported on first use (PEP 562), so that `import zishu` itself is fast:
+ONNX Runtime and the chart's compiler alone take half a second.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-# ONNX Runtime reports to its maker unless this is set before it is imported. Nothing of Zishu uses the network unasked.
+# ONNX Runtime reports to its maker unless this is set before it is imported. Zishu never uses the network unasked.
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 _HOMES = {
@@ -63,7 +63,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name from its home."""
+    """Import a public name from its module."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_HOMES[name]), name)

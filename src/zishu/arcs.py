@@ -1,12 +1,12 @@
-"""Read arcs between words that the user has fixed, and refuse those that no tree can have.
+"""Read arcs between words that the user has fixed, and reject those that no tree can have.
 
 An arc is `(dependent, head)` or `(dependent, head, relation)`. Both ends are offsets where pinned words begin; the head
-None is the root. Every contradiction is found here, before a model runs, and named with its offsets: an end that is no
-pinned word, two heads, two roots, words of two sentences, a cycle, arcs that cross.
+None is the root. Every contradiction is found here, before a model runs, and reported with its offsets: an end that is
+not a pinned word, two heads, two roots, words of different sentences, a cycle, crossing arcs.
 
-These checks are complete. Arcs that pass them have a projective tree: a word that is not fixed can always hang from its
-neighbour, so only fixed arcs can exclude one another. They do so if they cross (the arc to the root begins before the
-first word), or if an arc passes over a word from which its head descends.
+These checks are complete: arcs that pass them have a projective tree. A word that is not fixed can always depend on its
+neighbour, so only fixed arcs can exclude each other. They do so if they cross (the arc to the root begins before the
+first word), or if an arc spans a word that its head descends from.
 
 Cost: a few microseconds per arc.
 """
@@ -24,7 +24,7 @@ from zishu.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-# What users write: the offsets of a word and of its head, None for the root, and perhaps a relation.
+# What users write: the offsets of a word and of its head (None for the root), and optionally a relation.
 ArcLike = tuple[int, int | None] | tuple[int, int | None, str | None]
 
 ROOT_SPAN: Final = (0, 1)
@@ -32,7 +32,7 @@ ROOT_SPAN: Final = (0, 1)
 
 @dataclass(frozen=True, slots=True)
 class FixedArc:
-    """An arc that every tree of a sentence must have, by half-open spans of its characters, numbered from 1."""
+    """Hold an arc that every tree of a sentence must have, by half-open spans of characters, numbered from 1."""
 
     dependent: tuple[int, int]
     head: tuple[int, int]  # `ROOT_SPAN` for the root
@@ -41,7 +41,7 @@ class FixedArc:
 
 @dataclass(frozen=True, slots=True)
 class _Offsets:
-    """An arc as the user wrote it."""
+    """Hold an arc as the user wrote it."""
 
     dependent: int
     head: int | None
@@ -52,7 +52,7 @@ class _Offsets:
 
     @property
     def span(self) -> tuple[int, int]:
-        """The stretch that it passes over, ends included; the root is before the text."""
+        """Return the stretch that it spans, ends included; the root is before the text."""
         head = -1 if self.head is None else self.head
         return min(self.dependent, head), max(self.dependent, head)
 
@@ -60,9 +60,9 @@ class _Offsets:
 def place_arcs(
     arcs: Iterable[ArcLike], pins: Iterable[tuple[int, int]], sentences: Sequence[Sequence[int]]
 ) -> list[tuple[FixedArc, ...]]:
-    """Return the fixed arcs of each sentence of a text; contradictions are an `InputError`.
+    """Return the fixed arcs of each sentence of a text; raise `InputError` for contradictions.
 
-    A sentence is given by the offsets of its characters. None may end inside a pin.
+    A sentence is given by the offsets of its characters. No sentence may end inside a pin.
     """
     ends = dict(pins)
     heads: dict[int, _Offsets] = {}
@@ -116,13 +116,13 @@ def _read(arc: Sequence[Any]) -> _Offsets:
 
 
 def _check_tree(arcs: Sequence[_Offsets]) -> None:
-    """Refuse arcs of one sentence that no projective tree with one root has."""
+    """Reject arcs of one sentence that no projective tree with one root has."""
     heads = {arc.dependent: arc for arc in arcs}
     _check_cycles(heads)
     roots = [arc for arc in arcs if arc.head is None]
     if len(roots) > 1:
         raise InputError(f"the arcs {roots[0]} and {roots[1]} give one sentence two roots")
-    # From left to right, the longer first: those that are open lie inside one another.
+    # From left to right, longer ones first, so that open arcs are nested.
     opened: list[_Offsets] = []
     for arc in sorted(arcs, key=lambda arc: (arc.span[0], -arc.span[1])):
         left, right = arc.span
@@ -133,11 +133,11 @@ def _check_tree(arcs: Sequence[_Offsets]) -> None:
         opened.append(arc)
     for arc in arcs:
         left, right = arc.span
-        # No need to look further up: arcs that do not cross lead into this stretch only through its ends.
+        # No need to look further up: arcs that do not cross enter this stretch only through its ends.
         above = None if arc.head is None else heads.get(arc.head)
         if above and above.head is not None and left < above.head < right:
             raise InputError(
-                f"the arc {arc} passes over the word at {above.head}, from which its head descends"
+                f"the arc {arc} spans the word at {above.head}, which is an ancestor of its head"
             )
 
 

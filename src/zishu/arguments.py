@@ -1,6 +1,6 @@
-"""Check what callers hand in: a wrong type is an `InputError` that names the argument, not a `TypeError` from the depths.
+"""Check arguments: a wrong type raises an `InputError` that names the argument, not a `TypeError` from deep inside.
 
-NumPy's numbers and arrays, generators and other iterables are as good as Python's own.
+NumPy's numbers and arrays, generators and other iterables are accepted like Python's own.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-# Analyses of a sentence that may be asked for. Memory grows with their number: a million trees of a long sentence fill
-# that of most machines.
+# Maximum number of analyses of a sentence. Memory grows with it: a million trees of a long sentence fill most machines.
 MOST_ANALYSES: Final = 1000
 
 
 def whole_number(value: object, name: str, *, least: int, most: int | None = None) -> int:
-    """Return a whole number of any type as an `int`; `name` is what an error calls it."""
+    """Convert a whole number of any type to `int`; error messages call it `name`."""
     try:
         number = index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -34,7 +33,7 @@ def whole_number(value: object, name: str, *, least: int, most: int | None = Non
 
 
 def list_of(values: Iterable[_T], name: str) -> list[_T]:
-    """Return the values of any iterable as a list."""
+    """Convert any iterable to a list."""
     return list(iterator_of(values, name))
 
 

@@ -1,11 +1,11 @@
-"""Compress and decompress gzip and Zstandard, told by the ending of a file's name (`.gz`, `.zst`).
+"""Compress and decompress gzip and Zstandard, chosen by the ending of a file's name (`.gz`, `.zst`).
 
     codec = codec_of("news.txt.zst")                  # None for a plain file
-    text = Decompressed(file, codec, "news.txt.zst")  # a stream of bytes; broken data is `DamagedFile`
+    text = Decompressed(file, codec, "news.txt.zst")  # a binary stream; broken data raises `DamagedFile`
     member = codec.compressor(); file.write(member.block(data) + member.end())
 
-A compressed file may have several members (frames), as after appending. Zstandard is Python's own from 3.14 on, and
-the extra `zstd` before. Constant memory; what the bytes mean is not known here.
+A compressed file may have several members (frames), for example after appending. Zstandard is part of Python from 3.14
+on; before that it needs the extra `zstd`. Memory is constant, and the content does not matter.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from zishu.errors import InputError, MissingExtra
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Little enough that no compressed data can blow it up beyond all measure: a byte of zstd may stand for 32 kB.
+# Small enough that no compressed data can expand without limit: one byte of zstd may stand for 32 kB.
 _CHUNK: Final = 1 << 12
-_GZIP: Final = 16 + zlib.MAX_WBITS  # zlib's number for its window within gzip's header and trailer
+_GZIP: Final = 16 + zlib.MAX_WBITS  # zlib's code for a window with gzip's header and trailer
 
 
 class DamagedFile(InputError):
-    """Compressed data that is cut short or is none."""
+    """Signal compressed data that is truncated or invalid."""
 
     def __init__(self, name: str, reason: str, *, truncated: bool = False) -> None:
         super().__init__(f"{name}: {reason}")
         self.reason = reason
-        self.truncated = truncated  # all of it is good, but there should be more
+        self.truncated = truncated  # all of it is valid, but there should be more
 
 
 class _Decompressor(Protocol):
-    """One member of a compressed file."""
+    """Decompress one member of a compressed file."""
 
     @property
     def eof(self) -> bool: ...
@@ -45,10 +45,10 @@ class _Decompressor(Protocol):
 
 
 class Compressor(Protocol):
-    """One member of a compressed file: blocks that can be read as soon as they are there, and an end."""
+    """Compress one member of a file: blocks that can be read immediately, and an end."""
 
     def block(self, data: bytes) -> bytes:
-        """Return data as a block of its own."""
+        """Return data as a separate block."""
         ...
 
     def end(self) -> bytes:
@@ -57,7 +57,7 @@ class Compressor(Protocol):
 
 
 class Codec(Protocol):
-    """A kind of compression."""
+    """Define a kind of compression."""
 
     name: str
     errors: tuple[type[Exception], ...]
@@ -94,7 +94,7 @@ class _GzipMember:
 
 
 class _Zstd:
-    """Zstandard, by the module of Python 3.14 or by the package `zstandard`, whose objects differ a little."""
+    """Use Zstandard from Python 3.14 or from the package `zstandard`, whose objects differ slightly."""
 
     name = "zstd"
 
@@ -138,13 +138,13 @@ _CODECS: Final[dict[str, Callable[[], Codec]]] = {".gz": _Gzip, ".zst": _Zstd}
 
 
 def codec_of(name: str) -> Codec | None:
-    """Return the compression that the ending of a file's name tells, None for a plain file."""
+    """Return the compression that a file's ending indicates, None for a plain file."""
     codec = _CODECS.get(_ending(name).lower())
     return None if codec is None else codec()
 
 
 def plain_name(path: str | os.PathLike[str]) -> str:
-    """Return the name of a file without the ending that tells its compression."""
+    """Return the name of a file without the ending for compression."""
     name = os.fspath(path)
     ending = _ending(name)
     return name.removesuffix(ending) if ending.lower() in _CODECS else name
@@ -155,7 +155,7 @@ def _ending(name: str) -> str:
 
 
 class Decompressed(io.RawIOBase):
-    """The content of a compressed file, all members of it; `consumed` counts the bytes of the file itself."""
+    """Read the content of a compressed file, all members of it; `consumed` counts the bytes of the file itself."""
 
     def __init__(self, file: BinaryIO, codec: Codec, name: str) -> None:
         self.file, self._codec, self._name = file, codec, name
@@ -164,11 +164,11 @@ class Decompressed(io.RawIOBase):
         self.consumed = 0
 
     def readable(self) -> bool:
-        """Tell that this is a stream to read."""
+        """Return True: this stream can be read."""
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        """Fill a part of a buffer; return how much, 0 at the end."""
+        """Fill a part of a buffer; return the number of bytes, 0 at the end."""
         while not self._ready:
             if not self._packed:
                 self._packed = self.file.read(_CHUNK)
@@ -185,7 +185,7 @@ class Decompressed(io.RawIOBase):
 
     def _decompress(self) -> bytes:
         if self._member is None:
-            # Some writers fill the last block of a gzip file up with zeros.
+            # Some writers pad the last block of a gzip file with zeros.
             self._packed = self._packed.lstrip(b"\0")
             if not self._packed:
                 return b""
@@ -205,6 +205,6 @@ class Decompressed(io.RawIOBase):
         return DamagedFile(self._name, reason, truncated=truncated)
 
     def close(self) -> None:
-        """Close the file, too."""
+        """Close the file as well."""
         self.file.close()
         super().close()

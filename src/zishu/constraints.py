@@ -1,16 +1,16 @@
-"""Turn what is known of the words of a text into a value for each gap between two characters.
+"""Turn what is known about the words of a text into one value per gap between two characters.
 
-Five things can be known: white space separates words; a *pin* is a stretch of the text that must be one word; a
-*break* is an offset that no word goes over; a lexicon lists words that are kept whole wherever they occur; some things
-are one token by their form (`zishu.patterns`). Pins and breaks hold exactly or are refused, with one line that names the
-offsets; words of the lexicon give way to them, and patterns to all others. Offsets count code points of the text.
+There are five sources: white space separates words; a *pin* is a span that must be one word; a *break* is an offset
+that no word crosses; a lexicon lists words that are kept whole wherever they occur; some tokens are recognised by their
+form (`zishu.patterns`). Pins and breaks hold exactly or raise an error with their offsets. Lexicon words give way to
+them, and patterns to all others. Offsets count code points of the text.
 
-A pin or a word of the lexicon may hold a mark that ends sentences (你好！李焕英), or lie where a long sentence was
-cut. Then the two sentences are put together or, if that would exceed the limit, cut beside it. (A word of the
-lexicon that runs over three sentences is not found.)
+A pin or a lexicon word may contain a mark that ends sentences (你好！李焕英), or lie where a long sentence was cut. The two
+sentences are then joined or, if that would exceed the limit, cut next to it. (A lexicon word that spans three sentences
+is not found.)
 
-Without models. Cost: linear in the text, times the length of the longest word of the
-lexicon; a few microseconds for every pin. `mend` works as it is read, so a caller can stop at any sentence.
+No model is needed. Cost: linear in the text, times the length of the longest lexicon word; a few microseconds per pin.
+`mend` works lazily, so a caller can stop at any sentence.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ _SPACE = re.compile(r"\s")
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """What is known of the words of a text beside its white space."""
+    """Hold what is known about the words of a text besides its white space."""
 
-    # What is known of the gap before the character that begins at an offset.
+    # What is known about the gap before the character at an offset.
     marks: Mapping[int, int] = field(default_factory=dict)
     lexicon: Lexicon | None = None
     limit: int = LIMIT
-    patterns: bool = False  # whether to keep what is one token by its form
+    patterns: bool = False  # whether to keep tokens that are recognised by their form
 
     def apply(self, sentences: Iterable[RawSentence]) -> Iterator[RawSentence]:
-        """Yield the sentences of a text with all that is known of their words, ready for a model."""
+        """Yield the sentences of a text with everything that is known about their words, ready for a model."""
         for sentence in self.mend(sentences):
             known = self.gaps(sentence)
             if known is not None:
@@ -61,12 +61,12 @@ class Constraints:
             yield sentence
 
     def gaps(self, sentence: RawSentence) -> bytearray | None:
-        """Return the gaps of a sentence, a byte each, which is what Python reads fastest; None if all are free.
+        """Return the gaps of a sentence, one byte each, which Python reads fastest; None if all are free.
 
-        What else a lexicon says of the sentence is noted in it.
+        Other information from a lexicon is stored in the sentence.
         """
         n = len(sentence)
-        # Without white space and characters of several code points, which is common, offsets add up.
+        # Without white space and multi-code-point characters, which is common, offsets simply add up.
         spaces = () if sentence.end - sentence.start == n else sentence.breaks
         tokens = list(find_tokens(sentence.text)) if self.patterns else ()
         if not (spaces or self.marks or self.lexicon or tokens):
@@ -90,7 +90,7 @@ class Constraints:
         return gaps
 
     def _look_up(self, sentence: RawSentence, gaps: bytearray) -> bytearray | None:
-        """Find the words of the lexicon and note them; return the gaps as they were, None if there are no such words."""
+        """Find the lexicon words and record them; return the gaps without them, None if there are no such words."""
         assert self.lexicon is not None
         bare, chars, n = bytearray(gaps), sentence.chars, len(sentence)
         if self.lexicon.soft:
@@ -110,13 +110,13 @@ class Constraints:
         return bare if spans else None
 
     def mend(self, sentences: Iterable[RawSentence]) -> Iterator[RawSentence]:
-        """Yield the sentences of a text so that none ends inside a pin or a word of the lexicon."""
+        """Yield the sentences of a text so that none ends inside a pin or a lexicon word."""
         # A soft lexicon does not move the ends of sentences.
         if not (self.marks or (self.lexicon and not self.lexicon.soft)):
             yield from sentences
             return
         left: RawSentence | None = None
-        certain = 0  # no text behind `left` can change which words of the lexicon begin before this character
+        certain = 0  # no text after `left` can change which lexicon words begin before this character
         for right in sentences:
             if left is None:
                 left = right
@@ -135,9 +135,9 @@ class Constraints:
     def _bridge(
         self, left: RawSentence, right: RawSentence, certain: int
     ) -> tuple[tuple[int, int] | None, int]:
-        """Return which of the characters of two sentences, counted from 0, must be one word of both, if any.
+        """Return the characters of two sentences, counted from 0, that must be one word across both, if any.
 
-        Also return `certain` for the two together (see `mend`).
+        Also returns `certain` for the two together (see `mend`).
         """
         border = left.end
         if border != right.start:
@@ -158,8 +158,8 @@ class Constraints:
     def _lexicon_bridge(
         self, lexicon: Lexicon, left: RawSentence, right: RawSentence, certain: int
     ) -> tuple[tuple[int, int] | None, int]:
-        """Look for a word of the lexicon on the border; only what is not certain yet is searched again."""
-        # One character more on both sides: whether a word may begin or end there depends on its neighbour.
+        """Look for a lexicon word across the border; only what is not yet certain is searched again."""
+        # One more character on both sides: whether a word may begin or end there depends on its neighbour.
         skipped = max(0, certain - 1)
         tail = left.part(skipped, len(left)) + right.part(0, min(len(right), lexicon.longest))
         # Without its own words, which are found again.
@@ -177,7 +177,7 @@ class Constraints:
         return None, 0
 
     def _rejoin(self, both: RawSentence, first: int, last: int) -> list[RawSentence]:
-        """Cut what two sentences make together anew where it is too long, beside a word that lies on the border."""
+        """Split two joined sentences again if they are too long, next to a word that lies on the border."""
         if len(both) <= self.limit:
             return [both]
         places = [0, len(both)]
@@ -189,7 +189,7 @@ class Constraints:
 
 
 def _keep_token(sentence: RawSentence, gaps: bytearray, start: int, end: int, *, ends: bool) -> None:
-    """Join the characters of a token, with boundaries on both sides if it `ends` there; what is known stays."""
+    """Join the characters of a token, with boundaries on both sides if it `ends` there; known gaps stay."""
     first, last = bisect_left(sentence.starts, start), bisect_left(sentence.starts, end)
     if BREAK in gaps[first + 1 : last]:
         return
@@ -208,7 +208,7 @@ def read_constraints(
     lexicon: Lexicon | None = None,
     patterns: bool = False,
 ) -> Constraints:
-    """Check pins and breaks against a text and one another; contradictions are an `InputError`."""
+    """Check pins and breaks against a text and each other; raise `InputError` for contradictions."""
     ordered = sorted({_pair(pin) for pin in pins})
     places = _Places(text, sentences)
     marks: dict[int, int] = {}
@@ -217,7 +217,7 @@ def read_constraints(
     for one, other in pairwise(ordered):
         if other[0] < one[1]:
             raise InputError(f"the {_name(one)} and the {_name(other)} overlap")
-    # Only now look at what the pins hold: since they do not overlap, this is linear in the text.
+    # Check what the pins contain only now: since they do not overlap, this is linear in the text.
     for pin in ordered:
         places.check_pin(pin)
     for start, end in ordered:
@@ -233,7 +233,7 @@ def read_constraints(
 
 
 def read_tags(tags: TagsLike, pins: Iterable[Pin]) -> dict[Pin, str]:
-    """Return the parts of speech of pinned words by the pins; one without its pin is an `InputError`."""
+    """Return the parts of speech of pinned words by their pins; raise `InputError` for a tag without a pin."""
     ends = dict(pins)
     found: dict[Pin, str] = {}
     for start, tag in tags_by_offset(tags).items():
@@ -259,7 +259,7 @@ def tags_by_offset(tags: TagsLike) -> dict[int, str]:
 
 @dataclass(slots=True)
 class _Places:
-    """Where the characters of a text begin."""
+    """Hold where the characters of a text begin."""
 
     text: str
     sentences: Sequence[RawSentence]
@@ -269,7 +269,7 @@ class _Places:
         self.starts = [sentence.start for sentence in self.sentences]
 
     def cut_char(self, offset: int) -> Pin | None:
-        """Return the span of the character that an offset cuts in two, None if it cuts none."""
+        """Return the span of the character that an offset splits, None if it splits none."""
         number = bisect_right(self.starts, offset) - 1
         if number < 0:
             return None
@@ -288,10 +288,12 @@ class _Places:
     def check_pin(self, pin: Pin) -> None:
         start, end = pin
         if space := _SPACE.search(self.text, start, end):
-            raise InputError(f"the {_name(pin)} holds white space at {space.start()}, which separates words")
+            raise InputError(
+                f"the {_name(pin)} contains white space at {space.start()}, which separates words"
+            )
         for offset in pin:
             if char := self.cut_char(offset):
-                raise InputError(f"the {_name(pin)} cuts the character {char[0]}:{char[1]} in two")
+                raise InputError(f"the {_name(pin)} splits the character {char[0]}:{char[1]}")
         if end - start > LIMIT and (size := len(characters(self.text[start:end]))) > LIMIT:
             raise InputError(f"the {_name(pin)} has {size} characters, more than the {LIMIT} of a sentence")
 
@@ -301,7 +303,7 @@ class _Places:
                 f"the break at {offset} is out of range: the text has {len(self.text)} code points"
             )
         if char := self.cut_char(offset):
-            raise InputError(f"the break at {offset} cuts the character {char[0]}:{char[1]} in two")
+            raise InputError(f"the break at {offset} splits the character {char[0]}:{char[1]}")
 
 
 def _pair(pin: Sequence[object]) -> Pin:

@@ -1,4 +1,4 @@
-"""Share out work of unequal size, to threads of a chart or to processes of a training."""
+"""Distribute work of unequal size over the threads of a chart or the processes of a training run."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 
 def deal(costs: Sequence[float], parts: int) -> list[list[int]]:
-    """Share out items so that all parts cost about the same: the dearest first, each to the cheapest part.
+    """Distribute items so that all parts have about the same cost: most expensive first, each to the cheapest part.
 
-    Return the items of each part, in order.
+    Returns the items of each part, in order.
     """
     dealt: list[list[int]] = [[] for _ in range(parts)]
     loads = [(0.0, part) for part in range(parts)]

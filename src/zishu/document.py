@@ -1,14 +1,13 @@
-"""What a parser returns: a document of sentences of words, each with its place in the text.
+"""Define what a parser returns: a document of sentences of words, each with its offsets in the text.
 
     document = zishu.load()("上海计划发展金融业。")
     for sentence in document:
         for word in sentence:
             print(word.id, word.form, word.upos, word.head, word.deprel, word.char_heads)
 
-Plain objects that never change: they hold what was found and know no model. `text[word.start:word.end] ==
-word.form` always holds for the text that was parsed, and every character that is not white space is in exactly
-one word. How they look as CoNLL-U, JSON, a drawing: `zishu.formats` and `zishu.render`; the methods here only
-call these, and import them when they are called.
+These are plain objects that never change and know no model. `text[word.start:word.end] == word.form` always holds for
+the parsed text, and every character that is not white space is in exactly one word. `zishu.formats` and `zishu.render`
+produce CoNLL-U, JSON and drawings; the methods here only call them, and import them on first use.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ from zishu.tree import INTRA, ROOT, CharTree, WordTree
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# How much of a document is shown where it is the value of a cell or a prompt.
+# How much of a document is shown as the value of a cell or a prompt.
 _SHOWN_TEXT: Final = 40
 _SHOWN_FIGURES: Final = 20
 
 
 class _InSentence:
-    """A place for the sentence of a word. Not a field: words with equal fields are equal, and JSON has no cycles."""
+    """Hold the sentence of a word. Not a field: words with equal fields are equal, and JSON has no cycles."""
 
     __slots__ = ("_sentence",)
     _sentence: Sentence
 
 
-# Not frozen, though nobody changes a word: building a frozen object costs six times as much, which is felt when
-# a parser makes a hundred thousand words a second.
+# Not frozen, though nobody changes a word: building a frozen object costs six times as much, which matters when a
+# parser makes a hundred thousand words per second.
 @dataclass(slots=True, unsafe_hash=True, repr=False)
 class Word(_InSentence):
     """One word of a sentence.
@@ -47,12 +46,12 @@ class Word(_InSentence):
     id              its number in the sentence, from 1
     form            the word itself
     start, end      offsets into the text of the document
-    upos            its part of speech; None if the model knows none
+    upos            its part of speech; None if the model has none
     head            the number of its head, 0 for the root of the sentence; see also `head_word`
     deprel          its relation to its head
     char_heads      its inner tree: the head of each character, numbered from 1, 0 for the root; None if unknown
 
-    Probabilities, None where they were not asked for or the model has none:
+    Probabilities, None if not requested or not available:
 
     boundary_prob   of its least certain boundary (or join inside it)
     head_prob       of its head, given the words of the sentence
@@ -70,7 +69,7 @@ class Word(_InSentence):
     char_rels       the relation of each character to its head in the word, "root" for the root
     structure_prob  the probability of the whole structure
 
-    None unless a lexicon has found something in the sentence:
+    None unless a lexicon found something in the sentence:
 
     boundary_prob_without_lexicon   what boundary_prob would be without it
     """
@@ -100,11 +99,11 @@ class Word(_InSentence):
 
     @property
     def sentence(self) -> Sentence:
-        """Return the sentence that the word belongs to, the last one that was made with it."""
+        """Return the sentence of the word, the last one created with it."""
         try:
             return self._sentence
         except AttributeError:
-            raise InputError(f"the word {self.form!r} belongs to no sentence") from None
+            raise InputError(f"the word {self.form!r} does not belong to a sentence") from None
 
     @property
     def head_word(self) -> Word | None:
@@ -113,16 +112,16 @@ class Word(_InSentence):
 
     @property
     def children(self) -> tuple[Word, ...]:
-        """Return the words whose head it is, from left to right."""
+        """Return the words whose head is this word, from left to right."""
         return tuple([word for word in self.sentence.words if word.head == self.id])
 
     @property
     def subtree(self) -> tuple[Word, ...]:
-        """Return the word and all that depend on it, directly or through others, from left to right."""
+        """Return the word and its direct and indirect dependents, from left to right."""
         words = self.sentence.words
         below = {self.id: True, ROOT: False}
         for word in words:
-            # Walk up to a word that is known to be below or not, then note it for the whole way.
+            # Walk up to a word whose status is known, then record it for the whole path.
             way = []
             number = word.id
             while number not in below:
@@ -134,10 +133,10 @@ class Word(_InSentence):
 
     @property
     def prob(self) -> float | None:
-        """Return how sure the model is of this word in its sentence.
+        """Return the model's confidence in this word in its sentence.
 
-        It is the product of the probabilities of its boundaries, its head, its relation and its part of speech; None
-        if one of these is unknown. That of the part of speech is left out if the word has none.
+        It is the product of the probabilities of its boundaries, its head, its relation and its part of speech; None if
+        one of these is unknown. A word without a part of speech skips that factor.
         """
         if self.boundary_prob is None or self.head_prob is None or self.label_prob is None:
             return None
@@ -151,7 +150,7 @@ class Word(_InSentence):
 
     @property
     def root(self) -> int | None:
-        """Return the offset of the root character in the word, counted in characters from 0."""
+        """Return the index of the root character in the word, from 0."""
         return None if self.char_heads is None else self.char_heads.index(ROOT)
 
 
@@ -162,11 +161,11 @@ class Sentence(Sequence[Word]):
     text    as in the document, from its first character to its last
     start   its offset into the text of the document
     words   its words
-    cut     whether it was cut for its length and goes on in the next one
+    cut     whether it was cut because of its length and continues in the next one
     prob    the probability of the words and their tree, the trees inside words summed out, relations not counted; None
             as in `Word`
-    after   the white space behind it, as far as it is known
-    prob_without_lexicon    what prob would be without the lexicon; None unless that has found something here
+    after   the white space after it, as far as it is known
+    prob_without_lexicon    what prob would be without the lexicon; None unless it found something here
     """
 
     text: str
@@ -199,7 +198,7 @@ class Sentence(Sequence[Word]):
 
     @property
     def root(self) -> Word:
-        """Return the word that no other word governs."""
+        """Return the root word of the sentence."""
         return next(word for word in self.words if word.head == ROOT)
 
     def _repr_svg_(self) -> str:
@@ -214,12 +213,12 @@ class Sentence(Sequence[Word]):
 
     @property
     def end(self) -> int:
-        """Return the offset behind its last character."""
+        """Return the offset after its last character."""
         return self.start + len(self.text)
 
     @property
     def chars(self) -> list[str]:
-        """Return its characters, word by word; white space is no character."""
+        """Return its characters, word by word, without white space."""
         return [char for word in self.words for char in characters(word.form)]
 
     @property
@@ -237,8 +236,8 @@ class Sentence(Sequence[Word]):
     def char_tree(self) -> CharTree:
         """Return the tree of its characters: INTRA inside a word, the word's own relation on its root.
 
-        An arc between words leads from root character to root character. A word whose inner tree is unknown
-        hangs on its last character.
+        An arc between words leads from root character to root character. In a word without an inner tree, all
+        characters depend on the last one.
         """
         chars = [characters(word.form) for word in self.words]
         offsets = list(accumulate(map(len, chars), initial=0))
@@ -246,7 +245,7 @@ class Sentence(Sequence[Word]):
             word.char_heads or (*(len(part),) * (len(part) - 1), ROOT)
             for word, part in zip(self.words, chars, strict=True)
         ]
-        # The number of each word's root character in the sentence; that of word 0 is ROOT.
+        # The number of each word's root character in the sentence; word 0 is ROOT.
         roots = [
             ROOT,
             *(offset + heads.index(ROOT) + 1 for offset, heads in zip(offsets, inner, strict=False)),
@@ -259,19 +258,19 @@ class Sentence(Sequence[Word]):
         return CharTree(tuple(char for part in chars for char in part), tuple(heads), tuple(labels))
 
     def to_conllu(self, *, sent_id: str = "1") -> str:
-        """Return the sentence as CoNLL-U, with the blank line that ends it."""
+        """Format the sentence as CoNLL-U, including the final blank line."""
         from zishu.formats.parsed_conllu import to_conllu
 
         return to_conllu(self, sent_id=sent_id)
 
     def to_json(self) -> str:
-        """Return the sentence as one line of JSON, without the line break."""
+        """Format the sentence as one line of JSON, without the line break."""
         from zishu.formats.jsonl import to_json
 
         return to_json(self)
 
     def to_svg(self) -> str:
-        """Return a figure of the sentence: arcs above the words, dashed arcs inside them."""
+        """Draw the sentence: arcs above the words, dashed arcs inside them."""
         from zishu.render.svg import to_svg
 
         return to_svg(self)
@@ -306,7 +305,7 @@ class Document(Sequence[Sentence]):
         return f"<Document of {len(self)} sentence{'s' * (len(self) != 1)}: {start!r}>"
 
     def _repr_html_(self) -> str:
-        """Return the figures that notebooks show, those of the first sentences if there are many."""
+        """Return the figures that notebooks show; of a long document only the first."""
         from zishu.render.svg import to_svg
 
         figures = [
@@ -327,22 +326,22 @@ class Document(Sequence[Sentence]):
         )
 
     def to_json(self) -> str:
-        """Return JSON lines: an object a sentence, each line with its line break."""
+        """Format as JSON lines: one object per sentence, each line with its line break."""
         return "".join(f"{sentence.to_json()}\n" for sentence in self.sentences)
 
     def to_svg(self) -> str:
-        """Return one figure of all sentences, one below the other."""
+        """Draw all sentences in one figure, one below the other."""
         from zishu.render.svg import to_svg
 
         return to_svg(*self.sentences)
 
 
 class Token(NamedTuple):
-    """One word of a text that was cut into words, or tagged, and not parsed.
+    """One word of a text that was segmented or tagged, but not parsed.
 
     form        the word itself
     start, end  offsets into the text of the document
-    upos, xpos  its tags; None if they were not asked for or the model has none
+    upos, xpos  its tags; None if not requested or not predicted by the model
     """
 
     form: str
@@ -354,7 +353,7 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """One sentence that was cut into words, or tagged, and not parsed; its fields are those of a `Sentence`."""
+    """One sentence that was segmented or tagged, but not parsed; its fields are those of a `Sentence`."""
 
     text: str
     start: int
@@ -364,5 +363,5 @@ class Tokens:
 
     @property
     def end(self) -> int:
-        """Return the offset behind its last character."""
+        """Return the offset after its last character."""
         return self.start + len(self.text)

@@ -1,12 +1,12 @@
-"""The exceptions a user of Zishu may meet, as one small tree.
+"""Define the exceptions that a user of Zishu may meet.
 
-ZishuError               anything that Zishu reports on purpose
-├── InputError           the user's input is at fault: exit code 2 on the command line
-│   ├── FormatError      a file that does not follow its format; names file and line
-│   ├── InvalidTree      heads that do not form a tree
-│   ├── ConfigError      a configuration with a wrong key or value
-│   └── Infeasible       constraints that no tree satisfies
-└── MissingExtra         an optional dependency is not installed; says which extra brings it
+ZishuError               any error that Zishu raises on purpose
+├── InputError           the user's input is wrong: exit code 2 on the command line
+│   ├── FormatError      a file does not follow its format; gives file and line
+│   ├── InvalidTree      heads do not form a tree
+│   ├── ConfigError      a configuration has a wrong key or value
+│   └── Infeasible       no tree satisfies the constraints
+└── MissingExtra         an optional dependency is not installed; names the extra to install
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import re
 
 
 class ZishuError(Exception):
-    """Anything that Zishu reports on purpose."""
+    """Any error that Zishu raises on purpose."""
 
 
 class InputError(ZishuError, ValueError):
-    """The user's input is at fault."""
+    """The user's input is wrong."""
 
 
 class FormatError(InputError):
@@ -32,7 +32,7 @@ class FormatError(InputError):
 
 
 class InvalidTree(InputError):
-    """Heads that do not form a tree: a cycle, no root, several roots, a head out of range."""
+    """Heads do not form a tree: a cycle, no root, several roots, or a head out of range."""
 
 
 class ConfigError(InputError):
@@ -51,7 +51,7 @@ class MissingExtra(ZishuError, ImportError):
 
 
 def explain(error: BaseException) -> str:
-    """Return one line that tells a user what went wrong."""
+    """Describe an error to the user in one line."""
     if isinstance(error, ZishuError):
         message = str(error)
     elif isinstance(error, OSError):
@@ -63,19 +63,19 @@ def explain(error: BaseException) -> str:
 
 
 def one_line(message: str) -> str:
-    """Return a message as one line, whatever a file name or a value in it holds."""
+    """Format a message as one line, whatever a file name or a value in it contains."""
     return printable(" ".join(line.strip() for line in message.splitlines() if line.strip()))
 
 
 def printable(text: str) -> str:
-    """Return a text with control characters as escapes: a stranger's file must not steer the terminal."""
+    """Escape control characters: an untrusted file must not control the terminal."""
     return text if text.isprintable() else _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
-# Characters that do something else than stand there: controls but for tab and line break, and marks of direction.
+# Characters with effects on a terminal: controls except tab and line break, and direction marks.
 _CONTROL = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]")
 
 
 def portable(error: BaseException) -> ZishuError:
-    """Return an error with the same line and blame that any process can unpickle."""
+    """Return an equivalent error with the same message that any process can unpickle."""
     return (InputError if isinstance(error, InputError) else ZishuError)(explain(error))

@@ -1,13 +1,14 @@
-"""Join affixes with their stems: coarser words from those of a treebank that cuts affixes off.
+"""Join affixes with their stems: coarser words from those of a treebank that splits off affixes.
 
-UD_Chinese-GSD takes 科学 | 家, 图书 | 馆 and 副 | 总统 for two words each; others take them for one. `coarsen` joins
+UD_Chinese-GSD treats 科学 | 家, 图书 | 馆 and 副 | 总统 as two words each; others treat them as one. `coarsen` joins
 
-- a suffix: one character with the tag PART that the word right before it depends on, as `compound` and the like;
-- a prefix: one character with the tag PART that depends on the word right behind it, as `case`.
+- a suffix: one character with the tag PART that is the head of the preceding word, as `compound` and similar relations;
+- a prefix: one character with the tag PART that depends on the following word, as `case`.
 
-Joining a word with its dependent cannot break a tree: the joined word has the head and the relation of the upper one, and
-all other dependents of both. Several affixes join one after the other (图书 | 馆 | 长). Offsets stay exact, and the
-structure of the joined word has those of its parts inside. The probability of a sentence stays that of its fine words.
+Joining a word with its dependent cannot break a tree: the joined word has the head and the relation of the upper one,
+and all other dependents of both. Several affixes are joined one after the other (图书 | 馆 | 长). Offsets stay exact, and
+the structure of the joined word contains those of its parts. The probability of a sentence is still that of its fine
+words.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
 Granularity = Literal["fine", "coarse"]
 GRANULARITIES: Final = get_args(Granularity)
 
-# Suffixes that add no meaning of their own; all others decide what the word names, so they are its root.
+# Suffixes that add no meaning of their own; all others determine what the word names, so they are its root.
 _TONELESS: Final = frozenset("们子头儿")
 _PREFIXES: Final = frozenset("老阿第")
-# What is made of a name by these suffixes is no name.
+# A name with one of these suffixes is no longer a name.
 _COMMON: Final = frozenset("人语文族式者性化学派")
 _JOINING: Final = frozenset({"compound", "nmod", "amod", "nummod", "obj", "nsubj", "case"})
 
@@ -60,7 +61,7 @@ def _is_joined(left: Word, right: Word) -> bool:
 
 
 def _join(group: Sequence[Word], number: int, numbers: dict[int, int]) -> Word:
-    """Make one word of a stem and its affixes; `numbers` are the new numbers of words by the old ones."""
+    """Join a stem and its affixes into one word; `numbers` maps old word numbers to new ones."""
     inside = {word.id for word in group}
     top = next(word for word in group if word.head not in inside)
     form = "".join(word.form for word in group)
@@ -117,7 +118,7 @@ def _joined_tree(
     relation: str,
     right_is_root: bool,
 ) -> tuple[tuple[int, ...] | None, tuple[str, ...] | None]:
-    """Hang the root of one side on that of the other."""
+    """Attach the root of one side to the root of the other."""
     if heads is None or right.char_heads is None:
         return None, None
     shift = len(heads)

@@ -1,26 +1,28 @@
 """Hold words that a user knows, and find them in a sentence.
 
-A lexicon has one of two modes. A *hard* one keeps its words whole: where one of them occurs in a text, it becomes a word of
-the parse, whatever a model would prefer. Overlapping occurrences are resolved leftmost first, and among those that begin
-at the same character the longest wins. A *soft* one is a hint: every tree gets the score `weight` for each gap inside an
+A lexicon has one of two modes. A *hard* one keeps its words whole: every occurrence in a text becomes a word of the
+parse, whatever the model prefers. Overlapping occurrences are resolved leftmost first, and the longest wins among those
+that begin at the same character. A *soft* one is a hint: every tree gets the score `weight` for each gap inside an
 occurrence that it joins, and half of it for each of the two boundaries (`TreeDistribution.favouring`). Half, because a
 boundary also touches the neighbour: 研究生 in 研究生命 should not outvote 生命 twice. The model may outweigh it. In detail:
 
-- Matching goes by characters (see `zishu.text`). Case and width matter; traditional and simplified forms match each other.
-- An occurrence that contradicts what is known otherwise (pinned words, given boundaries, white space) is passed
-  over, and the next shorter one tried.
+- Matching works on characters (see `zishu.text`). Case and width matter; traditional and simplified forms match each
+  other.
+- An occurrence that contradicts other constraints (pinned words, given boundaries, white space) is skipped, and the
+  next shorter one is tried.
 - An occurrence does not begin or end inside a run of ASCII letters and digits: AI is not found in MAIN.
-- A word with white space in it is refused, because white space always separates words.
-- A word that is longer than a sentence can be (`zishu.text.LIMIT`) belongs to the set, but is found nowhere.
-- In a soft lexicon an occurrence inside a longer one does not count, and overlapping ones share the score in proportion to
-  the frequencies of their words.
+- A word that contains white space is rejected, because white space always separates words.
+- A word that exceeds the length of a sentence (`zishu.text.LIMIT`) belongs to the set, but is never found.
+- In a soft lexicon, an occurrence inside a longer one does not count, and overlapping ones share the score in
+  proportion to the frequencies of their words.
 
-In a file every line is a word, perhaps with a frequency and a part of speech, as jieba has them: `word [frequency [tag]]`.
-White space around a line, blank lines and lines that begin with # are ignored, so a word that itself begins with # can only
-be given in a list. A tag is one of Universal Dependencies or of jieba; it is given to the word where that is found.
+In a file every line is a word, optionally with a frequency and a part of speech, as in jieba: `word [frequency [tag]]`.
+White space around a line, blank lines and lines that begin with # are ignored, so a word that itself begins with # can
+only be given in a list. A tag belongs to Universal Dependencies or to jieba; it is assigned to the word wherever it is
+found.
 
-The words form a trie of their characters. Cost: building is linear in the words. Finding takes one dictionary lookup per
-character of the text, times the length to which the text agrees with a word.
+The words form a trie of their characters. Cost: building is linear in the number of words. Finding takes one dictionary
+lookup per character of the text, times the length to which the text agrees with a word.
 """
 
 from __future__ import annotations
@@ -38,18 +40,19 @@ from zishu.text import LIMIT, characters
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    # A `Lexicon` is one of these, too.
+    # A `Lexicon` is accepted, too.
     LexiconLike = Iterable[str | tuple[Any, ...]] | None
 
-# A node maps the next character to the next node. The key "", which no character is, has the entry of the word that ends.
+# A node maps the next character to the next node. The key "", which is not a character, holds the entry of the word
+# that ends there.
 _Trie = dict[str, Any]
 _END: Final = ""
 
-WEIGHT: Final = 4.0  # of a soft lexicon
+WEIGHT: Final = 4.0  # default weight of a soft lexicon
 MOST: Final = 50.0
 
-# The parts of speech of Universal Dependencies, and what jieba's tags are there. Tags of jieba that say nothing about
-# the part of speech (idioms, phrases, parts of words) are taken and not used.
+# The parts of speech of Universal Dependencies, and the mapping from jieba's tags. jieba's tags that do not define a
+# part of speech (idioms, phrases, parts of words) are accepted but not used.
 _UPOS: Final = frozenset(
     {
         "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ", "SYM",
@@ -66,7 +69,7 @@ _JIEBA: Final = {
 
 
 class Entry(NamedTuple):
-    """What a lexicon says of a word."""
+    """Hold what a lexicon says about a word."""
 
     frequency: float = 1.0
     upos: str | None = None
@@ -118,7 +121,7 @@ class Lexicon:
 
     @classmethod
     def of(cls, words: LexiconLike) -> Lexicon | None:
-        """Return words as a lexicon; None if there are none."""
+        """Build a lexicon from words; return None if there are none."""
         lexicon = words if words is None or isinstance(words, Lexicon) else cls(words)
         return lexicon or None
 
@@ -158,7 +161,7 @@ class Lexicon:
 
     @property
     def entries(self) -> Mapping[str, Entry]:
-        """Return what is known of each word."""
+        """Return what is known about each word."""
         return MappingProxyType(self._entries)
 
     @property
@@ -167,19 +170,19 @@ class Lexicon:
         return self._longest
 
     def matches(self, chars: Sequence[str], gaps: Sequence[int] | None = None) -> Iterator[tuple[int, int]]:
-        """Yield the half-open spans, characters counted from 0, of the words found, from left to right.
+        """Yield the half-open spans of the words found, in characters from 0, from left to right.
 
-        `gaps[k]`, a value of `zishu.gaps`, is what is known of the gap before the character with index k.
+        `gaps[k]` is a value of `zishu.gaps` for the gap before the character with index k.
         """
         yield from ((start, end) for start, end, _ in self.scan(chars, gaps) if end > start)
 
     def scan(
         self, chars: Sequence[str], gaps: Sequence[int] | None = None, first: int = 0
     ) -> Iterator[tuple[int, int, bool]]:
-        """Yield every place that the search visits, from `first` on, as (start, end, open).
+        """Yield every position that the search visits, starting at `first`, as (start, end, open).
 
-        `end` is the end of the word found there, or `start` if there is none. `open` tells that more characters
-        behind the last one could change this answer.
+        `end` is the end of the word found there, or `start` if there is none. `open` tells whether more text could
+        change this result.
         """
         edges, chars = _edges(chars, gaps), simplify(chars)
         start = first
@@ -191,7 +194,7 @@ class Lexicon:
     def _longest_at(
         self, start: int, chars: Sequence[str], edges: Sequence[bool], gaps: Sequence[int] | None
     ) -> tuple[int, bool]:
-        """Return the end of the longest word at a place, or the place; and whether more text could change that."""
+        """Return the end of the longest word at a position (or the position), and whether more text could change it."""
         end, last = start, len(chars)
         if not edges[start]:
             return end, False
@@ -217,9 +220,9 @@ class Lexicon:
     def occurrences(
         self, chars: Sequence[str], gaps: Sequence[int] | None = None
     ) -> list[tuple[int, int, float]]:
-        """Return the occurrences that a soft lexicon counts, as spans, each with its share of the weight.
+        """Return the occurrences that count in a soft lexicon, as spans with their share of the weight.
 
-        The longest one at every character, unless it lies inside another one. Those that overlap share.
+        At every character it is the longest one, unless that lies inside another. Overlapping ones share the weight.
         """
         edges, simple = _edges(chars, gaps), simplify(chars)
         found: list[tuple[int, int]] = []
@@ -230,7 +233,7 @@ class Lexicon:
                 found.append((start, end))
                 place = end
         frequencies = [self.entry(chars[start:end]).frequency for start, end in found]
-        # Starts and ends are in order, so those that overlap are neighbours.
+        # Starts and ends are in order, so overlapping occurrences are adjacent.
         rivals = list(frequencies)
         for k, (_, end) in enumerate(found):
             for other in range(k + 1, len(found)):
@@ -244,7 +247,7 @@ class Lexicon:
         ]
 
     def favour(self, found: Sequence[tuple[int, int, float]], length: int) -> list[float]:
-        """Return the score of a boundary before each character, and behind the last, by what was found."""
+        """Return the score of a boundary before each character and after the last, given the occurrences."""
         scores = [0.0] * (length + 1)
         for start, end, share in found:
             for k in range(start, end + 1):
@@ -252,11 +255,11 @@ class Lexicon:
         return scores
 
     def straddles(self, left: Sequence[str], right: Sequence[str]) -> bool:
-        """Tell whether a word could begin in one stretch of characters and go on in the one that follows.
+        """Tell whether a word could begin in one stretch of characters and continue in the next.
 
-        A quick test: the word may lose to an overlapping one when `matches` looks at both stretches.
+        This is a quick test: the word may lose to an overlapping one when `matches` looks at both stretches.
         """
-        most = max(0, self._longest - 1)  # characters of a word on either side
+        most = max(0, self._longest - 1)  # number of characters of a word on either side
         before = left[max(0, len(left) - most) :]
         chars = simplify([*before, *right[:most]])
         border = len(before)
@@ -272,11 +275,11 @@ class Lexicon:
 
 
 def _edges(chars: Sequence[str], gaps: Sequence[int] | None) -> list[bool]:
-    """Tell for each gap, the two ends included, whether a word may begin or end there."""
+    """Tell for each gap, including both ends, whether a word may begin or end there."""
     western = [char.isascii() and char.isalnum() for char in chars]
     edges = [True, *(not (a and b) for a, b in pairwise(western)), True]
     if gaps is not None:
-        # White space or a given boundary between two letters ends their run.
+        # White space or a known boundary between two letters ends their run.
         for k in range(1, len(chars)):
             if gaps[k] != FREE:
                 edges[k] = gaps[k] == BREAK
@@ -284,13 +287,13 @@ def _edges(chars: Sequence[str], gaps: Sequence[int] | None) -> list[bool]:
 
 
 def _fault(word: object) -> str | None:
-    """Say why something is no word of a lexicon."""
+    """Say why something is not a valid word of a lexicon."""
     if not isinstance(word, str):
         return f"a word of a lexicon is a string, not {word!r}"
     if not word:
         return "a word of a lexicon is empty"
     if any(map(str.isspace, word)):
-        return f"white space in {word!r}: white space separates words, so it is in none"
+        return f"white space in {word!r}: a word cannot contain white space"
     return None
 
 
@@ -308,7 +311,7 @@ def _fields(word: str, more: Sequence[str]) -> tuple[float | None, str | None]:
 
 
 def _entry(word: str, more: Sequence[Any]) -> Entry:
-    """Check what is given beside a word."""
+    """Check what is given in addition to a word."""
     if len(more) > 2:
         raise InputError(f"the entry of {word!r} has more than a word, a frequency and a part of speech")
     frequency, tag = (*more, None, None)[:2]
@@ -322,5 +325,7 @@ def _entry(word: str, more: Sequence[Any]) -> Entry:
     if tag is None or tag in _UPOS:
         return Entry(float(frequency), tag)
     if tag not in _JIEBA:
-        raise InputError(f"{tag!r} after {word!r} is no part of speech, and white space is in no word")
+        raise InputError(
+            f"{tag!r} after {word!r} is not a part of speech, and a word cannot contain white space"
+        )
     return Entry(float(frequency), _JIEBA[tag])

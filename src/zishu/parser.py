@@ -2,25 +2,24 @@
 
     parser = load()                                            # or load("path/to/model")
     document = parser("上海计划发展金融业。")
-    document = parser("...", pins=[(0, 2)], breaks=[5])         # words and boundaries that are known
+    document = parser("...", pins=[(0, 2)], breaks=[5])         # known words and boundaries
     document = parser("...", pins=[(0, 2), (4, 6)], arcs=[(0, 4)])   # the head of the word at 0 is the word at 4
     document = parser("...", style="hk")                        # the conventions of another treebank
     document = parser.parse_words([["上海", "计划", "发展", "金融业"]])
-    words = parser.segment("..."); pairs = parser.tag("...")     # less, and faster
+    words = parser.segment("..."); pairs = parser.tag("...")     # without trees, and faster
     for document in parser.pipe(texts): ...                    # many texts
     for sentence in parser.stream(open("book.txt", newline="")): ...    # one endless text, constant memory
 
-`zishu.sentences` makes the sentences, `zishu.model` finds their trees; a parser brings the two together. All that is
-known of the words of a sentence (white space, pins, breaks, a lexicon) is a value for each gap between two characters
-(`zishu.gaps`), so the chart obeys it and words and tree cannot disagree. Contradictions are found before a model runs,
-and named with their offsets.
+`zishu.sentences` creates the sentences, and `zishu.model` finds their trees; a parser combines the two. Everything
+known about the words of a sentence (white space, pins, breaks, a lexicon) is one value per gap between two characters
+(`zishu.gaps`), so the chart obeys it, and words and tree cannot disagree. Contradictions are found before a model runs,
+and reported with their offsets.
 
-Sentences are handed to the model in chunks of some ten thousand characters, across texts. It deals them to batches
-of equal length; a chunk that is large enough has few sentences without a partner of their length. A parser holds
-no state: several threads may use one at once, and a generator that nobody reads on costs nothing.
+Sentences are passed to the model in chunks of about ten thousand characters, across texts. The model groups them into
+batches of equal length; in a large chunk few sentences remain alone. A parser holds no state: several threads may use
+it at once, and a generator that is not read to its end costs nothing.
 
-Cost: the model's, which is linear in the length of the text because no sentence exceeds `zishu.text.LIMIT`
-characters.
+Cost: the model's, which is linear in the length of the text because no sentence exceeds `zishu.text.LIMIT` characters.
 """
 
 from __future__ import annotations
@@ -60,16 +59,16 @@ DEFAULT: Final = "default"
 InnerTrees = Literal["structure", "latent"]
 INNER_TREES: Final = get_args(InnerTrees)
 
-# Characters that are read before the model runs: some fifteen of its batches, so that lengths even out.
+# Number of characters read before the model runs: about fifteen batches, so that lengths even out.
 LOOK_AHEAD: Final = 30_000
 _MOST_THREADS: Final = 1024
 
 
 def find_model(model: str | os.PathLike[str] | None = None) -> Path:
-    """Return the directory of a bundled model, by its name, or of the model in a directory.
+    """Return the directory of a bundled model, by name, or of the model in a directory.
 
-    The names of bundled models come first: write `./fast` for a directory of that name. The folder of a training run
-    stands for the model in it.
+    Names of bundled models take precedence: write `./fast` for a directory of that name. The folder of a training run
+    means the model in it.
     """
     try:
         name = os.fspath(model) if model is not None else DEFAULT
@@ -83,7 +82,7 @@ def find_model(model: str | os.PathLike[str] | None = None) -> Path:
 
 
 def bundled_models() -> list[str]:
-    """Return the names of the models that come with Zishu."""
+    """Return the names of the bundled models."""
     return sorted(path.name for path in MODELS.iterdir() if path.is_dir())
 
 
@@ -146,12 +145,12 @@ class Parser:
 
     @property
     def info(self) -> dict[str, Any]:
-        """Return what is known of the model: the settings in its config.json, and where it lies."""
+        """Return the settings of the model from its config.json, and its path."""
         return {"path": None if self.path is None else str(self.path), **self.model.settings.to_json()}
 
     @property
     def styles(self) -> tuple[str, ...]:
-        """Return the styles that the model knows, the default one first; empty if it has none."""
+        """Return the styles of the model, the default one first; empty if it has none."""
         return self.model.settings.styles
 
     def in_style(self, style: str | None, inner: InnerTrees | None = None) -> Parser:
@@ -207,7 +206,7 @@ class Parser:
         wrapped: bool = False,
         style: str | None = None,
     ) -> list[str]:
-        """Return the words of a text, those that parsing it finds; almost twice as fast as parsing."""
+        """Return the words of a text, the same as parsing finds; almost twice as fast as parsing."""
         raw = text_sentences(
             text, pins=pins, breaks=breaks, lexicon=lexicon, patterns=patterns, wrapped=wrapped
         )
@@ -242,8 +241,8 @@ class Parser:
     ) -> Document:
         """Parse sentences of given words.
 
-        The text of the document is the words joined as Chinese is written, each sentence a line. A sentence of
-        more than `zishu.text.LIMIT` characters is cut, if possible after punctuation, and the cut marked.
+        The text of the document consists of the words joined as Chinese is written, one sentence per line. A sentence
+        of more than `zishu.text.LIMIT` characters is cut, if possible after punctuation, and the cut is marked.
         """
         if isinstance(sentences, str):
             raise InputError("parse_words takes sentences of words, not a string")
@@ -264,7 +263,7 @@ class Parser:
         decoding: Decoding = "mbr",
         batch_chars: int = LOOK_AHEAD,
     ) -> Iterator[Document]:
-        """Parse texts, and yield their documents in order; `batch_chars` characters are read ahead."""
+        """Parse texts, and yield their documents in order; reads `batch_chars` characters ahead."""
         if isinstance(texts, str):
             raise InputError(
                 "pipe takes an iterable of texts, not a string: for one text call the parser itself"
@@ -292,15 +291,15 @@ class Parser:
     ) -> Iterator[Sentence]:
         r"""Parse one text of any length that comes in pieces, such as the lines of an open file.
 
-        Offsets count from its beginning (open files with `newline=""`, else CR LF counts 1). Memory is constant:
-        that of `batch_chars` characters, and of the longest white space between two of them. With `words` every line is
-        a sentence, white space separates its words, and the longest line is held.
+        Offsets count from its beginning (open files with `newline=""`, otherwise CR LF counts as 1). Memory is
+        constant: `batch_chars` characters, and the longest white space between two of them. With `words`, every line is
+        a sentence, white space separates its words, and the longest line is kept in memory.
         """
         batch_chars = whole_number(batch_chars, "batch_chars", least=1)
         pieces = iterator_of([pieces] if isinstance(pieces, str) else pieces, "pieces of text")
         known = Lexicon.of(lexicon)
         if words and known:
-            raise InputError("where the words are given there is no use for a lexicon")
+            raise InputError("a lexicon cannot be used with given words")
         patterns = patterns and decoding != "vanilla"
         raw = (
             line_sentences(pieces)
@@ -320,10 +319,10 @@ class Parser:
         inner: InnerTrees | None = None,
         **known: Unpack[Knowledge],
     ) -> list[list[Sentence]]:
-        """Return up to `k` (at most 1,000) different analyses of every sentence of a text, the most probable first.
+        """Return up to `k` (at most 1,000) different analyses of every sentence of a text, most probable first.
 
-        They are ranked by the probability of their words and tree, with the trees inside words summed out. `known` are the
-        arguments from `pins` to `wrapped` of a call of the parser.
+        They are ranked by the probability of their words and tree, with the trees inside words summed out. `known` are
+        the arguments from `pins` to `wrapped` of a call of the parser.
         """
         k = whole_number(k, "k", least=1, most=MOST_ANALYSES)
         known["tags"] = self._known_tags(known.get("tags", ()))
@@ -338,9 +337,9 @@ class Parser:
         decoding: Decoding = "mbr",
         batch_chars: int = LOOK_AHEAD,
     ) -> Iterator[list[Sentence]]:
-        """Parse sentences that `zishu.sentences` has made; yield the best analysis of each, or its `k_best` best.
+        """Parse sentences made by `zishu.sentences`; yield the best analysis of each, or its `k_best` best.
 
-        This is what all other methods do, without their text.
+        All other methods call this one.
         """
         structures = self.inner == "structure"
         for chunk in _chunks(sentences, batch_chars):
@@ -353,12 +352,12 @@ class Parser:
                 yield [best]
 
     def tokens(self, sentences: Iterable[RawSentence], *, tags: bool = False) -> Iterator[Tokens]:
-        """Cut sentences that `zishu.sentences` has made into words; with `tags`, find their parts of speech."""
+        """Segment sentences made by `zishu.sentences` into words; with `tags`, also find their parts of speech."""
         for chunk in _chunks(sentences, LOOK_AHEAD):
             yield from self.model.tokens(chunk, tags=tags)
 
     def _known_tags(self, tags: TagsLike) -> dict[int, str]:
-        """Return parts of speech by offset; one that the model does not know is an error."""
+        """Return parts of speech by offset; raise an error for one that the model does not have."""
         found, known = tags_by_offset(tags), self.model.settings.upos
         for tag in found.values():
             if tag not in known:
@@ -374,7 +373,7 @@ def _documents(
     parse: Callable[[Iterable[RawSentence]], Iterator[list[Sentence]]],
     batch_chars: int,
 ) -> Iterator[Document]:
-    """Parse texts, as many at a time as have `batch_chars` characters together."""
+    """Parse texts in groups of `batch_chars` characters."""
     waiting: list[tuple[str, list[RawSentence]]] = []
 
     def finished() -> Iterator[Document]:
@@ -394,7 +393,7 @@ def _documents(
 
 
 def _chunks(sentences: Iterable[RawSentence], size: int) -> Iterator[list[RawSentence]]:
-    """Gather sentences until they have `size` characters together."""
+    """Collect sentences until they have `size` characters together."""
     chunk: list[RawSentence] = []
     count = 0
     for sentence in sentences:

@@ -1,13 +1,13 @@
-"""Find what is one token by its form: addresses, names, numbers, dates, Latin words, laughter, rows of one emoji.
+"""Find tokens by their form: addresses, names, numbers, dates, Latin words, laughter, rows of one emoji.
 
-`TABLE` is all there is to it: for each kind its name, a regular expression, and whether the token ends where the
-expression does. It does not for numbers, because treebanks join more to them (500万, 第5, 2012年). At every place the
-first kind that matches wins. What is found is handed to the chart as constraints (`zishu.constraints`): no boundary
-inside and, where the token ends, boundaries on both sides. Pins, breaks and lexicons of the user go first. White space is
-never inside a token. Emoji and laughter, which treebanks hardly have, also get their part of speech (`TAGS`).
+`TABLE` defines everything: for each kind its name, a regular expression, and whether the token ends where the
+expression does. Numbers do not, because treebanks join more to them (500万, 第5, 2012年). At every position the first kind
+that matches wins. The tokens become constraints of the chart (`zishu.constraints`): no boundary inside and, if the
+token ends there, boundaries on both sides. The user's pins, breaks and lexicons take precedence. White space is never
+inside a token. Emoji and laughter, which are rare in treebanks, also get their part of speech (`TAGS`).
 
 Cost: one pass over the text, a fraction of a microsecond per character; Chinese text without digits and Latin letters
-costs next to nothing.
+costs almost nothing.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ TABLE: Final = (
 TAGS: Final = {"emoji": "SYM", "laughter": "INTJ"}
 
 _ANY: Final = regex.compile("|".join(f"(?P<{name}>{form})" for name, form, _ in TABLE), regex.VERSION1)
-# One of these is in every token; searching for them is much faster.
+# Every token contains one of these; searching for them is much faster.
 _HINT: Final = re.compile(
     "[0-9A-Za-z\u00c0-\u024f０-９Ａ-Ｚａ-ｚ@#哈呵嘿嘻呜嗷\u2190-\u2bff\U0001f000-\U0001faff]"
 )
 
 
 def find_tokens(text: str) -> Iterator[tuple[int, int, bool, str | None]]:
-    """Yield start and end (exclusive) of every token in a text, whether there are boundaries on both sides, and its tag."""
+    """Yield start and end (exclusive) of every token, whether there are boundaries on both sides, and its tag."""
     if not _HINT.search(text):
         return
     for found in _ANY.finditer(text):

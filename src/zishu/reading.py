@@ -1,16 +1,16 @@
-"""Read text: bytes to characters, and characters to lines. Everything that reads UTF-8 text reads it here.
+"""Read text: bytes to characters, and characters to lines. All UTF-8 text is read here.
 
     with Input("news.txt.zst") as text: for block in text.blocks(): ...
     for line in read_lines("words.txt.gz"): ...
 
 - A name ending in `.gz` or `.zst` is decompressed, and `-` is standard input. An open stream is read as it is.
-- Text is UTF-8 unless an encoding is given. A byte order mark at the start is dropped, and offsets count from behind it.
-  Line ends stay as they are.
-- A byte that is none of the encoding is an `InputError` with its offset in the decompressed stream, or U+FFFD with
-  `errors="replace"`. Whoever reads lines gets a `FormatError` with the line instead. All text before the fault is
-  delivered first. If the bytes look like another encoding, the error says so.
+- Text is UTF-8 unless an encoding is given. A byte order mark at the start is dropped; offsets count from after it.
+  Line ends are not changed.
+- A byte that is invalid in the encoding raises `InputError` with its offset in the decompressed stream, or becomes
+  U+FFFD with `errors="replace"`. Readers of lines get a `FormatError` with the line instead. All text before the error
+  is delivered first. If the bytes look like another encoding, the error says so.
 
-Constant memory. Nothing here knows a format of text. `zishu.compression` knows the compressed formats.
+Memory is constant. This module does not know text formats; `zishu.compression` knows the compressed formats.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ Errors = Literal["strict", "replace"]
 FilePath = str | os.PathLike[str]
 Source = FilePath | IO[bytes] | IO[str]
 
-_BLOCK: Final = 1 << 16  # bytes of text decoded at once
+_BLOCK: Final = 1 << 16  # number of bytes decoded at once
 _BYTE_ORDER_MARK: Final = "\ufeff"
-_LONGEST_LINE: Final = 1 << 28  # characters of a line
-_PAUSE: Final = 0.25  # seconds without input after which a pipe counts as a conversation
+_LONGEST_LINE: Final = 1 << 28  # maximum number of characters of a line
+_PAUSE: Final = 0.25  # seconds without input after which a pipe counts as interactive
 
-# Encodings of Chinese text, and characters that nearly every such text has.
+# Encodings of Chinese text, and characters that nearly every such text contains.
 _OTHERS: Final = ("gb18030", "big5")
 _FREQUENT: Final = frozenset("的一是不了在有人我他中大上个国到说和你也要会这們這個來說，。")
 
 
 class NotDecodable(InputError):
-    """Text with a byte that its encoding does not have."""
+    """Signal a byte that is invalid in the encoding of a text."""
 
     def __init__(self, name: str, encoding: str, offset: int, byte: int, head: bytes) -> None:
         self.byte = byte
@@ -73,7 +73,9 @@ def _hint(head: bytes) -> str:
     found = {}
     for encoding in _OTHERS:
         with contextlib.suppress(UnicodeDecodeError):
-            text = codecs.getincrementaldecoder(encoding)().decode(head)  # its last character may be cut
+            text = codecs.getincrementaldecoder(encoding)().decode(
+                head
+            )  # its last character may be incomplete
             found[encoding] = sum(char in _FREQUENT for char in text)
     best = max(found, key=found.__getitem__, default="")
     if best and found[best]:
@@ -82,20 +84,20 @@ def _hint(head: bytes) -> str:
 
 
 def check_encoding(encoding: str) -> str:
-    """Return the name of an encoding of text; an unknown one is an `InputError`."""
+    """Return the name of a text encoding; raise `InputError` if it is unknown."""
     try:
         codecs.lookup(encoding)
-        "".encode(encoding)  # not one of bytes to bytes, such as base64
+        "".encode(encoding)  # reject codecs from bytes to bytes, such as base64
         codecs.getincrementaldecoder(encoding)
     except (LookupError, ValueError, TypeError):
         raise InputError(
-            f"unknown encoding {encoding!r:.40}; UTF-8, GB18030, Big5 and UTF-16 are some"
+            f"unknown encoding {encoding!r:.40}; use for example UTF-8, GB18030, Big5 or UTF-16"
         ) from None
     return encoding
 
 
 def open_bytes(path: FilePath) -> IO[bytes]:
-    """Open a file for reading and decompress it by its ending; broken data is `DamagedFile` while it is read."""
+    """Open a file for reading and decompress it by its ending; broken data raises `DamagedFile` on reading."""
     name = os.fspath(path)
     codec = codec_of(name)
     file = Path(name).open("rb")  # noqa: SIM115 (the caller closes it)
@@ -103,18 +105,18 @@ def open_bytes(path: FilePath) -> IO[bytes]:
 
 
 def standard_input() -> IO[bytes]:
-    """Return standard input as a blocking stream of bytes; a closed one is an `InputError`."""
+    """Return standard input as a blocking binary stream; raise `InputError` if it is closed."""
     if sys.stdin is None:
         raise InputError("standard input is closed")
     stream = sys.stdin.buffer
-    # A stream may be handed to us in non-blocking mode, where "nothing yet" looks like the end.
+    # A stream may be in non-blocking mode, where "nothing yet" looks like the end.
     with contextlib.suppress(OSError, ValueError):  # a stream in memory
         os.set_blocking(stream.fileno(), True)
     return stream
 
 
 def source_name(source: Source) -> str:
-    """Return what error messages call this input."""
+    """Return the name of this input for error messages."""
     if isinstance(source, str | os.PathLike):
         return "<stdin>" if os.fspath(source) == STANDARD else os.fspath(source)
     name = getattr(source, "name", None)
@@ -122,14 +124,14 @@ def source_name(source: Source) -> str:
 
 
 def read_lines(source: Source, name: str | None = None) -> Iterator[str]:
-    """Yield the lines of a text without their ends, LF or CRLF; `name` is what errors call the text."""
+    """Yield the lines of a text without their ends, LF or CRLF; error messages call the text `name`."""
     with Input(source, name=name) as text:
         for line in text.lines():
             yield line[:-2] if line.endswith("\r\n") else line.removesuffix("\n")
 
 
 class Input:
-    """A text to read, and how much of it has been read."""
+    """Read a text, and count how much of it has been read."""
 
     def __init__(
         self,
@@ -141,7 +143,7 @@ class Input:
     ) -> None:
         self.name = name or source_name(source)
         self._encoding = check_encoding(encoding)
-        self.characters = 0  # read so far
+        self.characters = 0  # number read so far
         self._bytes = 0
         self._errors = errors
         self._owned = False
@@ -152,7 +154,7 @@ class Input:
         raw = getattr(self._stream, "raw", None)
         self._packed = raw if isinstance(raw, Decompressed) else None
         file = self._packed.file if self._packed else self._stream
-        self.size = _size(file)  # bytes; None for a pipe and the like
+        self.size = _size(file)  # bytes; None for a pipe, for example
 
     @property
     def bytes(self) -> int:
@@ -160,9 +162,9 @@ class Input:
         return self._packed.consumed if self._packed else self._bytes
 
     def is_conversation(self) -> bool:
-        """Wait for the beginning of the text; tell whether somebody waits for an answer before going on.
+        """Wait for the beginning of the text; tell whether the writer is interactive.
 
-        That is somebody at a terminal, or a program that writes something into a pipe and then pauses.
+        That means a user at a terminal, or a program that writes something into a pipe and then pauses.
         """
         if self._owned:
             return False
@@ -172,7 +174,7 @@ class Input:
             descriptor = self._stream.fileno()
             mode = os.fstat(descriptor).st_mode
             if (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)) and self._stream.peek(1):
-                # At the end of the text, too, a pipe has something to read: its end.
+                # A pipe also has something to read at the end of the text: its end.
                 return not select.select([descriptor], [], [], _PAUSE)[0]
         return False
 
@@ -188,7 +190,7 @@ class Input:
 
     def _decoded(self) -> Iterator[str]:
         decoder = codecs.getincrementaldecoder(self._encoding)(self._errors)
-        held = 0  # bytes of a character whose rest is in the next block
+        held = 0  # bytes of a character that continues in the next block
         head = b""
         for block in chain(self._raw(), (b"",)):
             if isinstance(block, str):
@@ -220,9 +222,9 @@ class Input:
         return iter(partial(read, _BLOCK), b"")
 
     def lines(self, longest: int = _LONGEST_LINE) -> Iterator[str]:
-        """Yield the lines with their ends. Only LF ends a line: a text may hold U+2028 and its like.
+        """Yield the lines with their ends. Only LF ends a line: a text may contain U+2028 and the like.
 
-        A line of more than about `longest` characters is a `FormatError`: it would have to be held in memory.
+        A line of more than about `longest` characters raises `FormatError`, because it must fit into memory.
         """
         number = 1
         held: list[str] = []  # the beginning of a line whose end has not arrived
@@ -252,7 +254,7 @@ class Input:
             )
             raise FormatError(message, path=self.name, line=number) from None
         except UnicodeDecodeError as error:
-            # A stream of text decodes ahead: the fault lies behind the last line that it gave.
+            # A text stream decodes ahead: the error lies after the last line that it returned.
             number += error.object.count(b"\n", 0, error.start)
             message = f"not valid {error.encoding}: 0x{error.object[error.start]:02x}"
             raise FormatError(message, path=self.name, line=number) from None

@@ -1,8 +1,8 @@
-"""Read traditional characters as simplified ones, so that a word is found in either script.
+"""Convert traditional characters to simplified ones, so that a word is found in either script.
 
-The table is that of the bundled model (`chars.json`), which looks up characters that it has not learned by it; so there
-is one table in the package. It maps characters one by one: 髮 and 發 are both 发. What depends on the words around a
-character is beyond it.
+The table comes from the bundled model (`chars.json`), which uses it to look up characters that it has not learned; so
+the package has only one table. It maps characters one by one: 髮 and 發 both become 发. It cannot handle cases that depend
+on the context.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _VOCABULARY: Final = Path(__file__).parent / "models" / "default" / "chars.json"
-_FIRST_IDEOGRAPH: Final = "\u3400"  # full-width letters come later, but are no ideographs
+_FIRST_IDEOGRAPH: Final = "\u3400"  # full-width letters come later, but are not ideographs
 _LAST_IDEOGRAPH: Final = "\U0003ffff"
 
 
 def simplify(chars: Sequence[str]) -> list[str]:
-    """Return the characters with simplified forms for traditional ones."""
+    """Return the characters, with traditional ones replaced by simplified ones."""
     return list(map(_simplified().get, chars, chars))
 
 

@@ -1,10 +1,10 @@
-"""Make the sentences that a model parses: of a text, of a stream, of lines of words, of given words.
+"""Create the sentences that a model parses: from a text, a stream, lines of words, or given words.
 
-`zishu.text` cuts text into sentences, `zishu.constraints` finds what is known of their words; this module brings the two
-together. Given words are characters whose gaps are all known. The white space behind a sentence comes with it, so
+`zishu.text` splits text into sentences, and `zishu.constraints` finds what is known about their words; this module
+combines the two. Given words are characters whose gaps are all known. Each sentence keeps the white space after it, so
 sentences and white space together are the text.
 
-Cost: about one microsecond per character, most of it for cutting sentences.
+Cost: about one microsecond per character, mostly for splitting sentences.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LINE_PART = re.compile(r"[\r\n]\s*|[^\r\n]+")
 
 
 class Knowledge(TypedDict, total=False):
-    """What is known of a text, and how to read it: the options of `text_sentences`."""
+    """Hold what is known about a text, and how to read it: the options of `text_sentences`."""
 
     pins: Iterable[Pin]
     breaks: Iterable[int]
@@ -67,7 +67,7 @@ def text_sentences(
     patterns: bool = True,
     wrapped: bool = False,
 ) -> Iterator[RawSentence]:
-    """Cut a text into sentences, one at a time; pins, breaks, arcs and tags are checked before the first one."""
+    """Split a text into sentences lazily; pins, breaks, arcs and tags are checked before the first one."""
     if not isinstance(text, str):
         raise InputError(f"a text is a string, not {type(text).__name__}")
     sentences = split_sentences(text, wrapped=wrapped)
@@ -96,18 +96,18 @@ def stream_sentences(
     wrapped: bool = False,
     look_ahead: bool = True,
 ) -> Iterator[RawSentence]:
-    """Do the same for a text that comes in pieces; see `zishu.text.iter_sentences`."""
+    """Split a text that comes in pieces into sentences; see `zishu.text.iter_sentences`."""
     sentences = iter_sentences(_strings(pieces), look_ahead=look_ahead, wrapped=wrapped)
     return Constraints(lexicon=Lexicon.of(lexicon), patterns=patterns).apply(sentences)
 
 
 def line_sentences(pieces: Iterable[str], *, look_ahead: bool = True) -> Iterator[RawSentence]:
-    """Make a sentence of every line of a stream, with the words between its white space.
+    """Make a sentence from every line of a stream, with the words between its white space.
 
-    Without `look_ahead` it does not wait for the next one, so the white space behind it ends with its line.
+    Without `look_ahead` it does not wait for the next one, so the white space after it ends with its line.
     """
     last: RawSentence | None = None
-    spaces: list[str] = []  # behind the last sentence
+    spaces: list[str] = []  # after the last sentence
     for line, offset in _lines(pieces):
         words = list(_WORD.finditer(line))
         if words:
@@ -131,7 +131,7 @@ def line_sentences(pieces: Iterable[str], *, look_ahead: bool = True) -> Iterato
 
 
 def words_document(sentences: Iterable[Sequence[str]]) -> tuple[str, list[RawSentence]]:
-    """Make a text of sentences of given words, joined as Chinese is written, each a line, and its sentences."""
+    """Build a text from sentences of given words, joined as Chinese is written, one per line; and its sentences."""
     lines: list[str] = []
     found: list[RawSentence] = []
     offset = 0
@@ -147,13 +147,13 @@ def words_document(sentences: Iterable[Sequence[str]]) -> tuple[str, list[RawSen
 
 
 def word_sentence(words: Sequence[str]) -> RawSentence:
-    """Make one sentence of given words, however long, written without white space."""
+    """Build one sentence from given words, of any length, written without white space."""
     starts = list(accumulate(map(len, words), initial=0))
     return _sentence(words, list(map(characters, words)), starts[:-1], "".join(words))
 
 
 def limited_sentences(words: Sequence[str], starts: Sequence[int], text: str) -> list[RawSentence]:
-    """Make a sentence of given words that begin at these offsets, several if it is too long; `text` is theirs."""
+    """Build a sentence, or several if it is too long, from given words at these offsets of `text`."""
     parts = list(map(characters, words))
     totals = list(accumulate(map(len, parts), initial=0))
     whole = _sentence(words, parts, starts, text)
@@ -178,7 +178,7 @@ def limited_sentences(words: Sequence[str], starts: Sequence[int], text: str) ->
 
 
 def word_gaps(lengths: Sequence[int]) -> NDArray[np.int8]:
-    """Return the gaps of a sentence whose words have these numbers of characters."""
+    """Return the gaps of a sentence, given the number of characters of each word."""
     gaps = np.full(sum(lengths) + 1, JOIN, dtype=np.int8)
     gaps[0] = BREAK
     gaps[np.cumsum(lengths)] = BREAK
@@ -188,7 +188,7 @@ def word_gaps(lengths: Sequence[int]) -> NDArray[np.int8]:
 def _sentence(
     words: Sequence[str], parts: Sequence[Sequence[str]], starts: Sequence[int], text: str
 ) -> RawSentence:
-    """Put the characters of words, `parts`, at their places."""
+    """Put the characters of words, `parts`, at their offsets."""
     char_starts: list[int] = []
     char_ends: list[int] = []
     for word, part, start in zip(words, parts, starts, strict=True):
@@ -205,7 +205,7 @@ def _sentence(
 
 
 def _joined(words: Sequence[str], offset: int) -> tuple[str, list[int]]:
-    """Return the words as one text that begins at an offset, and where each of them begins."""
+    """Join the words to one text that begins at an offset; return it and where each word begins."""
     pieces = [words[0]]
     starts = [offset]
     end = offset + len(words[0])
@@ -218,7 +218,7 @@ def _joined(words: Sequence[str], offset: int) -> tuple[str, list[int]]:
 
 
 def _checked_words(given: Iterable[str], number: int) -> list[str]:
-    """Return the words of a sentence; refuse what is none."""
+    """Return the words of a sentence; raise InputError if it is not one."""
     if isinstance(given, str):
         raise InputError(f"sentence {number} is a string, not a list of words: {given[:40]!r}")
     words = list_of(given, f"the words of sentence {number}")
@@ -228,12 +228,12 @@ def _checked_words(given: Iterable[str], number: int) -> list[str]:
         if not isinstance(word, str) or not word:
             raise InputError(f"word {k} of sentence {number} is {word!r}, not a string with a character")
         if any(map(str.isspace, word)):
-            raise InputError(f"word {k} of sentence {number} holds white space: {word!r}")
+            raise InputError(f"word {k} of sentence {number} contains white space: {word!r}")
     return words
 
 
 def _lines(pieces: Iterable[str]) -> Iterator[tuple[str, int]]:
-    """Yield the lines of a stream with their ends and the white space behind these, and their offsets."""
+    """Yield the lines of a stream with their ends and following white space, and their offsets."""
     line: list[str] = []
     start = 0
     for piece in _strings(pieces):

@@ -31,7 +31,7 @@ from zishu.tree import ROOT_LABEL, check_heads, is_projective
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-# Relations whose dependent stands before its head, and those whose dependent stands behind it.
+# Relations whose dependent precedes its head, and those whose dependent follows it.
 BEFORE: Final = {
     "att": "attribute of a noun, or base of a word-forming element: 火<车, 科学<家",
     "adv": "modifier of a verb, adjective or adverb: 热<爱, 不<同",
@@ -49,7 +49,7 @@ BEHIND: Final = {
 }
 RELATIONS: Final = BEFORE | BEHIND
 
-# What the relations are called in text for readers.
+# Names of the relations for readers.
 NAMES: Final = {
     "att": "attribute",
     "adv": "adverbial",
@@ -75,7 +75,7 @@ _ARC = regex.compile(r"([1-9][0-9]*):([a-z]+)")
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """The tree inside a word. Characters are numbered from 1; the root has head 0 and relation "root"."""
+    """Hold the tree inside a word. Characters are numbered from 1; the root has head 0 and relation "root"."""
 
     form: str
     upos: tuple[str, ...]
@@ -100,7 +100,7 @@ def load_structures() -> list[Structure]:
 def bundled_structures() -> Mapping[str, tuple[str, ...]]:
     """Return the bundled lexicon as text: words, and the structures of each (`2:att 3:att 0`), almost always one.
 
-    Nothing is checked here: a model needs this when it is loaded, and the tests check the file.
+    Nothing is checked here: a model needs this on loading, and the tests check the file.
     """
     found: dict[str, tuple[str, ...]] = {}
     with as_file(files("zishu") / "data" / "structures.txt") as path:
@@ -144,11 +144,11 @@ def is_chinese(form: str) -> bool:
 
 
 def formation(chars: Sequence[str], heads: Sequence[int], relations: Sequence[str]) -> str:
-    """Say how a word is formed: its parts in brackets, and the relation between the two largest.
+    """Describe how a word is formed: its parts in brackets, and the relation between the two largest.
 
-    火车站 with the tree 2:att 3:att 0 is `[[火 车] 站] attribute`. Objects and complements join their head before what
-    stands to its left, and so do suffixes that complete a word (小 猴子). Other suffixes join after it. The parts of an
-    unanalysable word join all at once.
+    火车站 with the tree 2:att 3:att 0 is `[[火 车] 站] attribute`. Objects and complements join their head before the
+    characters to its left do, and so do suffixes that complete a word (小 猴子). Other suffixes join after them. The parts
+    of an unanalysable word join all at once.
     """
     if len(chars) == 1:
         return chars[0]
@@ -157,9 +157,9 @@ def formation(chars: Sequence[str], heads: Sequence[int], relations: Sequence[st
 
 
 def _part(chars: Sequence[str], heads: Sequence[int], relations: Sequence[str], root: int) -> tuple[str, str]:
-    """Return the part of a word below a character, and the relation that joins its two largest parts."""
+    """Return the part of a word below a character, and the relation between its two largest parts."""
     dependents = [d for d, head in enumerate(heads, start=1) if head == root]
-    # From the nearest to the farthest on each side; the end of a list is taken first.
+    # From the nearest to the farthest on each side; lists are consumed from the end.
     before = [d for d in dependents if d < root]
     behind = [d for d in dependents if d > root][::-1]
     flat = []
@@ -182,7 +182,7 @@ def _part(chars: Sequence[str], heads: Sequence[int], relations: Sequence[str], 
 
 
 def _parse(line: str) -> tuple[Structure, str]:
-    """Return the entry on a line, and what is wrong with its fields if anything is."""
+    """Parse one line; return the entry and what is wrong with its fields, if anything."""
     form, *rest = line.split()
     upos = tuple(rest[0].split(",")) if rest else ()
     heads: list[int] = []

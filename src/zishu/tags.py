@@ -1,13 +1,14 @@
-"""The tag columns of a treebank: UPOS, XPOS, FEATS and LEMMA, each one choice from a list for every word.
+"""Define the tag columns of a treebank: UPOS, XPOS, FEATS and LEMMA, each one choice from a list for every word.
 
-All columns are learned, decoded and scored by the same code. The name of a column is that of its field in `WordTree` and
-in `Word`, of its list in a model's settings and of the network's output. Two columns need a word of explanation:
+All columns are learned, decoded and scored by the same code. The name of a column is the name of its field in
+`WordTree` and in `Word`, of its list in a model's settings and of the network's output. Two columns need an
+explanation:
 
-- "_" in FEATS is a tag, "no features", wherever the treebank has features at all. In the other columns it means that the
-  tag is unknown.
-- Lemmas are not a list. But the lemma of a Chinese word is the word itself, or a part of it: 有 of 没有, 他 of 他们. So the
+- "_" in FEATS is a tag, "no features", if the treebank has features at all. In the other columns it means that the tag
+  is unknown.
+- Lemmas are not a list. But the lemma of a Chinese word is the word itself or a part of it: 有 of 没有, 他 of 他们. So the
   tag says how many characters to drop at the beginning and at the end: "1:0", "0:1", and "0:0" for the word itself. A
-  lemma that is no part of its word is unknown.
+  lemma that is not a part of its word is unknown.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ EMPTY: Final = "_"
 
 
 def tags_of(tree: WordTree, column: str) -> tuple[str | None, ...]:
-    """Return the tag of every word of a tree in a column; None where it is unknown."""
+    """Return the tag of every word of a tree in a column; None if unknown."""
     values: tuple[str, ...] | None = getattr(tree, column)
     if values is None:
         return (None,) * len(tree.forms)
@@ -38,12 +39,12 @@ def tags_of(tree: WordTree, column: str) -> tuple[str | None, ...]:
 
 
 def values_of(column: str, tags: Iterable[str], forms: Sequence[str]) -> tuple[str, ...]:
-    """Return what stands in a column for words that have these tags."""
+    """Return the values of a column for words with these tags."""
     return tuple(map(_lemma, forms, tags) if column == "lemma" else tags)
 
 
 def _dropped(form: str, lemma: str) -> str | None:
-    """Return the tag of a lemma, None if it is no part of the word."""
+    """Return the tag of a lemma, None if it is not a part of the word."""
     if form == lemma:
         return "0:0"
     chars, kept = characters(form), characters(lemma)
@@ -54,7 +55,7 @@ def _dropped(form: str, lemma: str) -> str | None:
 
 
 def _lemma(form: str, tag: str) -> str:
-    """Return the lemma of a tag; the word itself if the tag would leave nothing of it."""
+    """Return the lemma of a tag; the word itself if the tag would remove all of it."""
     if tag == "0:0":
         return form
     first, _, last = tag.partition(":")

@@ -46,16 +46,16 @@ if TYPE_CHECKING:
 
     from zishu.arcs import FixedArc
 
-LIMIT = 256  # characters of a sentence; the chart's cost grows with the cube of it
+LIMIT = 256  # maximum number of characters of a sentence; the chart's cost grows with its cube
 
-_BLOCK = 1 << 16  # code points read before sentences are looked for
-_ROW = 256  # end marks, and closing marks behind them, that stay together
-_REACH = 100  # a bracket or quote shields end marks only if it closes within so many characters
+_BLOCK = 1 << 16  # code points read before sentences are searched
+_ROW = 256  # maximum number of end marks, and of closing marks after them, that stay together
+_REACH = 100  # a bracket or quote shields end marks only if it closes within this number of characters
 
-# Between two of these there is always a boundary: a run of them does not need \X, which is much slower.
+# There is always a boundary between two of these: a run of them does not need \X, which is much slower.
 _PLAIN = regex.compile(r"[\p{GCB=Other}\p{GCB=Control}]*+")
-# \X alone counts back over all the regional indicators before each one: quadratic on a long row of flags.
-# Taking them in pairs from the left is the same rule (GB12, GB13).
+# \X alone counts back over all regional indicators before each one, which is quadratic on a long row of flags. Taking
+# them in pairs from the left is the same rule (GB12, GB13).
 _CLUSTER = regex.compile(
     r"\p{GCB=Regional_Indicator}{1,2}[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}]*+|\X"
 )
@@ -70,16 +70,16 @@ def characters(form: str) -> list[str]:
 
 
 def is_punctuation(form: str) -> bool:
-    """Tell whether a form is punctuation: not empty, and every code point is of a Unicode category P.
+    """Tell whether a form is punctuation: not empty, and every code point has a Unicode category P.
 
-    The paper leaves punctuation out of its scores (section 4) without defining it. Symbols (category S: $ + =
-    ～) are not punctuation here: a sign such as $ has a syntactic function that a score should count.
+    The paper excludes punctuation from its scores (section 4) without defining it. Symbols (category S: $ + = ～) are
+    not punctuation here: a sign such as $ has a syntactic function that a score should count.
     """
     return bool(form) and all(unicodedata.category(c)[0] == "P" for c in form)
 
 
 def space_between(left: str, right: str) -> str:
-    """Return what Chinese is written with between two words: a space only where two ASCII letters or digits would meet."""
+    """Return the separator of two Chinese words: a space only between two ASCII letters or digits."""
     western = (left[-1:] + right[:1]).isascii() and left[-1:].isalnum() and right[:1].isalnum()
     return " " if western else ""
 
@@ -95,26 +95,26 @@ def join_words(forms: Sequence[str]) -> str:
 # Not frozen, like `zishu.document.Word`: building a frozen object costs several times as much.
 @dataclass(slots=True)
 class RawSentence:
-    """A sentence on its way to a model: its characters, their places, and all that is known of its words.
+    """Hold a sentence on its way to a model: its characters, their offsets, and what is known about its words.
 
-    Offsets count code points of the text that it comes from, where `text[starts[i]:ends[i]] == chars[i]`. A model
-    reads this very object, and gives its offsets to the words that it finds.
+    Offsets count code points of the source text, where `text[starts[i]:ends[i]] == chars[i]`. A model reads this object
+    and passes its offsets on to the words.
     """
 
     chars: tuple[str, ...]
     starts: tuple[int, ...]
     ends: tuple[int, ...]
     text: str  # from its first character to its last
-    after: str = ""  # the white space behind it
-    cut: bool = False  # it was cut for its length and goes on in the next sentence
+    after: str = ""  # the white space after it
+    cut: bool = False  # it was cut because of its length and continues in the next sentence
     # A value of `zishu.gaps` for each gap, n + 1 for n characters: [k] lies between k and k + 1, counted from 1. The
     # first and the last are not read. None: nothing is known.
     gaps: NDArray[np.int8] | None = field(default=None, compare=False)
-    arcs: tuple[FixedArc, ...] = ()  # that its tree must have, between words that the gaps tell
-    # Parts of speech of words, if these are found, by half-open spans of characters, numbered from 1.
+    arcs: tuple[FixedArc, ...] = ()  # arcs that its tree must have, between known words
+    # Parts of speech of known words, by half-open spans of characters, numbered from 1.
     tags: Mapping[tuple[int, int], str] = field(default_factory=dict, compare=False)
-    # What a lexicon has done: the scores of boundaries that a soft one favours, n + 1; and what is known of the gaps
-    # without it. None if it has found nothing.
+    # What a lexicon found: the scores of boundaries that a soft one favours, n + 1; and the gaps known without it. None
+    # if it found nothing.
     favoured: NDArray[np.float64] | None = field(default=None, compare=False)
     gaps_without_lexicon: NDArray[np.int8] | None = field(default=None, compare=False)
 
@@ -128,12 +128,12 @@ class RawSentence:
 
     @property
     def end(self) -> int:
-        """Return the offset behind the last character."""
+        """Return the offset after the last character."""
         return self.ends[-1]
 
     @property
     def breaks(self) -> tuple[int, ...]:
-        """Return the gaps that hold white space."""
+        """Return the gaps that contain white space."""
         return tuple(k for k in range(1, len(self.chars)) if self.ends[k - 1] < self.starts[k])
 
     @property
@@ -158,7 +158,7 @@ class RawSentence:
         return RawSentence(self.chars[chosen], starts, ends, text, after, cut=True)
 
     def __add__(self, right: RawSentence) -> RawSentence:
-        """Return this sentence and the one that follows it as one; what is known of the gaps is forgotten."""
+        """Join this sentence with the one that follows it; known gaps are dropped."""
         return RawSentence(
             self.chars + right.chars,
             self.starts + right.starts,
@@ -172,8 +172,8 @@ class RawSentence:
 def split_sentences(text: str, *, limit: int = LIMIT, wrapped: bool = False) -> list[RawSentence]:
     """Split a text into sentences of at most `limit` characters.
 
-    A longer sentence is cut, and the cut marked: after the last clause punctuation within the limit, else at
-    the last white space, else at the last place where a line of print might break, else at the limit.
+    A longer sentence is cut, and the cut is marked: after the last clause punctuation within the limit, or at the last
+    white space, or at the last place where a line break is allowed, or at the limit.
     """
     return list(iter_sentences([text], limit=limit, wrapped=wrapped))
 
@@ -183,16 +183,16 @@ def iter_sentences(
 ) -> Iterator[RawSentence]:
     """Split a stream of text, such as an open file, into sentences; offsets count from its beginning.
 
-    The result is that of `split_sentences("".join(lines))`, however the text is divided into lines. Open files with
-    `newline=""`: else CR LF counts 1. A sentence waits for the next one, so that all the white space behind it is known.
-    Without `look_ahead` a line comes out as soon as it ends; of `wrapped` text, a paragraph as soon as a blank line
-    follows it.
+    The result equals `split_sentences("".join(lines))`, however the text is divided into lines. Open files with
+    `newline=""`, otherwise CR LF counts as 1. A sentence waits for the next one, so that all white space after it is
+    known. Without `look_ahead` a line is returned as soon as it ends; in `wrapped` text, a paragraph as soon as a blank
+    line follows.
     """
     if limit < 1:
         raise InputError(f"the limit must be at least 1 character, not {limit}")
     last: RawSentence | None = None
-    spaces: list[str] = []  # behind the last sentence
-    reach = 0  # how far they reach
+    spaces: list[str] = []  # after the last sentence
+    reach = 0  # where they end
     for block, spans in _blocks(lines, limit, wrapped, eager=not look_ahead):
         if last is not None and block.offset == reach:
             spaces.append(block.space)
@@ -235,7 +235,7 @@ def _blocks(
             elif kept:
                 text, offset = text[block.ends[kept - 1] - offset :], block.ends[kept - 1]
             pending, size = [text], len(text)
-            # One row of marks may fill the block: reading as much again before the next look keeps this linear.
+            # One row of marks may fill the block: reading as much again before the next search keeps this linear.
             target = max(_BLOCK, 2 * size)
     block = _read("".join(pending), offset, past, wrapped)
     yield block, _spans(block, limit, final=True)[0]
@@ -263,7 +263,7 @@ _BY_PROPERTY = regex.compile(
 
 
 class _Kinds(dict[int, str]):
-    """A table for `str.translate` from code points to kinds, filled as code points turn up."""
+    """Map code points to kinds for `str.translate`, filled on demand."""
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
@@ -286,8 +286,8 @@ _LINE_END = re.compile("\r\n|[\n\r\x0b\x0c\x85\u2028\u2029]")
 _RUN = re.compile(r"\S+")
 _QUOTE = re.compile("[Qq]")
 _PAIR = re.compile("[OoCc]")
-# A run of end marks, with closing marks; and all that stays with a run that does end a sentence. Both have a limit, so
-# that a stream never has to wait for the end of a row of marks.
+# A run of end marks, with closing marks; and everything that stays with a run that ends a sentence. Both are limited,
+# so that a stream never has to wait for the end of a row of marks.
 _END = re.compile(f"([TtPpEe][TPEZ]{{0,{_ROW - 1}}})(?:[CZc]|A(?![XWO])){{0,{_ROW}}}")
 _TAIL = re.compile(f"(?:[CTPEZct]|A(?![XWO])){{0,{_ROW}}}")
 _CLAUSE = re.compile("(?:[MmEeTt]|[Nn](?!W))[MNETCZ]*")
@@ -300,27 +300,27 @@ _ABBREVIATIONS = frozenset(
     ave blvd rd tel ext jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri ph ver resp incl
     """.split()  # noqa: SIM905 - a list of a hundred quoted words is harder to read
 )
-_WORD_REACH = 12  # longer words before a full stop are no abbreviation
+_WORD_REACH = 12  # longer words before a full stop are not abbreviations
 _TOKEN_GOES_ON = frozenset("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ=&/#%+-_@~$")
 _ITEM_NUMBER = re.compile(r"\d+(?:[.．]\d+)*")
 
 
 @dataclass(frozen=True, slots=True)
 class _Past:
-    """What has to be known of the text before a block, and of the sentence that goes on in it.
+    """Hold what must be known about the text before a block, and about the sentence that continues in it.
 
-    Places count the characters of the block, and those before it from -1 down. A block begins so far before `look`
-    that the rules see all that they look back to.
+    Positions count the characters of the block; those before it count from -1 down. A block begins far enough before
+    `look` for the rules to see everything they look back to.
     """
 
-    first: int = 0  # where the sentence begins
-    look: int = 0  # where the search for its end goes on
-    done: int = 0  # all before this place has come out, in sentences or in pieces of this one
+    first: int = 0  # start of the sentence
+    look: int = 0  # where the search for its end continues
+    done: int = 0  # everything before this position has been returned, in sentences or in pieces of this one
     quoted: bool = False  # the block begins inside straight double quotes
 
     @property
     def kept(self) -> int:
-        """Return from where on the rules may still look at the text."""
+        """Return the position from which the rules may still look at the text."""
         return max(0, min(self.done, max(self.first, self.look - _REACH - _WORD_REACH)))
 
     def seen_from(self, start: int, quoted: bool) -> _Past:
@@ -330,10 +330,10 @@ class _Past:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A stretch of text: its characters, their offsets and kinds, and the paragraphs as ranges of them."""
+    """Hold a stretch of text: its characters, their offsets and kinds, and the paragraphs as ranges of them."""
 
     text: str
-    offset: int  # of its beginning in the whole text
+    offset: int  # offset of its beginning in the whole text
     chars: list[str]
     starts: list[int]
     ends: list[int]
@@ -357,14 +357,14 @@ class _Block:
         return self.text[: self.starts[0] - self.offset] if self.starts else self.text
 
     def quoted_after(self, done: int) -> bool:
-        """Tell whether the text goes on inside straight double quotes after `done` characters."""
+        """Tell whether the text continues inside straight double quotes after `done` characters."""
         first = max((first for first, _ in self.paragraphs if first < done), default=0)
         marks = sum(char[0] in _STRAIGHT for char in self.chars[first:done])
         return (marks + (self.past.quoted and first == 0)) % 2 == 1
 
 
 def _ends_paragraph(space: str, wrapped: bool) -> bool:
-    """Tell whether a stretch of white space holds a line break or, in wrapped text, a blank line."""
+    """Tell whether white space contains a line break or, in wrapped text, a blank line."""
     ends = _LINE_END.finditer(space)
     return next(ends, None) is not None and not (wrapped and next(ends, None) is None)
 
@@ -404,18 +404,18 @@ def _read(text: str, offset: int, past: _Past, wrapped: bool) -> _Block:
 
 
 def _resolve(kinds: str, quoted: bool) -> str:
-    """Make straight double quotes of a paragraph opening and closing by turns."""
+    """Make the straight double quotes of a paragraph opening and closing in turn."""
     turns = cycle("CO" if quoted else "OC")
     return _QUOTE.sub(lambda m: next(turns) if m[0] == "Q" else next(turns).lower(), kinds)
 
 
 def _spans(block: _Block, limit: int, *, final: bool) -> tuple[list[tuple[int, int, bool]], _Past]:
-    """Return first, last (exclusive) and cut of every sentence that no later text can change, and what is open."""
+    """Return first, last (exclusive) and cut of every sentence that later text cannot change, and what is open."""
     spans: list[tuple[int, int, bool]] = []
     opened = block.past
     for number, (start, last) in enumerate(block.paragraphs, start=1):
         complete = final or block.closed or number < len(block.paragraphs)
-        # A rule looks ahead no farther than a shield reaches: what is decided before that, no later text changes.
+        # A rule looks ahead at most as far as a shield reaches: later text cannot change what is decided before that.
         sure = last if complete else last - _REACH - 1
         if number > 1:
             opened = _Past(start, start, start)
@@ -439,16 +439,16 @@ def _spans(block: _Block, limit: int, *, final: bool) -> tuple[list[tuple[int, i
 
 
 def _search(block: _Block, opened: _Past, last: int, sure: int) -> Iterator[tuple[int, bool]]:
-    """Search a paragraph up to its end `last` for the ends of its sentences, beginning with the one that is open.
+    """Search a paragraph up to its end `last` for the ends of its sentences, beginning with the open one.
 
-    Yield every place up to `sure` from which the search may go on without knowing what came before, and whether a
+    Yield every position up to `sure` from which the search may continue without knowing what came before, and whether a
     sentence ends (exclusive) there.
     """
     kinds = block.kinds
-    first, place = opened.first, opened.look  # where the sentence begins; where to look on
+    first, place = opened.first, opened.look  # where the sentence begins; where to continue
     pairs = _pairs(block, max(0, first), last)
     pair = next(pairs, None)
-    shield = soft_shield = 0  # up to where no end mark counts, or none but 。
+    shield = soft_shield = 0  # up to where no end mark counts, or only 。
     while (match := _END.search(kinds, place, last)) and match.start() <= sure:
         yield match.start(), False
         while pair and pair[0] < match.start():
@@ -506,7 +506,7 @@ def _pairs(block: _Block, first: int, last: int) -> Iterator[tuple[int, int]]:
 
 
 def _inside_token(block: _Block, first: int, start: int, end: int, last: int) -> bool:
-    """Tell whether Western end marks stand inside a token without spaces, such as an address with a query."""
+    """Tell whether Western end marks are inside a token without spaces, such as an address with a query."""
     chars, kinds = block.chars, block.kinds
     if start == first or end == last or not (kinds[start].isupper() and kinds[end].isupper()):
         return False
@@ -538,7 +538,7 @@ def _stop_ends(block: _Block, first: int, stop: int, tail: int, last: int) -> bo
 
 
 def _continues(block: _Block, end: int, tail: int, last: int) -> bool:
-    """Tell whether what follows an end mark and its closing marks shows that the sentence goes on."""
+    """Tell whether the text after an end mark and its closing marks shows that the sentence continues."""
     if tail == last:
         return False
     chars, kinds = block.chars, block.kinds
@@ -553,10 +553,10 @@ def _continues(block: _Block, end: int, tail: int, last: int) -> bool:
 
 
 def _cuts(kinds: str, first: int, last: int, limit: int) -> Iterator[int]:
-    """Yield the places where the sentence `first` to `last` is cut so that no piece exceeds the limit."""
+    """Yield the positions where the sentence `first` to `last` is cut so that no piece exceeds the limit."""
     while last - first > limit:
         far = first + limit
-        # One kind beyond the limit is in view, to see whether a closing mark or the rest of a token follows.
+        # One kind beyond the limit is visible, to see whether a closing mark or the rest of a token follows.
         clauses = [m.end() for m in _CLAUSE.finditer(kinds, first, far + 1) if m.end() <= far]
         places = range(far, first, -1)
         if clauses:
@@ -569,5 +569,5 @@ def _cuts(kinds: str, first: int, last: int, limit: int) -> Iterator[int]:
 
 
 def _may_break(before: str, after: str) -> bool:
-    """Tell whether a line of print might break between two characters of these kinds."""
+    """Tell whether a line break is allowed between two characters of these kinds."""
     return after in "XWO" and before not in "Oo" and not (before in "WwNnPp" and after == "W")

@@ -43,26 +43,26 @@ if TYPE_CHECKING:
 
     from zishu.compression import Codec, Compressor
 
-_BLOCK: Final = 1 << 16  # bytes copied at once
+_BLOCK: Final = 1 << 16  # number of bytes copied at once
 _ENDING: Final = ".unfinished"
-# An opened name is the file itself, not what a link leads to. Opening a pipe does not wait for its other end.
+# An opened name is the file itself, not the target of a link. Opening a pipe does not wait for its other end.
 NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
 NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0)
 
 
 def check_not_input(source: FilePath | IO[bytes], target: FilePath) -> None:
-    """Refuse to write a file that is being read, under whatever name or as standard input."""
+    """Refuse to write a file that is being read, under any name or as standard input."""
     try:
         read = Path(source).stat() if isinstance(source, str | os.PathLike) else os.fstat(source.fileno())
         same = stat.S_ISREG(read.st_mode) and os.path.samestat(read, Path(target).stat())
     except (OSError, ValueError):  # one of them does not exist, or is in memory
         return
     if same:
-        raise InputError(f"{os.fspath(target)}: is the input, too")
+        raise InputError(f"{os.fspath(target)}: is also the input")
 
 
 class Output:
-    """A text to write, to a file or to standard output."""
+    """Write a text to a file or to standard output."""
 
     def __init__(self, path: FilePath = STANDARD, *, append: bool = False) -> None:
         self.standard = os.fspath(path) == STANDARD
@@ -77,7 +77,7 @@ class Output:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="output")
         self._file = Path(path).open("ab" if append else "wb", buffering=0)  # noqa: SIM115 (`close` does)
         if self._codec is not None and not append:
-            # At once: an empty text needs a valid compressed file, too.
+            # Now, because an empty text needs a valid compressed file, too.
             self._member = self._codec.compressor()
 
     def write(self, text: str) -> None:
@@ -90,7 +90,7 @@ class Output:
         if self._codec is None:
             self._put(data)
         else:
-            # In a thread that Ctrl-C does not reach: a block that is lost would spoil its whole member.
+            # In a thread that Ctrl-C does not reach: a lost block would damage its whole member.
             self._thread.submit(self._put_block, data, self._codec).result()
 
     def _put_block(self, data: bytes, codec: Codec) -> None:
@@ -103,7 +103,7 @@ class Output:
                 data = data[self._file.write(data) :]
 
     def close(self) -> None:
-        """End the file; standard output stays open."""
+        """Close the file; standard output stays open."""
         if self.standard or self._file.closed:
             return
         self._thread.shutdown()
@@ -116,7 +116,7 @@ class Output:
                 self._file.close()
 
     def _check_present(self) -> None:
-        """Fail if the file has been removed or replaced by another one: what was written would be lost."""
+        """Fail if the file was removed or replaced by another one: what was written would be lost."""
         written = os.fstat(self._file.fileno())
         if not stat.S_ISREG(written.st_mode):
             return
@@ -136,7 +136,7 @@ class Output:
         if value is None:
             self.close()
         else:
-            # The first error is the one to report; a full disk would only fail again.
+            # Report the first error; a full disk would only fail again.
             with contextlib.suppress(OSError, ZishuError):
                 self.close()
 
@@ -144,7 +144,7 @@ class Output:
 def truncate(path: FilePath, size: int) -> None:
     """Keep the first `size` bytes of a file's (decompressed) text, which must have that many.
 
-    A plain file is cut in place. A compressed one is copied, because a member cannot be cut.
+    A plain file is truncated in place. A compressed one is copied, because a member cannot be cut.
     """
     codec = codec_of(os.fspath(path))
     if codec is None:
@@ -155,7 +155,7 @@ def truncate(path: FilePath, size: int) -> None:
         while size:
             block = old.read(min(size, _BLOCK))
             if not block:
-                raise DamagedFile(os.fspath(path), f"there are {size} bytes less than expected")
+                raise DamagedFile(os.fspath(path), f"it is {size} bytes shorter than expected")
             new.write(member.block(block))
             size -= len(block)
         new.write(member.end())
@@ -163,10 +163,10 @@ def truncate(path: FilePath, size: int) -> None:
 
 @contextlib.contextmanager
 def replacing(path: FilePath, *, follow: bool = True) -> Iterator[BinaryIO]:
-    """Open a file to write; when the block ends without an error, it replaces `path`.
+    """Open a file to write; if the block succeeds, it replaces `path`.
 
-    If `path` is a link, it stays, and the file that it leads to is replaced. Without `follow` the link is replaced:
-    right for a name that the user has not typed, in a folder that may be somebody else's.
+    If `path` is a link, the link stays, and its target is replaced. Without `follow` the link is replaced: right for a
+    name that the user has not typed, in a folder that may belong to someone else.
     """
     with replacing_all([path], follow=follow) as [file]:
         yield file
@@ -174,7 +174,7 @@ def replacing(path: FilePath, *, follow: bool = True) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def replacing_all(paths: Iterable[FilePath], *, follow: bool = True) -> Iterator[list[BinaryIO]]:
-    """Do the same for several files: all are safe on the disk before the first one takes its place."""
+    """Replace several files: all are safely on disk before the first one is renamed."""
     names = list(paths)
     moves: dict[Path, Path] = {}
     with contextlib.ExitStack() as stack:
@@ -200,9 +200,9 @@ def replacing_all(paths: Iterable[FilePath], *, follow: bool = True) -> Iterator
 
 @contextlib.contextmanager
 def moving(moves: Mapping[Path, Path], *, follow: bool = True) -> Iterator[None]:
-    """Write files in the block; when it ends without an error, move each to its place, and remove them otherwise.
+    """Write files in the block; if it succeeds, move each to its place, otherwise remove them.
 
-    `moves` gives the place for each file. All files are safe on the disk before the first one is moved.
+    `moves` gives the destination of each file. All files are safely on disk before the first one is moved.
     """
     places = {temporary: _place(path, follow=follow) for temporary, path in moves.items()}
     try:
@@ -234,14 +234,14 @@ def _flush(path: Path) -> None:
 
 
 def _place(path: FilePath, *, follow: bool) -> Path:
-    """Return where a file will be: where a link leads to, or the name itself."""
+    """Return where a file will be: the target of a link, or the name itself."""
     return Path(os.path.realpath(path)) if follow else Path(path)
 
 
 def _open_unfinished(path: FilePath, *, follow: bool) -> tuple[BinaryIO, Path | None]:
-    """Open the file that grows until it takes the place of `path`, and return it and its name.
+    """Open the file that will replace `path`, and return it and its name.
 
-    It has no name if `path` is a device or a pipe: that is written into as it is, because no file could do its work.
+    The name is None if `path` is a device or a pipe: these are written directly.
     """
     place = Path(path)
     if follow and place.exists() and not place.is_file():
@@ -257,7 +257,7 @@ def _open_unfinished(path: FilePath, *, follow: bool) -> tuple[BinaryIO, Path | 
     except OSError as error:
         error.filename = os.fspath(path)
         raise
-    lock(descriptor)  # shows that the file is no leftover
+    lock(descriptor)  # shows that the file is in use
     return os.fdopen(descriptor, "wb"), temporary
 
 
@@ -286,7 +286,7 @@ def _remove_leftover(name: str) -> None:
 
 @contextlib.contextmanager
 def exclusive(folder: FilePath) -> Iterator[None]:
-    """Keep every other process that asks for it out of a folder; the system lets go when a process dies."""
+    """Keep other processes that use this function out of a folder; the lock ends when the process dies."""
     if fcntl is None:
         yield
         return
@@ -308,7 +308,7 @@ def lock(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     except OSError:
-        # Some network file systems know no locks; a run is then as safe as its user is careful.
+        # Some network file systems have no locks; then the user must be careful.
         return True
     return True
 
@@ -319,12 +319,12 @@ _WRITING: Final = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENO
 
 @contextlib.contextmanager
 def _naming(path: FilePath, temporary: Path | None = None) -> Iterator[None]:
-    """Make errors of the system name this file, not the unfinished one; a full disk would name none."""
+    """Make system errors name this file, not the unfinished one; a full disk would name none."""
     try:
         yield
     except OSError as error:
         name = os.fspath(path)
-        # Python gives no name when writing fails, and the unfinished file does not concern the user.
+        # Python gives no name if writing fails, and the unfinished file does not concern the user.
         if error.filename is None and error.errno in _WRITING:
             error.filename = name
         elif error.filename is not None and temporary is not None and Path(error.filename) == temporary:

@@ -110,7 +110,7 @@ def test_the_input_is_not_written_over(tmp_path, capsys, monkeypatch):
         monkeypatch.setattr("sys.stdin", stream)
         for source, out in ((path, path), (path, link), ("-", path)):
             assert run("convert", "brackets", source, "-o", out) == 2
-            assert capsys.readouterr().err == f"zishu: {out}: is the input, too\n"
+            assert capsys.readouterr().err == f"zishu: {out}: is also the input\n"
     assert path.read_text(encoding="utf-8") == GOOD
 
 

@@ -174,7 +174,7 @@ def test_failures_are_one_line_and_exit_code_2(
 def test_the_input_is_not_written_over(files: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     for path in files:
         assert run(["eval", *files, "--output", path]) == 2
-        assert capsys.readouterr().err == f"zishu: {path}: is the input, too\n"
+        assert capsys.readouterr().err == f"zishu: {path}: is also the input\n"
 
 
 def test_the_counts_do_not_go_to_standard_output(

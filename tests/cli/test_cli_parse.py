@@ -89,7 +89,7 @@ def test_a_text_that_names_a_file_is_a_text_with_a_note(tmp_path, capsys):
     printed = capsys.readouterr()
     assert f"# text = {file}" in printed.out
     assert "北京" not in printed.out
-    assert printed.err == f"zishu: {file}: parsed as a text; -i parses the file of this name\n"
+    assert printed.err == f"zishu: {file}: parsed as text; use -i to parse the file of this name\n"
 
 
 @pytest.mark.parametrize("kind", ["conllu", "chars"])
@@ -255,7 +255,7 @@ def test_the_way_of_decoding_is_chosen(tmp_path, capsys):
     assert (tmp_path / "default").read_bytes() == (tmp_path / "mbr").read_bytes()
     capsys.readouterr()
     assert run(EASY, "--decoding", "vanilla") == 2  # the bundled model has two roles
-    assert_one_line(capsys.readouterr().err, "vanilla decoding is for models of characters with one role")
+    assert_one_line(capsys.readouterr().err, "vanilla decoding needs a character-level model with one role")
 
 
 def test_another_model_must_be_one(tmp_path, capsys):
@@ -506,8 +506,8 @@ def test_a_table_is_no_way_to_other_files(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([EASY, "-i", "x"], "-i does not go with TEXT"),
-        ([EASY, "--jobs", "2"], "--jobs does not go with TEXT"),
+        ([EASY, "-i", "x"], "-i cannot be combined with TEXT"),
+        ([EASY, "--jobs", "2"], "--jobs cannot be combined with TEXT"),
         (["-i", "x", "--resume"], "standard output cannot be resumed; an output file can"),
         (["-i", "x", "-o", "-", "--resume"], "standard output cannot be resumed; an output file can"),
         (["-i", "x", "-o", "y.svg", "--resume"], "the format svg cannot be resumed"),
@@ -547,11 +547,11 @@ def test_a_lexicon_does_not_go_with_given_words(tmp_path, capsys):
 def test_the_input_is_not_written_over(tmp_path, capsys, monkeypatch):
     path = write(tmp_path / "in.txt", TEXT)
     assert run("-i", path, "-o", path) == 2
-    assert_one_line(capsys.readouterr().err, "is the input, too")
+    assert_one_line(capsys.readouterr().err, "is also the input")
     with path.open(encoding="utf-8") as stream:
         monkeypatch.setattr("sys.stdin", stream)
         assert run("-o", path) == 2
-    assert_one_line(capsys.readouterr().err, f"{path}: is the input, too")
+    assert_one_line(capsys.readouterr().err, f"{path}: is also the input")
     broken = write(tmp_path / "in.gz", TEXT)
     broken.write_bytes(broken.read_bytes()[:-5])
     assert run("-i", broken) == 2

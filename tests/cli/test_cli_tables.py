@@ -145,7 +145,7 @@ def test_a_bad_row_ends_the_run(corpus: Path, capsys: pytest.CaptureFixture[str]
         (["我", "--format", "parquet", "-o", "-"], "a Parquet table needs a file"),
         (["我", "-o", "x.parquet", "--k-best", "2"], "a Parquet table holds one analysis per sentence"),
         (["-i", "a.txt", "-o", "x.parquet", "--resume"], "the format parquet cannot be resumed"),
-        (["我", "--text-field", "x"], "--text-field does not go with TEXT"),
+        (["我", "--text-field", "x"], "--text-field cannot be combined with TEXT"),
         (["-i", "*.nothing"], "*.nothing: no file matches"),
         (["-i", "a.txt", "--text-field", "x"], "a.txt: plain text has no fields"),
         (["我", "-o", "x.parquet.gz"], "compressed internally"),
@@ -170,4 +170,4 @@ def test_wrong_usage(
 def test_the_input_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pq.write_table(pa.table({"text": ["我"]}), tmp_path / "a.parquet")
     assert run("-i", tmp_path / "*.parquet", "-o", tmp_path / "a.parquet") == 2
-    assert "is the input, too" in capsys.readouterr().err
+    assert "is also the input" in capsys.readouterr().err

@@ -151,7 +151,7 @@ def test_texts(tmp_path: Path) -> None:
         ("out", {"words": True, "lexicon": ["我"]}, {}, "a lexicon cannot be used"),
         ("out", {}, {"jobs": 0}, "the number of jobs must be at least 1"),
         ("out", {}, {"threads": -1}, "threads must be at least 0"),
-        ("in.txt", {}, {}, "in.txt: is the input, too"),
+        ("in.txt", {}, {}, "in.txt: is also the input"),
         ("out", {}, {"text_field": "body"}, "in.txt: plain text has no fields"),
         (
             "out",

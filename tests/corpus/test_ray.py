@@ -257,7 +257,7 @@ def test_the_command_does_what_the_command_without_ray_does(corpus: Path, tmp_pa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["文字", "--engine", "ray"], "--engine ray does not go with TEXT"),
+        (["文字", "--engine", "ray"], "--engine ray cannot be combined with TEXT"),
         (["-o", "out", "--engine", "ray"], "--engine ray needs -i"),
         (["-i", "x", "--engine", "ray"], "--engine ray needs -o"),
         (["-i", "x", "--ray-address", "auto"], "--ray-address needs --engine ray"),

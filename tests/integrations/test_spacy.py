@@ -251,7 +251,7 @@ def test_a_bad_document_costs_no_other_one() -> None:
         Doc(nlp.vocab, words=["New York", "好"], spaces=[False, False]),
         Doc(nlp.vocab, words=["他", "走"], spaces=[False, False]),
     ]
-    with pytest.raises(InputError, match="holds white space"):
+    with pytest.raises(InputError, match="contains white space"):
         list(nlp.pipe(docs))
     failed: list[Doc] = []
     nlp.set_error_handler(lambda name, component, bad, error: failed.extend(bad))
@@ -322,8 +322,8 @@ def test_given_words_of_nothing() -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"words": "given", "lexicon": ["我们"]}, "no use for a lexicon"),
-        ({"model": "/no/such/model"}, "no such directory"),
+        ({"words": "given", "lexicon": ["我们"]}, "a lexicon cannot be used with given words"),
+        ({"model": "/no/such/model"}, "no such model directory"),
     ],
 )
 def test_settings_that_make_no_sense(config: dict[str, Any], message: str) -> None:

@@ -223,7 +223,7 @@ def test_arcs_that_matter_at_the_temperature_of_the_probabilities_have_roles():
 
 def test_vanilla_decoding_is_for_one_role():
     scorer, _ = label_table({})
-    with pytest.raises(InputError, match="vanilla decoding is for models of characters with one role"):
+    with pytest.raises(InputError, match="vanilla decoding needs a character-level model with one role"):
         decode(outputs(INTER, INTRA_ARCS), [CHARS], settings(upos=()), scorer, decoding="vanilla")
 
 
@@ -356,7 +356,7 @@ def test_nothing_in_nothing_out():
 def test_gaps_that_are_no_gaps_are_refused():
     scorer, _ = label_table({})
     wrong = np.full(7, 3, dtype=np.int8)
-    with pytest.raises(InputError, match="a gap is none of FREE, JOIN and BREAK"):
+    with pytest.raises(InputError, match="a gap must be FREE, JOIN or BREAK"):
         decode(outputs(INTER, INTRA_ARCS), [CHARS], settings(), scorer, gaps=[wrong])
 
 
@@ -394,7 +394,7 @@ def test_segmenter():
 
 
 def test_an_untrained_segmenter_is_refused():
-    with pytest.raises(InputError, match="no scores of tag pairs"):
+    with pytest.raises(InputError, match="no transition scores"):
         decode_words(Outputs(tags=np.zeros((1, 7, 4))), [CHARS], Settings(task="segment"))
 
 

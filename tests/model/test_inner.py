@@ -82,7 +82,7 @@ def test_the_bundled_lexicon_is_not_stored_with_a_model():
         ({"format": 1}, "too old"),
         ({"format": None}, "not the settings"),
         ({"relations": ["att", "nsubj"]}, "relations"),
-        ({"relations": ["att", "att"]}, "twice"),
+        ({"relations": ["att", "att"]}, "duplicate"),
         ({"relations": []}, "empty"),
         ({"lexicon": ["科学"]}, "lexicon"),
         ({"lexicon": {"科学": []}}, "lexicon"),
@@ -127,5 +127,5 @@ def test_the_scorer_chooses_among_the_structures_of_the_lexicon():
 
 @pytest.mark.parametrize("text", ["", "1:att", "2:att 1:coo", "0 x:coo", "0 0"])
 def test_a_structure_of_the_lexicon_must_be_a_tree(text):
-    with pytest.raises(InputError, match="not the structure"):
+    with pytest.raises(InputError, match="not a word structure"):
         read_arcs(text)

@@ -228,7 +228,7 @@ def test_only_the_files_of_a_model_are_copied(model: Path, tmp_path: Path) -> No
     assert names == {path.name for path in find_model().iterdir() if path.name != "__pycache__"}
     (model / "chars.json").rename(tmp_path / "elsewhere.json")
     (model / "chars.json").symlink_to(tmp_path / "elsewhere.json")
-    with pytest.raises(InputError, match=r"chars\.json: is a link, which is not copied"):
+    with pytest.raises(InputError, match=r"chars\.json: is a link and cannot be copied"):
         write_ensemble([model, model], tmp_path / "more")
     assert not (tmp_path / "more").exists()
     with pytest.raises(InputError, match="is a link"):

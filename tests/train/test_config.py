@@ -223,8 +223,8 @@ def test_files_by_style(small: Path) -> None:
         (["data.train={gsd = 3}"], "a file or a list of files"),
         (["data.train={gsd = []}"], "a file or a list of files"),
         (['data.train={"g sd" = "a"}'], "names of styles"),
-        (['data.dev={hk = "a"}'], "data.dev: style 'hk' is none of those of data.train"),
-        (["data.weights.gsd=1"], "data.weights: style 'gsd' is none of those of data.train"),
+        (['data.dev={hk = "a"}'], "data.dev: style 'hk' is not in data.train"),
+        (["data.weights.gsd=1"], "data.weights: style 'gsd' is not in data.train"),
         (['data.train={gsd = "a"}', 'data.dev={gsd = "a"}', "data.weights.gsd=0"], "a number above 0"),
         (["data.weights=3"], "a table of numbers by style"),
     ],
@@ -255,7 +255,7 @@ def test_a_mistake_in_an_extended_file_names_that_file(small: Path, tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("extends", "message"),
-    [("'x.toml'", "extends itself"), ("'absent.toml'", "there is no file"), ("3", "expected the name of")],
+    [("'x.toml'", "extends itself"), ("'absent.toml'", "no such file"), ("3", "expected the name of")],
 )
 def test_wrong_extensions(tmp_path: Path, extends: str, message: str) -> None:
     path = tmp_path / "x.toml"
@@ -371,10 +371,10 @@ def test_the_papers_settings_are_the_same_in_every_system() -> None:
         (
             "latent-c2f.toml",
             "encoder.dropout=0.2",
-            "encoder.dropout has no effect: a BERT brings its own dropout",
+            "encoder.dropout has no effect: a BERT has its own dropout",
         ),
         ("latent-c2f.toml", "encoder.character_dropout=0.2", "encoder.character_dropout has no effect"),
-        ("segmenter.toml", "scorer.dropout=0.2", "scorer.dropout has no effect: it is the dropout of MLPs"),
+        ("segmenter.toml", "scorer.dropout=0.2", "scorer.dropout has no effect: a segmenter has no MLPs"),
         ("transition.toml", "structure.roles=1", "structure.roles has no effect"),
         ("transition.toml", "scorer.arc=100", "scorer.arc has no effect"),
         ("latent-c2f.toml", "structure.beam=4", "structure.beam has no effect"),

@@ -382,7 +382,7 @@ def test_weights_to_start_from() -> None:
     second = build_encoder(tiny("bilstm"), VOCABULARY, BIGRAMS, weights=weights).eval()
     inputs = sentences(4)
     assert torch.equal(first(*inputs), second(*inputs))
-    with pytest.raises(ConfigError, match="do not fit"):
+    with pytest.raises(ConfigError, match="do not match"):
         build_encoder(tiny("bilstm", hidden=8), VOCABULARY, BIGRAMS, weights=weights)
 
 

@@ -63,7 +63,7 @@ def test_a_quick_epoch_is_one_line_where_there_is_no_terminal() -> None:
     _run(console, 1)
     scores = "seg 91.00  uf 61.00  lf 51.00"
     assert console.file.getvalue().splitlines() == [  # type: ignore[attr-defined]
-        "small[red], seed 0: 3,997 sentences (12 non-projective ones left out)",
+        "small[red], seed 0: 3,997 sentences (12 non-projective ones skipped)",
         f"epoch  1/12  loss 2.5000  {scores}  1,532 characters/s  1 min 15 s, best so far",
     ]
 

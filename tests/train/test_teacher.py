@@ -89,9 +89,9 @@ def test_a_student_learns_from_its_teacher_alone(treebank, tmp_path):
 @pytest.mark.parametrize(
     ("teacher", "message"),
     [
-        ({"model": "somewhere"}, "need each other"),
-        ({"text": "somewhere.txt"}, "need each other"),
-        ({"model": "somewhere", "text": {"hk": "x.txt"}}, "teacher.text: style 'hk' is none of those"),
+        ({"model": "somewhere"}, "must be set together"),
+        ({"text": "somewhere.txt"}, "must be set together"),
+        ({"model": "somewhere", "text": {"hk": "x.txt"}}, "teacher.text: style 'hk' is not in data.train"),
     ],
 )
 def test_a_teacher_needs_text_in_known_styles(teacher, message, treebank, tmp_path):
@@ -103,7 +103,7 @@ def test_a_teacher_with_one_role_is_refused(treebank, tmp_path):
     structure = {"policy": "latent", "roles": 1}
     train(make_config(treebank, tmp_path / "one", structure=structure, optimiser={"epochs": 1}))
     teacher = {"model": str(tmp_path / "one" / "model"), "text": str(treebank / "text.txt")}
-    with pytest.raises(ConfigError, match="expected a parser of characters with two roles"):
+    with pytest.raises(ConfigError, match="expected a character-level parser with two roles"):
         train(make_config(treebank, tmp_path / "two", teacher=teacher))
 
 
@@ -112,5 +112,5 @@ def test_a_teacher_with_other_labels_is_refused(treebank, tmp_path):
     tiny.write(treebank / "some.conllu", tiny.TREES[:1])
     teacher = {"model": str(tmp_path / "one" / "model"), "text": str(treebank / "text.txt")}
     data = {"train": str(treebank / "some.conllu"), "dev": str(treebank / "some.conllu")}
-    with pytest.raises(ConfigError, match=r"other labels than data\.train: "):
+    with pytest.raises(ConfigError, match=r"labels differ from data\.train: "):
         train(make_config(treebank, tmp_path / "two", data=data, teacher=teacher))

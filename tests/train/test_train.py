@@ -155,7 +155,7 @@ def test_a_transition_parser_honours_words_and_says_what_it_cannot_do(treebank, 
     assert "probabilities  from its beam of 8 analyses" in re.sub(
         " {2,}", "  ", "\n".join(info.lines(info.describe(tmp_path / "run" / "model")))
     )
-    with pytest.raises(InputError, match="transition parsers have no scores of trees"):
+    with pytest.raises(InputError, match="cannot average transition parsers"):
         check_members([model.settings, model.settings])
 
 
@@ -215,7 +215,7 @@ def test_a_run_starts_from_another_one(treebank, tmp_path):
     styled = {"a": str(treebank / "all.conllu")}
     for change, message in (
         ({"initial": str(tmp_path / "nowhere")}, "no best.safetensors in it"),
-        ({"scorer": {"arc": 16}}, "do not fit"),
+        ({"scorer": {"arc": 16}}, "do not match"),
         ({"data": {"train": styled, "dev": styled}}, "has the styles"),
     ):
         changes = {"initial": str(tmp_path / "first"), **change}

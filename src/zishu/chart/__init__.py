@@ -242,7 +242,7 @@ class TreeDistribution:
         k, n = heads.shape
         if not self._batch.gap_scores.size:
             return np.zeros(k)
-        # A gap lies inside a word if an intra-word arc passes over it.
+        # A gap lies inside a word if an intra-word arc spans it.
         begin = np.where(intra, np.minimum(heads, np.arange(1, n + 1)), 0)
         end = np.where(intra, np.maximum(heads, np.arange(1, n + 1)), 0)
         open_arcs = np.zeros((k, n + 1), dtype=np.int64)
@@ -258,8 +258,8 @@ class TreeDistribution:
     def favouring(self, boundaries: ArrayLike) -> TreeDistribution:
         """Return the distribution in which a word boundary at gap k adds `boundaries[b, k]` to the score of a tree.
 
-        So the odds of a boundary there grow by the factor exp(boundaries[b, k]), as far as the other gaps let them; a
-        negative score favours joining. Scores are from -300 to 300; those at the ends of a sentence do not count.
+        The odds of a boundary there grow by the factor exp(boundaries[b, k]), subject to the other gaps; a negative
+        score favours joining. Scores are from -300 to 300; those at the ends of a sentence do not count.
         """
         added = np.array(boundaries, dtype=np.float64)
         if added.shape != self._batch.gaps.shape:
@@ -272,7 +272,7 @@ class TreeDistribution:
         return self._with_gap_scores(before + added, before)
 
     def _favoured(self) -> NDArray[np.float64]:
-        """Return the scores of boundaries, 0 where nothing is favoured."""
+        """Return the scores of boundaries, 0 if nothing is favoured."""
         if not self._batch.gap_scores.size:
             return np.zeros(self._batch.gaps.shape)
         difference: NDArray[np.float64] = self._batch.gap_scores[:, 0] - self._batch.gap_scores[:, 1]
@@ -281,7 +281,7 @@ class TreeDistribution:
     def _with_gap_scores(
         self, boundaries: NDArray[np.float64], before: NDArray[np.float64]
     ) -> TreeDistribution:
-        """Give boundaries these scores instead of those before."""
+        """Replace the scores of boundaries."""
         if not (np.abs(boundaries) <= MOST_FAVOURED).all():
             raise ValueError(f"scores of boundaries must be numbers from -{MOST_FAVOURED} to {MOST_FAVOURED}")
         # The better role of a gap scores 0, so that plain sums stay below their bound (docs/algorithm.md).

@@ -133,7 +133,7 @@ class Workspace(NamedTuple):
     n: int
     root_as_head: bool
     gaps: Any
-    soft: bool  # gaps have scores
+    soft: bool  # whether gaps have scores
     gap_values: Any  # roles m: these scores, or their weights in the semiring PLAIN
     reach: Any  # reach[i]: the last character before the next BREAK
     m: int

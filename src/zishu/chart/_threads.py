@@ -58,7 +58,7 @@ def for_each_sentence(kernel: Callable[..., None], lengths: NDArray[np.int64], *
     for order in dealt[1:]:
         try:
             running.append(pool.submit(kernel, np.array(order), *arguments))
-        except RuntimeError:  # the interpreter is about to end, and starts no threads
+        except RuntimeError:  # the interpreter is shutting down and starts no threads
             mine.append(order)
     for order in mine:
         kernel(np.array(order), *arguments)
@@ -76,7 +76,7 @@ def _get_pool(size: int) -> ThreadPoolExecutor:
 
 
 def _forget_threads() -> None:
-    """Let a forked child start threads of its own: it has none of its parent's, but any lock that one of them held."""
+    """Let a forked child start its own threads: it has none of its parent's, but any lock that one of them held."""
     global _lock, _pool
     _lock, _pool = Lock(), None
 

@@ -1,4 +1,4 @@
-"""`zishu parse`: parse texts, files or standard input. The work is `zishu.corpus`."""
+"""`zishu parse`: parse texts, files or standard input. The work is done in `zishu.corpus`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     from zishu.arcs import ArcLike
 
-_HINT = "Type Chinese text. Every line is parsed as it ends, Ctrl-D ends. (zishu parse --help)"
+_HINT = "Type Chinese text. Press Enter to parse a line, Ctrl-D to quit. (zishu parse --help)"
 
 
 def parse_command(
     context: typer.Context,
     texts: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT", help="Parse these texts, each by itself.")
+        list[str] | None, typer.Argument(metavar="TEXT", help="Parse these texts, each separately.")
     ] = None,
     input_file: Annotated[
         str | None,
@@ -52,7 +52,7 @@ def parse_command(
         Literal["tree", "text", "conllu", "json", "chars", "svg", "html", "parquet"] | None,
         typer.Option(
             help="Choose the output format. By default the ending of the output decides (.conllu, .json, .jsonl, "
-            ".svg, .parquet); a terminal and TEXT get a tree, everything else CoNLL-U.",
+            ".svg, .parquet); on a terminal and for TEXT it is a tree, otherwise CoNLL-U.",
         ),
     ] = None,
     text_field: Annotated[
@@ -90,7 +90,9 @@ def parse_command(
     ] = None,
     soft_lexicon: Annotated[
         bool,
-        typer.Option("--soft-lexicon", help="Favour the words of the lexicon; the model may still cut them."),
+        typer.Option(
+            "--soft-lexicon", help="Favour the words of the lexicon; the model may still split them."
+        ),
     ] = False,
     lexicon_weight: Annotated[
         float | None,
@@ -164,15 +166,15 @@ def parse_command(
     skip_bad: Annotated[
         bool,
         typer.Option(
-            "--skip-bad", help="Name and count bad rows and documents, and go on; exit code 1 at the end."
+            "--skip-bad", help="Report bad rows and documents, and continue; exit code 1 at the end."
         ),
     ] = False,
     max_document: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Refuse rows of more than N characters; default: 268435456."),
+        typer.Option(metavar="N", min=1, help="Reject rows of more than N characters; default: 268435456."),
     ] = None,
     no_confidence: Annotated[
-        bool, typer.Option("--no-confidence", help="Leave out the probabilities; faster.")
+        bool, typer.Option("--no-confidence", help="Omit the probabilities; faster.")
     ] = False,
     decoding: DecodingOption = None,
     inner: Annotated[
@@ -189,7 +191,7 @@ def parse_command(
         ),
     ] = "fine",
     relations: Annotated[
-        bool, typer.Option("--relations", help="Name the relations inside words in trees and figures.")
+        bool, typer.Option("--relations", help="Show the relations inside words in trees and figures.")
     ] = False,
     engine: Annotated[
         Literal["local", "ray"], typer.Option(help="Parse on this machine, or file by file on a Ray cluster.")
@@ -255,7 +257,7 @@ def parse_command(
     if texts:
         for text in texts:
             if os.path.isfile(text):  # noqa: PTH113 (a path refuses names that are too long)
-                typer.echo(f"zishu: {text}: parsed as a text; -i parses the file of this name", err=True)
+                typer.echo(f"zishu: {text}: parsed as text; use -i to parse the file of this name", err=True)
         parse_texts(
             texts, target, options, pins=pins, breaks=breaks or (), arcs=arcs, format=format, model=model,
             threads=threads, force=force,
@@ -265,7 +267,7 @@ def parse_command(
     typing = source == STANDARD and not text_field and sys.stdin is not None and sys.stdin.isatty()
     if typing:
         typer.echo(_HINT, err=True)
-    # A bar between the lines of the output, or between those that are typed, would be a nuisance.
+    # A bar between lines of output or typed lines would be a nuisance.
     shown = sys.stderr.isatty() and not typing and not (target == STANDARD and sys.stdout.isatty())
     more = {} if max_document is None else {"max_document": max_document}
     with (
@@ -282,7 +284,7 @@ def parse_command(
 
 @contextlib.contextmanager
 def _saying_how_to_continue(context: typer.Context, target: str) -> Iterator[None]:
-    """Print the command that continues a run which the user interrupts."""
+    """Print the command that continues an interrupted run."""
     from zishu.corpus.claim import record_of
 
     try:
@@ -296,7 +298,7 @@ def _saying_how_to_continue(context: typer.Context, target: str) -> Iterator[Non
         raise
 
 
-# Options that exclude each other, and options that need another one. What holds for Python, too, `zishu.corpus` checks.
+# Options that exclude each other, and options that need another one. `zishu.corpus` checks what also applies to Python.
 _NOT_WITH = [("TEXT", ("-i", "--jobs", "--resume", "--engine ray", "--text-field", "--id-field"))]
 _ONLY_WITH = [
     ("--soft-lexicon", "--lexicon"),
@@ -313,7 +315,7 @@ def _check_usage(given: dict[str, bool]) -> None:
     for one, others in _NOT_WITH:
         for other in others:
             if given[one] and given[other]:
-                raise InputError(f"{other} does not go with {one}")
+                raise InputError(f"{other} cannot be combined with {one}")
     for one, other in _ONLY_WITH:
         if given[one] and not given[other]:
             raise InputError(f"{one} needs {other}")

@@ -51,7 +51,7 @@ class Options:
     inner: InnerTrees = "structure"
     granularity: Granularity = "fine"  # "coarse" joins affixes with their stems (`zishu.granularity`)
     relations: bool = False  # drawings show the relations inside words
-    only: Only | None = None  # find only words, or words and their tags, and no tree
+    only: Only | None = None  # find only words, or words and their tags, without a tree
 
     def __post_init__(self) -> None:
         if self.lexicon is not None and not isinstance(self.lexicon, Lexicon):
@@ -112,7 +112,7 @@ class Options:
         return found
 
     def _fingerprint(self) -> str:
-        """Return all that the effect of the lexicon depends on."""
+        """Return everything that the effect of the lexicon depends on."""
         lexicon = self.lexicon
         assert isinstance(lexicon, Lexicon)
         mode = [repr(lexicon.weight)] if lexicon.soft else []

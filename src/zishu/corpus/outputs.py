@@ -59,9 +59,9 @@ class Written:
 
 
 def format_of(output: FilePath, only: str | None = None) -> Format:
-    """Return the format that an output has unless the user chooses one; a name without an ending means CoNLL-U.
+    """Return the default format of an output by its ending; without an ending it is CoNLL-U.
 
-    With `only` words or tags, a terminal and a file of text get text.
+    With `only` words or tags, a terminal or a text file gets text.
     """
     if os.fspath(output) == STANDARD:
         if only:
@@ -76,7 +76,7 @@ def format_of(output: FilePath, only: str | None = None) -> Format:
 
 
 def check_format(chosen: Format, only: str | None) -> None:
-    """Refuse formats that cannot hold what is asked for."""
+    """Reject formats that cannot represent the requested output."""
     if only and chosen not in ONLY_FORMATS:
         raise InputError(
             f"the format {chosen} shows trees; with only {only} choose from {', '.join(ONLY_FORMATS)}"
@@ -145,7 +145,7 @@ def _show(sentence: Sentence, number: int, rank: int | None, place: Place, recip
 
 
 def _effect(sentence: Sentence) -> str:
-    """Say how probable an analysis is with a lexicon and without it, if one has found something."""
+    """Say how probable an analysis is with and without a lexicon, if the lexicon found something."""
     prob, without = sentence.prob, sentence.prob_without_lexicon
     if prob is None or without is None:
         return ""

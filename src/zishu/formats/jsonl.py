@@ -67,7 +67,7 @@ def to_json(sentence: Sentence, **extra: object) -> str:
 
 
 def tokens_to_json(sentence: Tokens, **extra: object) -> str:
-    """Return a sentence of words without a tree as one line, with the keys that are known of `to_json`."""
+    """Format a sentence of words without a tree as one line, with the known keys of `to_json`."""
     record = {
         **extra,
         "text": sentence.text,

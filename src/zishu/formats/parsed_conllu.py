@@ -66,7 +66,7 @@ def to_conllu(sentence: Sentence, *, sent_id: str, **comments: object) -> str:
 
 
 def tokens_to_conllu(sentence: Tokens, *, sent_id: str) -> str:
-    """Return the rows of words that have no tree: HEAD and DEPREL are `_`."""
+    """Return the rows of words without a tree: HEAD and DEPREL are `_`."""
     lines = _comments(sentence, sent_id, {})
     lines += [
         f"{number}\t{word.form}\t{_tags(None, word.upos, word.xpos, None)}\t_\t_\t_\t"

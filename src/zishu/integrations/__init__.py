@@ -1,1 +1,1 @@
-"""Zishu inside other tools: spaCy. Each needs its extra, and nothing else imports them."""
+"""Use Zishu inside other tools: spaCy. Each needs its extra, and nothing else imports them."""

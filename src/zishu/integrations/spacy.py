@@ -1,21 +1,21 @@
-"""Put Zishu into a spaCy pipeline: its words, sentences, trees and probabilities on spaCy's documents.
+"""Use Zishu in a spaCy pipeline: its words, sentences, trees and probabilities on spaCy's documents.
 
     nlp = spacy.blank("zh")
     nlp.add_pipe("zishu")                                  # or with config={"model": "path/to/model"}
     doc = nlp("上海计划发展金融业。")
     for token in doc: print(token.text, token.pos_, token.dep_, token.head, token._.char_heads, token._.prob)
 
-The component reads the text of a document, whatever tokens it has, and returns a document with Zishu's words: one
-parse finds words and tree together, and `nlp.pipe` parses a batch at once. A spaCy tokenizer cannot do that, because
-it is called text by text; but there is one (`@tokenizers = "zishu.Tokenizer.v1"`) for pipelines that need Zishu's
-words from `nlp.make_doc` on. It parses, too, and the component lets such documents pass. With `words = "given"` the
-component keeps the tokens (and sentences, if there are any) of the document and finds the tree over them.
+The component reads the text of a document, ignores its tokens, and returns a document with Zishu's words: one parse
+finds words and tree together, and `nlp.pipe` parses whole batches. A spaCy tokenizer cannot do that, because it is
+called once per text. For pipelines that need Zishu's words from `nlp.make_doc` on, there is a tokenizer (`@tokenizers =
+"zishu.Tokenizer.v1"`). It parses, too, and the component skips such documents. With `words = "given"`, the component
+keeps the tokens (and sentences, if any) of the document and finds the tree over them.
 
-`doc.text` is always the text. One space behind a word is its `whitespace_`, other white space is tokens of their own
-(SPACE) that hang on the word before them, as in spaCy's own pipelines; the root's relation is called ROOT, as there.
+`doc.text` is always the text. One space after a word is its `whitespace_`; other white space becomes separate tokens
+(SPACE) that depend on the preceding word, as in spaCy's own pipelines. The root's relation is ROOT, as in spaCy.
 
-The networks are loaded when they are first used, once in each process: a process that was forked cannot use those of
-its parent. This module moves what `zishu.parser` finds onto spaCy's objects; it finds nothing itself.
+The networks are loaded on first use, once in each process, because a forked process cannot use those of its parent.
+This module only copies the results of `zishu.parser` to spaCy's objects.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-NAME: Final = "zishu"  # of the component, and of what it leaves on tokens and documents
+NAME: Final = "zishu"  # name of the component, and of its attributes on tokens and documents
 TOKENIZER: Final = "zishu.Tokenizer.v1"
 
 _DEFAULTS: Final[dict[str, Any]] = {
@@ -76,7 +76,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
 }
 
 
-# ---- what tokens know
+# ---- token attributes
 
 
 def _value(place: int) -> Callable[[Token], Any]:
@@ -84,7 +84,7 @@ def _value(place: int) -> Callable[[Token], Any]:
 
 
 def _tuple(place: int) -> Callable[[Token], Any]:
-    # msgpack, in which spaCy stores documents, knows no tuples.
+    # msgpack, which spaCy uses to store documents, has no tuples.
     return lambda token: None if (values := _value(place)(token)) is None else tuple(values)
 
 
@@ -99,7 +99,7 @@ def _prob(token: Token) -> float | None:
 
 
 def _extend() -> None:
-    """Tell spaCy of our attributes; names that somebody else has taken stay theirs."""
+    """Register our attributes with spaCy; names that are already taken are kept."""
     if not Token.has_extension(NAME):
         # char_heads, the four probabilities, char_rels, structure_prob, as the words have them
         Token.set_extension(NAME, default=None)
@@ -134,7 +134,7 @@ def _load(model: str | None, threads: int, process: int) -> Parser:  # noqa: ARG
 
 @dataclass(slots=True)
 class Engine:
-    """Settings, and the parser that follows from them; it may be pickled, copied and forked, unlike the parser."""
+    """Hold settings and the parser they define; can be pickled, copied and forked, unlike the parser."""
 
     model: str | None = None
     style: str | None = None
@@ -152,7 +152,7 @@ class Engine:
         self.words = Lexicon.load(lexicon) if isinstance(lexicon, str) else Lexicon.of(lexicon)
         self.signature = repr((self.model, self.style, lexicon, self.patterns, self.wrapped, self.confidence))
         if self.model is not None and not self.copy_model and not find_model(self.model).is_dir():
-            raise InputError(f"{self.model}: no such directory: a model is one")
+            raise InputError(f"{self.model}: no such model directory")
 
     @property
     def parser(self) -> Parser:
@@ -173,15 +173,15 @@ class Engine:
 
 
 class _Stored:
-    """What is stored with a pipeline: the model, if that is wanted."""
+    """Save and load what is stored with a pipeline: the model, if configured."""
 
     engine: Engine
 
     def to_disk(self, path: str | os.PathLike[str], **_: Any) -> None:
-        """Copy the model, if the configuration says so; the settings are in that of the pipeline."""
+        """Copy the model, if configured; the settings are in the configuration of the pipeline."""
         engine = self.engine
         model, copy = find_model(engine.model or None), Path(path) / "model"
-        # A pipeline that was loaded from this folder has its model there.
+        # A pipeline that was loaded from this folder already has its model there.
         if engine.copy_model and model.resolve() != copy.resolve():
             copy_model(model, copy)
 
@@ -230,11 +230,11 @@ def make_component(
     threads: int,
     copy_model: bool,
 ) -> Component:
-    """Make the component `zishu` of a pipeline."""
+    """Create the component `zishu` of a pipeline."""
     if words not in ("zishu", "given"):
         raise InputError(f'words: expected "zishu" or "given", not {words!r}')
     if words == "given" and lexicon is not None:
-        raise InputError("where the words are given there is no use for a lexicon")
+        raise InputError("a lexicon cannot be used with given words")
     engine = Engine(model, style, lexicon, patterns, wrapped, confidence, threads, copy_model)
     return Component(engine, name=name, words=words)
 
@@ -264,7 +264,7 @@ class Component(_Stored, Pipe):  # type: ignore[misc, unused-ignore]
             try:
                 found = self._parse(docs)
             except Exception:
-                # One of them is at fault, and only that one is lost.
+                # One of them causes the error, and only that one is lost.
                 for doc in docs:
                     with self._errors([doc]):
                         yield from self._parse([doc])
@@ -325,7 +325,7 @@ def make_tokenizer(
     threads: int = 0,
     copy_model: bool = False,
 ) -> Callable[[Language], Tokenizer]:
-    """Return what makes the tokenizer of a pipeline."""
+    """Return a function that creates the tokenizer of a pipeline."""
     engine = Engine(model, style, lexicon, patterns, wrapped, confidence, threads, copy_model)
     return lambda nlp: Tokenizer(nlp.vocab, engine)
 
@@ -360,10 +360,10 @@ class Tokenizer(_Stored, DummyTokenizer):
 
 
 def make_doc(vocab: Vocab, document: Document, signature: str | None = None) -> Doc:
-    """Return a parsed document as spaCy's."""
+    """Convert a parsed document to spaCy's."""
     tokens: list[str] = []
     spaces: list[bool] = []
-    places: list[int] = []  # of the words among the tokens
+    places: list[int] = []  # index of each word among the tokens
     end = 0
     for word in chain((word for sentence in document for word in sentence.words), [None]):
         start = len(document.text) if word is None else word.start
@@ -386,7 +386,7 @@ def make_doc(vocab: Vocab, document: Document, signature: str | None = None) -> 
 
 
 def annotate(doc: Doc, places: Sequence[int], sentences: Iterable[Sequence[Word]]) -> None:
-    """Write trees and parts of speech onto a document; `places` are the tokens of all the words, in order."""
+    """Write trees and parts of speech to a document; `places` are the tokens of all words, in order."""
     if not len(doc):
         return
     strings = doc.vocab.strings
@@ -413,7 +413,7 @@ def annotate(doc: Doc, places: Sequence[int], sentences: Iterable[Sequence[Word]
             probs = (word.boundary_prob, word.head_prob, word.label_prob, word.upos_prob)
             names = None if word.char_rels is None else list(word.char_rels)
             doc[place]._.zishu = (inner, *probs, names, word.structure_prob)
-    # White space hangs on the word before it, at the beginning on the first word, else on its own first token.
+    # White space depends on the preceding word, at the beginning on the first word, or else on its own first token.
     known = np.zeros(len(doc), bool)
     known[list(places)] = True
     if not places:
@@ -432,7 +432,7 @@ def annotate(doc: Doc, places: Sequence[int], sentences: Iterable[Sequence[Word]
 
 
 def _carry_over(old: Doc, new: Doc) -> Doc:
-    """Give a document with other words what earlier components found, entities and spans widened to whole words."""
+    """Copy what earlier components found to a document with other words; widen entities and spans to whole words."""
     new.user_data = {**old.user_data, **new.user_data}
     new.cats = dict(old.cats)
     new._context = old._context
@@ -475,14 +475,14 @@ def _parse_given(engine: Engine, docs: Iterable[Doc]) -> None:
 
 
 def _sentences(doc: Doc) -> Iterator[range]:
-    """Yield the tokens of each sentence: as an earlier component has found them, else as Zishu cuts text."""
+    """Yield the tokens of each sentence: from an earlier component, or else as Zishu splits text."""
     if doc.has_annotation("SENT_START"):
         yield from (range(sentence.start, sentence.end) for sentence in doc.sents)
         return
     starts = iter([sentence.start for sentence in split_sentences(doc.text)][1:])
     limit, first = next(starts, None), 0
     for token in doc:
-        # A token that goes over the end of a sentence belongs to that sentence.
+        # A token that crosses the end of a sentence belongs to that sentence.
         while limit is not None and token.idx >= limit:
             if token.i > first:
                 yield range(first, token.i)

@@ -1,12 +1,13 @@
-"""Find the best analyses of a transition parser by beam search, and compute how probable they are.
+"""Find the best analyses of a transition parser by beam search, and compute their probabilities.
 
-The network gives every character a vector for each place in a state (`zishu.transitions.State.features`). A state is the
-sum of the vectors of its characters; one more layer turns it into scores of actions, and a softmax over the legal ones
-into probabilities. The beam keeps the most probable states after each action; finished analyses wait. A beam of 1 is
-greedy.
+The network gives every character one vector for each position in a state (`zishu.transitions.State.features`). A state
+is the sum of the vectors of its characters. One more layer turns it into scores of actions, and a softmax over the
+legal ones into probabilities. The beam keeps the most probable states after each action; finished analyses wait. A beam
+of 1 is greedy search.
 
-Probabilities are the beam's; they are not sums over all trees. That of a tree is the sum over its derivations in the
-beam, a lower bound. That of a word or a head is the share of the beam that agrees with it; with a beam of 1 it is 1.
+Probabilities come from the beam; they are not sums over all trees. The probability of a tree is the sum over its
+derivations in the beam, a lower bound. The probability of a word or a head is the share of the beam that agrees with
+it; with a beam of 1 it is 1.
 
 Cost: linear in the length, times the width of the beam.
 """
@@ -41,20 +42,20 @@ class _Hypothesis(NamedTuple):
 
 
 class BeamResult(NamedTuple):
-    """Word trees of a batch, those of a sentence best first; t counts trees."""
+    """Hold the word trees of a batch, best first for each sentence; t counts trees."""
 
     numbers: NDArray[np.int64]  # t: the sentence of each tree
     heads: NDArray[np.int64]  # t N+1
     intra: NDArray[np.bool_]  # t N+1
     probabilities: list[float]  # t
-    boundaries: list[float]  # of all words of all trees
+    boundaries: list[float]  # for all words of all trees
     of_heads: list[float]
 
 
 def search(
     states: Floats, lengths: NDArray[np.int64], gaps: NDArray[np.int8], settings: Settings, k: int = 1
 ) -> BeamResult:
-    """Return up to k analyses of each sentence, different in their words or in the words' heads."""
+    """Return up to k analyses of each sentence that differ in their words or in the words' heads."""
     beams = _beams(states, lengths, gaps, settings)
     numbers = np.repeat(np.arange(len(beams)), [len(beam) for beam in beams])
     heads = np.zeros((len(numbers), states.shape[1]), dtype=np.int64)
@@ -72,13 +73,13 @@ def search(
     for beam in beams:
         mine = range(first, first + len(beam))
         first += len(beam)
-        # Relative to the best, which is the first: the probabilities of long sentences underflow.
+        # Relative to the best, which comes first: probabilities of long sentences underflow.
         best_score = beam[0].score
         shares = {t: exp(flat[t].score - best_score) for t in mine}
         groups: dict[tuple[Any, ...], list[int]] = {}
         agree: defaultdict[Any, float] = defaultdict(
             float
-        )  # of spans, and of words: spans with those of their heads
+        )  # for spans, and for words: spans with the spans of their heads
         for t in mine:
             groups.setdefault(trees[t], []).append(t)
             for word in trees[t]:
@@ -96,7 +97,7 @@ def search(
 
 
 def confidence(found: BeamResult, labels: NDArray[np.float64]) -> Confidence:
-    """Return the beam's probabilities with those of the labels, as the chart's parsers give them."""
+    """Combine the beam's probabilities with those of the labels, in the format of the chart's parsers."""
     trees, boundaries, heads = map(np.array, (found.probabilities, found.boundaries, found.of_heads))
     return Confidence(trees, boundaries, heads, labels)
 
@@ -104,7 +105,7 @@ def confidence(found: BeamResult, labels: NDArray[np.float64]) -> Confidence:
 def _beams(
     states: Floats, lengths: NDArray[np.int64], gaps: NDArray[np.int8], settings: Settings
 ) -> list[list[_Hypothesis]]:
-    """Return the finished analyses of each sentence, the best first."""
+    """Return the finished analyses of each sentence, best first."""
     weights = np.array(settings.actions, dtype=np.float64)
     by_place = np.asarray(states, dtype=np.float64).reshape(*states.shape[:2], FEATURES, -1)
     each_place = np.arange(FEATURES)
@@ -153,7 +154,7 @@ def _actions(history: Any) -> list[int]:
 
 
 def _word_trees(words: Words) -> list[tuple[Any, ...]]:
-    """Return each tree as its words: span and span of the head."""
+    """Represent each tree by its words: span and span of the head."""
     starts, ends = head_spans(words)
     spans = zip(words.start.tolist(), words.end.tolist(), strict=True)
     rows = list(zip(spans, zip(starts.tolist(), ends.tolist(), strict=True), strict=True))

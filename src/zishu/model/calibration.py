@@ -1,29 +1,29 @@
-"""Find the temperatures at which a model's probabilities are true: neither too sure nor too modest.
+"""Find the temperatures at which a model's probabilities are calibrated: neither too high nor too low.
 
-A parser that knows its training data by heart is too sure of what it has not seen. Divided by a temperature t, its
-scores define
+A parser that has memorised its training data is overconfident on new data. Divided by a temperature t, its scores
+define
 
     P_t(tree) = P(tree)^(1/t) / Z_t
 
-the same trees in the same order, with probabilities that are flatter where t > 1. Minimum Bayes risk decoding and
-confidence use these probabilities. The temperature is the one that makes the word trees of a held-out treebank, in raw
-text, most probable:
+The order of the trees stays the same, and the probabilities are flatter if t > 1. Minimum Bayes risk decoding and
+confidence use these probabilities. The temperature maximises the probability of the word trees of a held-out treebank,
+from raw text:
 
     loss(t) = SUM over sentences of  log Z_t(all trees) - log Z_t(the trees of the gold word tree)
 
-with any tree inside its words: the loss of training as a function of one number. Its minimum is found by golden-section
-search. (Nothing forbids a second one, far off; none has been seen.)
+with any tree inside the words. This is the training loss as a function of one number. Golden-section search finds its
+minimum. (A second, distant minimum is possible in theory; we have not seen one.)
 
-Relations have probabilities of their own, given the arc, and a temperature of their own, found in the same way:
+Relations have their own probabilities, given the arc, and their own temperature, found in the same way:
 
     loss(t) = SUM over words of  - log P_t(gold relation | gold arc)
 
-with the arc between those characters that the best of the trees of the gold word tree has. So have parts of speech,
-given the words (`zishu.model.tags`).
+where the arc connects the characters that it connects in the best tree of the gold word tree. The same holds for parts
+of speech, given the words (`zishu.model.tags`).
 
-`reliability` compares what a model says of itself with a gold treebank.
+`reliability` compares a model's confidence with its accuracy on a gold treebank.
 
-Cost: one run of the networks on the treebank, and the sums of some twenty charts and a best tree for each sentence;
+Cost: one run of the networks on the treebank, and for each sentence about twenty partition functions and one best tree;
 `reliability` parses it twice.
 """
 
@@ -66,7 +66,7 @@ _GOLDEN: Final = (sqrt(5) - 1) / 2
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A temperature, and the losses per unit before and after."""
+    """Hold a temperature, and the losses per unit before and after."""
 
     temperature: float
     before: float
@@ -76,7 +76,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What was found. Units are characters, or words if these are given; for relations and parts of speech, words."""
+    """Hold the temperatures. Units are characters, or words if given; for relations and tags always words."""
 
     trees: Fit
     labels: Fit
@@ -84,9 +84,9 @@ class Calibration:
 
 
 def calibrate(model: Model, treebank: Iterable[WordTree]) -> Calibration:
-    """Find the temperatures of a model on a treebank that it was not trained on; trees that cross are left out."""
+    """Find the temperatures of a model on a treebank that it was not trained on; skip non-projective trees."""
     if model.settings.beam:
-        raise InputError("a transition parser has no temperature: its probabilities are those of its beam")
+        raise InputError("a transition parser has no temperature: its probabilities come from its beam")
     if not model.settings.can.parses:
         raise InputError(f"a model for the task {model.settings.task!r} has no temperature")
     trees = [tree for tree in treebank if tree.is_projective]
@@ -108,7 +108,7 @@ def calibrate(model: Model, treebank: Iterable[WordTree]) -> Calibration:
 
 
 def _fit(loss: Callable[[float], float], present: float, units: int) -> Fit:
-    """Find the temperature of the least loss; without units there is nothing to change the present one for."""
+    """Find the temperature with the lowest loss; without units keep the present one."""
     if not units:
         return Fit(present, 0.0, 0.0, 0)
     found = round(exp(_minimum(lambda x: loss(exp(x)), log(LOWEST), log(HIGHEST))), 2)
@@ -117,19 +117,19 @@ def _fit(loss: Callable[[float], float], present: float, units: int) -> Fit:
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """How sure a model was of its decisions, and how many were right; all but the number are shares."""
+    """Hold a model's confidence in its decisions and its accuracy; all but the number are shares."""
 
     sure: float  # mean probability
     right: float
-    error: float  # expected calibration error: the mean distance of the two, over bins of a tenth
+    error: float  # expected calibration error: the mean difference of the two, over ten bins
     decisions: int
 
 
 def reliability(model: Model | Pipeline, treebank: Iterable[WordTree]) -> dict[str, Reliability]:
-    """Tell how true probabilities are: of words from raw text, of heads and tags given words, of relations given heads.
+    """Measure the reliability of the probabilities of words, heads, tags and relations.
 
-    Relations count where the head is right, parts of speech where the treebank has them. A parser of words is not asked
-    about words.
+    Relations count if the head is correct, parts of speech if the treebank has them. Word-level parsers have no entry
+    for words.
     """
     trees = list(treebank)
     decisions: dict[str, list[tuple[float, bool]]] = {}
@@ -181,14 +181,14 @@ def set_temperatures(folder: Path, found: Calibration) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Choices:
-    """What the networks say of choices from a list, one for each word."""
+    """Hold the network's log-probabilities of choices from a list, one row per word."""
 
     logp: NDArray[np.float64]  # [w, list]: log-probabilities
-    right: NDArray[np.int64]  # [w]: the gold ones
+    right: NDArray[np.int64]  # [w]: index of the gold choice
 
     @classmethod
     def of(cls, logp: NDArray[np.float64], names: Sequence[str], gold: Iterable[str | None]) -> _Choices:
-        """Compare with gold; what the model does not know, or never says, tells nothing about a temperature."""
+        """Compare with gold; skip values that the model does not know or never predicts."""
         number = {name: k for k, name in enumerate(names)}
         right = np.array([-1 if name is None else number.get(name, -1) for name in gold])
         possible = (right >= 0) & (logp[np.arange(len(right)), right] > -np.inf)
@@ -196,7 +196,7 @@ class _Choices:
 
     @classmethod
     def join(cls, several: Sequence[_Choices]) -> _Choices:
-        """Put the choices of several batches together."""
+        """Concatenate the choices of several batches."""
         if not several:
             return cls(np.zeros((0, 1)), np.zeros(0, dtype=np.int64))
         return cls(
@@ -205,21 +205,21 @@ class _Choices:
         )
 
     def loss(self, temperature: float) -> float:
-        """Return minus the log-probability of the gold choices at a temperature."""
+        """Return the negative log-probability of the gold choices at a temperature."""
         return -float(at_temperature(self.logp, temperature)[np.arange(len(self.right)), self.right].sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _GoldBatch:
-    """What the networks say of a batch of gold word trees."""
+    """Hold the network's outputs for a batch of gold word trees."""
 
     everything: TreeDistribution
-    gold: TreeDistribution  # given the gold word trees
+    gold: TreeDistribution  # conditioned on the gold word trees
     labels: _Choices
-    upos: _Choices | None  # None if the model, or the treebank, has none
+    upos: _Choices | None  # None if the model or the treebank has none
 
     def tree_loss(self, temperature: float) -> float:
-        """Return minus the log-probability of the gold word trees at a temperature."""
+        """Return the negative log-probability of the gold word trees at a temperature."""
         everything, gold = (trees.at(temperature).log_partition() for trees in (self.everything, self.gold))
         return float((everything - gold).sum())
 
@@ -253,7 +253,7 @@ def _gold_batch(model: Model, trees: Sequence[WordTree]) -> _GoldBatch:
 def _forest(tree: WordTree, settings: Settings) -> Forest:
     """Return the character trees of a word tree; relations do not matter here."""
     if settings.can.units == "words":
-        # A single character stands for every word: then the forest is the word tree itself.
+        # Represent every word by a single character: then the forest is the word tree itself.
         tree = WordTree(("字",) * len(tree.forms), tree.heads, tree.deprels)
     return build_forest(tree, {INTRA: 0, **dict.fromkeys(tree.deprels, 1)})
 
@@ -270,7 +270,7 @@ def _given_forests(trees: TreeDistribution, forests: Sequence[Forest]) -> TreeDi
 
 
 def _minimum(function: Callable[[float], float], low: float, high: float) -> float:
-    """Return where a function has its minimum, if it has one, by golden-section search."""
+    """Return the position of a function's minimum by golden-section search."""
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_left, at_right = function(left), function(right)
     while high - low > PRECISION:

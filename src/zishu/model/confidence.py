@@ -1,23 +1,22 @@
-"""Tell how sure the parser is, from the chart's marginals.
+"""Compute how confident the parser is, from the chart's marginals.
 
-The chart defines a distribution over all typed trees of a sentence that agree with what is known of its words, here
-at the model's temperature (`zishu.model.calibration`). Of an analysis that was drawn from it,
+The chart defines a distribution over all typed trees of a sentence that satisfy its constraints, at the model's
+temperature (`zishu.model.calibration`). For an analysis from this distribution,
 
 - `trees` is the probability of its words and their tree, with the trees inside words summed out: the paper's forest
-  probability. Labels are not counted;
-- `boundaries` gives for each word the least probable of the decisions that make it this word: a boundary at
-  its two edges, none at the gaps inside it. The edges of the sentence and known gaps are certain;
-- `heads` gives for each word the probability of its head *given the words*, by a second chart in which all gaps
-  are known: inter-word arcs from any character of the head to any character of the word;
-- `labels` gives for each word the probability of its relation given the arc, among the relations that are legal.
+  probability. Labels are not included;
+- `boundaries` gives for each word its least probable segmentation decision: a boundary at its two edges, no boundary at
+  the gaps inside it. The edges of the sentence and known gaps are certain;
+- `heads` gives for each word the probability of its head *given the words*, from a second chart in which all gaps are
+  known: inter-word arcs from any character of the head to any character of the word;
+- `labels` gives for each word the probability of its relation given the arc, among the legal relations.
 
-The product of the last three, and of the probability of its part of speech (`zishu.model.tags`), is how sure the parser
-is of a word as a whole. A tree of one role (vanilla
-decoding) has no distribution over words: `trees` is the probability of the character tree, and there are no
-`boundaries`.
+The product of the last three and of the probability of the part of speech (`zishu.model.tags`) is the confidence in the
+word as a whole. A tree with one role (vanilla decoding) has no distribution over words: `trees` is the probability of
+the character tree, and there are no `boundaries`.
 
-Cost: marginals of all trees and given the words (the second are known after decoding by minimum Bayes risk, and they are
-the same if all words are given), and the partition of a forest, about an eighth of a full one.
+Cost: the marginals of all trees and the marginals given the words (known already after minimum Bayes risk decoding, and
+identical if all words are given), and the partition function of a forest, about an eighth of a full one.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Confidence:
-    """The probabilities of a batch of trees, and of all their words, in the order of `Words`."""
+    """Hold the probabilities of a batch of trees, and of all their words, in the order of `Words`."""
 
     trees: NDArray[np.float64]
     boundaries: NDArray[np.float64] | None  # None in vanilla decoding
@@ -55,7 +54,7 @@ def measure_trees(
     words: Words,
     labels: NDArray[np.float64],
 ) -> Confidence:
-    """Return the probabilities of word trees: tree t is one of `sentences[t]`.
+    """Return the probabilities of word trees: tree t belongs to sentence `sentences[t]`.
 
     `labels` are the probabilities of the words' relations.
     """
@@ -86,8 +85,8 @@ def measure_without_lexicon(
 ) -> tuple[list[float], list[float]]:
     """Return how probable word trees would be without a lexicon: each tree, and the boundaries of all words.
 
-    Of the trees of `words` only those that are `chosen` are looked at; they are of `sentences`. `free` has no gaps that are
-    known; `known` are those that are known without the lexicon.
+    Only the `chosen` trees of `words` are used; they belong to `sentences`. `free` has no known gaps; `known` are the
+    gaps known without the lexicon.
     """
     bare = free.given(known)
     found = bare.marginals()
@@ -114,7 +113,7 @@ def measure_words(
     words: Words,
     labels: NDArray[np.float64],
 ) -> Confidence:
-    """Return the probabilities of trees whose units are words: these are given, and hence certain."""
+    """Return the probabilities of trees whose units are words: words are given and therefore certain."""
     found = trees.marginals()
     return Confidence(
         _probability(scores, found.logz[sentences]),
@@ -127,7 +126,7 @@ def measure_words(
 def measure_vanilla(
     trees: TreeDistribution, scores: NDArray[np.float64], words: Words, labels: NDArray[np.float64]
 ) -> Confidence:
-    """Return the probabilities of one tree of each sentence whose words came from its labels."""
+    """Return the probabilities of one tree per sentence whose words came from its labels."""
     given = trees.given(gaps_of(words, trees.gaps.shape)).marginals()
     heads = _of_heads(given.inter, np.arange(len(trees)), words)
     return Confidence(_probability(scores, trees.log_partition()), None, heads, labels)
@@ -136,12 +135,12 @@ def measure_vanilla(
 def _first_of_each(
     sentences: NDArray[np.int64], gaps: NDArray[np.int8]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return a tree for each sentence and its words, and which of these each tree goes with.
+    """Return one tree for each distinct pair of sentence and words, and the index of that tree for each tree.
 
-    Several trees of a sentence may have the same words; one chart serves them all.
+    Several trees of a sentence may have the same words; they share one chart.
     """
     each = np.arange(len(sentences))
-    if (sentences[1:] > sentences[:-1]).all():  # one tree a sentence
+    if (sentences[1:] > sentences[:-1]).all():  # one tree per sentence
         return each, each
     keys = np.column_stack([sentences, gaps])
     _, first, same = np.unique(keys, axis=0, return_index=True, return_inverse=True)
@@ -149,12 +148,12 @@ def _first_of_each(
 
 
 def _probability(scores: Floats, logz: NDArray[np.float64]) -> NDArray[np.float64]:
-    # Both are sums in different orders: the best tree of a sentence with one tree may exceed it by a rounding.
+    # The sums run in different orders, so the probability of a sentence's only tree may exceed 1 by rounding.
     return np.exp(np.minimum(scores - logz, 0.0))
 
 
 def _of_boundaries(boundary: Floats, words: Words) -> NDArray[np.float64]:
-    """Return each word's least probable decision, from the probabilities `[t, N+1]` of a boundary at each gap."""
+    """Return each word's least probable decision, from the boundary probabilities `[t, N+1]`."""
     before = np.asarray(boundary, dtype=np.float64)[words.tree_of_char, words.char - 1]
     decision = np.where(words.begins, before, 1.0 - before)
     left_and_inside = np.minimum.reduceat(decision, words.first_char)
@@ -165,8 +164,8 @@ def _of_boundaries(boundary: Floats, words: Words) -> NDArray[np.float64]:
 
 
 def _of_heads(inter: Floats, rows: NDArray[np.int64], words: Words) -> NDArray[np.float64]:
-    """Return the probability of each word's head; the marginals of the arcs of tree t are `inter[rows[t]]`."""
-    # before[r, d, h]: the probability that the head of d comes before h
+    """Return the probability of each word's head; the arc marginals of tree t are `inter[rows[t]]`."""
+    # before[r, d, h]: the probability that the head of d precedes h
     before = np.zeros((*inter.shape[:2], inter.shape[2] + 1))
     np.cumsum(inter, axis=2, dtype=np.float64, out=before[:, :, 1:])
     start, end = head_spans(words)

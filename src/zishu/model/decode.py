@@ -1,19 +1,19 @@
 """Turn a network's scores into trees: the chart's best tree, its labels, its words, their parts of speech.
 
-There are three ways of decoding:
+There are three decoding algorithms:
 
-    mbr       the words of the best character tree, with the heads that are most probable in sum over all trees
+    mbr       the words of the best character tree, with the heads of highest probability summed over all trees
               (`zishu.model.mbr`); the default
-    viterbi   the best character tree. That is the paper's decoding (section 3.3) of models with two roles (the
-              coarse-to-fine algorithm), and of all models where the words are given (the constrained one)
-    vanilla   the paper's decoding of models with one role: vanilla Eisner, then labels, which say what arcs lie inside
-              words, with the repairs of `zishu.tree.recover`
+    viterbi   the best character tree. This is the paper's decoding (section 3.3) for models with two roles (the
+              coarse-to-fine algorithm), and for all models if the words are given (the constrained algorithm)
+    vanilla   the paper's decoding for models with one role: vanilla Eisner, then labels, which tell which arcs lie
+              inside words, with the repairs of `zishu.tree.recover`
 
-The first two make two roles of the arcs and labels of a model with one role (`zishu.model.scores`), so that the tree is
-always legal and all that is known of the words is kept. Trees and probabilities come from one `TreeDistribution`, at the
-model's temperature: with confidence, `mbr` runs three charts over the characters of a sentence, and sums a forest.
+The first two derive two roles from the arcs and labels of a model with one role (`zishu.model.scores`), so that the
+tree is always legal and all constraints hold. Trees and probabilities come from one `TreeDistribution` at the model's
+temperature: with confidence, `mbr` runs three charts over the characters of a sentence and sums a forest.
 
-Cost: the chart's O(n^3) per sentence, one call of the label network per batch, a few microseconds per character.
+Cost: O(n^3) per sentence for the chart, one call of the label network per batch, a few microseconds per character.
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ def decode(
 ) -> list[Sentence]:
     """Return the tree of every sentence of a batch.
 
-    For the task "parse-words" the words of every sentence must be known. Vanilla decoding, which is for networks with
-    one role, cannot honour constraints, so sentences with any known gap are decoded by "viterbi".
+    For the task "parse-words" the words of every sentence must be known. Vanilla decoding is for networks with one
+    role. It cannot honour constraints, so sentences with any known gap use "viterbi".
     """
     if decoding not in DECODINGS:
         raise InputError(f"unknown decoding {decoding!r}: choose from {', '.join(DECODINGS)}")
     if decoding == "vanilla" and (not settings.can.finds_structures or settings.roles != 1):
-        raise InputError("vanilla decoding is for models of characters with one role")
+        raise InputError("vanilla decoding needs a character-level model with one role")
     if not sentences:
         return []
     batch = _batch(outputs, sentences, settings, label_scorer)
@@ -111,10 +111,10 @@ def decode_k_best(
     label_scorer: LabelScorer,
     k: int,
 ) -> list[list[Sentence]]:
-    """Return the k best analyses of every sentence of a batch, different in their words or in the words' heads.
+    """Return the k best analyses of every sentence of a batch that differ in their words or in the words' heads.
 
-    The most probable comes first, with the trees inside words summed out. There are fewer if the sentence has fewer, or
-    not as many among its best character trees, where they are found (see `zishu.model.k_best`).
+    The most probable comes first, with the trees inside words summed out. There may be fewer than k, because they are
+    searched among the best character trees (see `zishu.model.k_best`).
     """
     if k < 1:
         raise InputError(f"the number of analyses must be at least 1, not {k}")
@@ -139,9 +139,9 @@ def decode_words(
     *,
     tags: bool = False,
 ) -> list[Tokens]:
-    """Return only the words of every sentence of a batch, those of `decode`, and with `tags` their parts of speech.
+    """Return only the words of every sentence of a batch, as found by `decode`, and with `tags` their parts of speech.
 
-    This takes one chart, and no labels but those that a network with one role needs for it.
+    This takes one chart, and only those labels that a network with one role needs for it.
     """
     if not sentences:
         return []
@@ -173,28 +173,28 @@ def decode_words(
 
 
 def paper_decoding(settings: Settings, *, given_words: bool = False) -> Decoding:
-    """Return the way of decoding that the paper's scores of a model come from."""
+    """Return the decoding algorithm behind the paper's scores of such a model."""
     one_role = settings.can.finds_structures and settings.roles == 1
     return "vanilla" if one_role and not given_words else "viterbi"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Batch:
-    """Some sentences, and what a network says of them."""
+    """Hold sentences and the network's outputs for them."""
 
     outputs: Outputs
     sentences: Sequence[RawSentence]
     settings: Settings
     label_scorer: LabelScorer
-    lengths: NDArray[np.int64]  # in units: characters, or words
+    lengths: NDArray[np.int64]  # in units: characters or words
     gaps: NDArray[np.int8]  # batch N+1
-    word_lengths: Sequence[Sequence[int]] | None  # of parsers of words
-    arcs: Sequence[Sequence[FixedArc]]  # that are fixed, by numbers of units
-    allowed: NDArray[np.bool_] | None  # batch N+1 N+1: the arcs between words that agree with them; None: all
-    favoured: NDArray[np.float64] | None  # batch N+1: scores of boundaries; None: no boundary has any
+    word_lengths: Sequence[Sequence[int]] | None  # only for word-level parsers
+    arcs: Sequence[Sequence[FixedArc]]  # fixed arcs, by unit numbers
+    allowed: NDArray[np.bool_] | None  # batch N+1 N+1: the inter-word arcs that agree with them; None: all
+    favoured: NDArray[np.float64] | None  # batch N+1: scores of boundaries; None: nothing is favoured
 
     def pick(self, numbers: NDArray[np.int64]) -> _Batch:
-        """Return a batch of some of the sentences of a parser of characters."""
+        """Return a batch of some of the sentences, for a character-level parser."""
         return replace(
             self,
             outputs=self.outputs.pick(numbers),
@@ -233,10 +233,10 @@ def _batch(
 
 
 def _trees(batch: _Batch) -> TreeDistribution:
-    """Return the distribution that all answers come from: that at the model's temperature, given the fixed arcs.
+    """Return the distribution behind all answers: at the model's temperature, given the fixed arcs.
 
-    What is favoured counts in full: its scores are not divided by the temperature. A temperature leaves the order of
-    trees as it is, so only sums over trees depend on it.
+    Favoured boundaries count in full: their scores are not divided by the temperature. A temperature does not change
+    the order of trees; only sums over trees depend on it.
     """
     trees = tree_distribution(batch.outputs, batch.lengths, batch.settings, batch.label_scorer, batch.gaps)
     trees = trees.at(batch.settings.temperature).given(inter=batch.allowed)
@@ -244,7 +244,7 @@ def _trees(batch: _Batch) -> TreeDistribution:
 
 
 def _decode_typed(batch: _Batch, *, mbr: bool = False, confidence: bool) -> list[Sentence]:
-    """Find one tree of each sentence, of two roles or of words."""
+    """Find one tree of each sentence, with two roles or over words."""
     trees = _trees(batch)
     found = probable_heads(trees, batch.allowed) if mbr else trees.best()
     return _label(batch, trees, np.arange(len(trees)), found, confidence)
@@ -253,9 +253,9 @@ def _decode_typed(batch: _Batch, *, mbr: bool = False, confidence: bool) -> list
 def _label(
     batch: _Batch, trees: TreeDistribution, numbers: NDArray[np.int64], found: Trees, confidence: bool
 ) -> list[Sentence]:
-    """Find the words and labels of trees that are legal in their two roles, or trees of words.
+    """Find the words and labels of legal trees with two roles, or of trees over words.
 
-    Tree t is one of the sentence `numbers[t]`.
+    Tree t belongs to sentence `numbers[t]`.
     """
     words = find_words(found.heads, found.intra, trees.lengths[numbers])
     names, of_labels = _best_labels(batch, numbers, words, confidence)
@@ -273,7 +273,7 @@ def _label(
 def _best_labels(
     batch: _Batch, numbers: NDArray[np.int64], words: Words, confidence: bool
 ) -> tuple[list[str], NDArray[np.float64] | None]:
-    """Return the best label of each word, and with confidence its probability; tree t is of the sentence `numbers[t]`."""
+    """Return the best label of each word, and optionally its probability; tree t belongs to sentence `numbers[t]`."""
     settings = batch.settings
     labels = label_probabilities(
         batch.outputs, settings.labels, batch.label_scorer, numbers[words.tree], words.root, words.root_head
@@ -290,7 +290,7 @@ def _best_labels(
 def _compare_without_lexicon(
     batch: _Batch, numbers: NDArray[np.int64], words: Words, found: list[Sentence]
 ) -> list[Sentence]:
-    """Say of the trees of sentences in which a lexicon has found something how probable they are without it."""
+    """Add the probabilities without the lexicon to trees of sentences in which a lexicon found something."""
     aided = [b for b, sentence in enumerate(batch.sentences) if sentence.gaps_without_lexicon is not None]
     if not aided:
         return found
@@ -327,12 +327,12 @@ def _decode_beam(batch: _Batch, k: int, *, confidence: bool) -> list[list[Senten
 
 
 def _decode_vanilla(batch: _Batch, *, confidence: bool) -> list[Sentence]:
-    """Find the best untyped trees, and the words that the labels of their arcs make."""
+    """Find the best untyped trees, and the words defined by the labels of their arcs."""
     outputs, settings = batch.outputs, batch.settings
     assert outputs.inter is not None
     trees = TreeDistribution(outputs.inter, batch.lengths).at(settings.temperature)
     best = trees.best()
-    # As long as no label is known every character is a word.
+    # Until labels are known, every character counts as a word.
     each = find_words(best.heads, best.intra, trees.lengths)
     labels = label_probabilities(
         outputs, settings.labels, batch.label_scorer, each.tree, each.root, each.root_head, may_be_intra=True
@@ -351,7 +351,7 @@ def _decode_vanilla(batch: _Batch, *, confidence: bool) -> list[Sentence]:
     words = find_words(best.heads, intra, trees.lengths)
     sure = None
     if confidence:
-        # A repair may have made up a label, one that the network does not even know: nothing speaks for it.
+        # A repair may have introduced a label that the network does not know: its probability is 0.
         number = {name: k for k, name in enumerate(settings.labels)}
         columns = np.array([number.get(name, -1) for name in deprels])
         places = each.bounds[words.tree] + words.root - 1
@@ -364,7 +364,7 @@ def _decode_vanilla(batch: _Batch, *, confidence: bool) -> list[Sentence]:
 def _sentences(
     batch: _Batch, numbers: NDArray[np.int64], words: Words, deprels: Sequence[str], sure: Confidence | None
 ) -> list[Sentence]:
-    """Build the objects, all words of the batch at once; tree t is one of the sentence `numbers[t]`."""
+    """Build the objects for all words of the batch at once; tree t belongs to sentence `numbers[t]`."""
     bounds = words.bounds.tolist()
     forms, starts, ends = _spans(batch, numbers, words)
     heads, deprels = words.head.tolist(), list(deprels)
@@ -418,7 +418,7 @@ def _fix_tags(
     columns: dict[str, list[str | None]],
     of_upos: NDArray[np.float64] | None,
 ) -> None:
-    """Put in the parts of speech that are fixed; other tags that hang on another one are unknown then."""
+    """Insert the fixed parts of speech; other tags that depend on the replaced ones become unknown."""
     fixed = fixed_tags(batch.sentences, batch.word_lengths, numbers, words, batch.settings.upos)
     if "upos" not in columns:
         return

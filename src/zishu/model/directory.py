@@ -1,9 +1,9 @@
-"""Write model directories: a fresh one in the place of the old, and several put together to one.
+"""Write model directories: replace one atomically, and combine several into one.
 
-A directory appears complete or not at all: it is written under another name beside its place, loaded by the runtime,
-and then renamed.
+A directory appears complete or not at all: it is written under a temporary name next to its destination, loaded by the
+runtime as a test, and then renamed.
 
-Cost: that of copying files, and of loading the result.
+Cost: copying the files and loading the result.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 
 def write_pipeline(segmenter: Path, treecrf: Path, directory: Path, *, name: str = "") -> Pipeline:
-    """Put the model directories of a segmenter and of a parser of words together to one, and return it as loaded."""
+    """Combine the model directories of a segmenter and a word-level parser, and return the loaded pipeline."""
     model = _write_parts("pipeline", {SEGMENTER: segmenter, TREECRF: treecrf}, directory, name)
     assert isinstance(model, Pipeline)
     return model
 
 
 def write_ensemble(members: Sequence[Path], directory: Path, *, name: str = "") -> Model:
-    """Put the model directories of several parsers together to one, and return it as loaded."""
+    """Combine the model directories of several parsers into one, and return it loaded."""
     parts = {f"{MEMBER}{number}": member for number, member in enumerate(members, 1)}
     model = _write_parts("ensemble", parts, directory, name)
     assert isinstance(model, Model)
@@ -55,7 +55,7 @@ def write_ensemble(members: Sequence[Path], directory: Path, *, name: str = "") 
 def _write_parts(task: TaskName, parts: Mapping[str, Path], directory: Path, name: str) -> Model | Pipeline:
     for source in parts.values():
         if not (source / CONFIG).is_file():
-            raise InputError(f"{source}: no {CONFIG} in it, so this is not a model")
+            raise InputError(f"{source}: not a model (it has no {CONFIG})")
     with fresh_directory(directory) as folder:
         for part, source in parts.items():
             copy_model(source, folder / part)
@@ -63,48 +63,48 @@ def _write_parts(task: TaskName, parts: Mapping[str, Path], directory: Path, nam
         try:
             return load_model(folder)
         except InputError as error:
-            # The folder has not got its name yet, and never will.
+            # The folder does not have its final name yet, and never will.
             raise InputError(str(error).replace(str(folder), str(directory))) from error
 
 
 def copy_model(source: Path, target: Path) -> None:
-    """Copy the files of a model, and nothing else that lies in its directory.
+    """Copy the files of a model, and nothing else in its directory.
 
-    A file that is a link is refused: it may lead anywhere, and a copy is often handed on to others.
+    Links are rejected: they may point anywhere, and copies are often passed on to others.
     """
     settings = read_settings(source)
     target.mkdir(parents=True, exist_ok=True)
     for name in FILES:
         file = source / name
         if file.is_symlink():
-            raise InputError(f"{file}: is a link, which is not copied")
+            raise InputError(f"{file}: is a link and cannot be copied")
         if file.exists():
             check_file(file, LARGEST_NETWORK)
             shutil.copyfile(file, target / name, follow_symlinks=False)
     for part in part_names(source, settings.task):
         if (source / part).is_symlink():
-            raise InputError(f"{source / part}: is a link, which is not copied")
+            raise InputError(f"{source / part}: is a link and cannot be copied")
         read_settings(source / part, part=True)
         copy_model(source / part, target / part)
 
 
 @contextmanager
 def fresh_directory(directory: Path) -> Iterator[Path]:
-    """Give a new directory to write to, which takes the place of the old one when all went well."""
+    """Provide a new directory to write to; it replaces the old one if everything succeeds."""
     is_model = (directory / CONFIG).is_file()
     if directory.exists() and not is_model and not (directory.is_dir() and not any(directory.iterdir())):
-        raise InputError(f"{directory}: this is not a model, so it is not replaced by one")
+        raise InputError(f"{directory}: not a model, so it is not overwritten")
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
-        # mkdtemp makes a place that only its owner may read, which is not what a model is.
+        # mkdtemp creates a folder that only its owner can read, which is wrong for a model.
         hidden = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
         folder = hidden / "new"
         try:
             folder.mkdir()
             yield folder
             if directory.exists():
-                # A full directory cannot be replaced in one step; the old one stays at hand till the new is
-                # there.
+                # A non-empty directory cannot be replaced in one step; the old one is kept until the new one is in
+                # place.
                 directory.rename(hidden / "old")
             try:
                 folder.rename(directory)

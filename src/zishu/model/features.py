@@ -1,4 +1,4 @@
-"""Turn sentences into the arrays that a network reads; `zishu.model.decode` has their names and shapes."""
+"""Turn sentences into the arrays that a network reads; `zishu.model.outputs` has their names and shapes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def features(
     pairs: Vocabulary | None,
     style: int | None = None,
 ) -> dict[str, NDArray[np.int64]]:
-    """Number the characters of a batch of sentences, and their pairs if there is a vocabulary of them.
+    """Map the characters of a batch of sentences to numbers, and their bigrams if there is a vocabulary for them.
 
     `style` is the number of the style of all sentences; None for a model without styles.
     """
@@ -39,16 +39,16 @@ def features(
 def number(
     sentence: Sequence[str], chars: Vocabulary, pairs: Vocabulary | None
 ) -> tuple[list[int], list[int]]:
-    """Number the characters of a sentence and their pairs; without a vocabulary of pairs these are all 0.
+    """Map the characters and bigrams of a sentence to numbers; without a bigram vocabulary those are 0.
 
-    A pair is one of what its characters stand for, so a traditional character has the pairs of its simplified form.
+    Bigrams use the known forms of characters, so a traditional character has the bigrams of its simplified form.
     """
     known = chars.known(sentence)
     return chars.ids(known), [0] * len(known) if pairs is None else pairs.ids(bigrams(known))
 
 
 def pooling(word_lengths: Sequence[Sequence[int]]) -> NDArray[np.float32]:
-    """Return `[b, W+1, N+1]` whose rows average the characters of each word; row 0 picks ROOT."""
+    """Return `[b, W+1, N+1]`, whose rows average the characters of each word; row 0 selects ROOT."""
     width = max(map(sum, word_lengths)) + 1
     pool = np.zeros((len(word_lengths), max(map(len, word_lengths)) + 1, width), dtype=np.float32)
     for b, sizes in enumerate(word_lengths):
@@ -58,9 +58,9 @@ def pooling(word_lengths: Sequence[Sequence[int]]) -> NDArray[np.float32]:
 
 
 def length_batches(lengths: Sequence[int], size: int) -> list[NDArray[np.int64]]:
-    """Deal sentences of about equal length to batches of at most `size` characters, padding and ROOT counted.
+    """Group sentences of similar length into batches of at most `size` characters, including padding and ROOT.
 
-    A longer sentence is a batch of its own. The long ones come first, so that memory is claimed once.
+    A longer sentence is a batch by itself. Long ones come first, so that memory is allocated once.
     """
     order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable")
     dealt: list[NDArray[np.int64]] = []
@@ -73,7 +73,7 @@ def length_batches(lengths: Sequence[int], size: int) -> list[NDArray[np.int64]]
 
 
 def _table(rows: Sequence[Sequence[int]], vocabulary: Vocabulary) -> NDArray[np.int64]:
-    """Put the numbers of sentences side by side, after the begin of a sentence and before padding."""
+    """Stack the numbers of sentences, after the begin-of-sentence symbol and before padding."""
     width = max(map(len, rows)) + 1
     table = np.full((len(rows), width), vocabulary.pad, dtype=np.int64)
     table[:, 0] = vocabulary.bos

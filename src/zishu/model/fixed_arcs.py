@@ -1,8 +1,8 @@
 """Condition on arcs that the user has fixed (`zishu.arcs`).
 
-The words at both ends are pinned, so each has one root character and one arc from outside. An arc is fixed by ruling out
-all inter-word arcs to the dependent's characters but those from the head's characters. What is left is the exact
-distribution over trees, given the arc. Its relation is given, too, with probability 1; it has no influence on the tree.
+The words at both ends are pinned, so each has one root character and one arc from outside. An arc is fixed by
+forbidding all inter-word arcs to the dependent's characters except those from the head's characters. The result is the
+exact distribution over trees given the arc. A fixed relation has probability 1 and does not influence the tree.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def allowed_arcs(arcs: Sequence[Sequence[FixedArc]], width: int) -> NDArray[np.bool_] | None:
-    """Mark the inter-word arcs that agree with fixed ones, `[batch, N+1, N+1]`; None if nothing is fixed."""
+    """Mark the inter-word arcs that agree with the fixed ones, `[batch, N+1, N+1]`; None if nothing is fixed."""
     if not any(arcs):
         return None
     allowed = np.ones((len(arcs), width, width), dtype=np.bool_)
@@ -43,9 +43,9 @@ def fix_relations(
     sentences: NDArray[np.int64],
     words: Words,
 ) -> None:
-    """Make fixed relations certain in the log-probabilities `[w, labels]` of the relations of words, in place.
+    """Make fixed relations certain in the log-probabilities `[w, labels]` of the words' relations, in place.
 
-    Tree t of `words` is one of the sentence `sentences[t]`.
+    Tree t of `words` belongs to sentence `sentences[t]`.
     """
     number = {label: k for k, label in enumerate(labels)}
     for t, b in enumerate(sentences.tolist()):
@@ -58,7 +58,7 @@ def fix_relations(
 
 
 def check_relations(arcs: Sequence[Sequence[FixedArc]], labels: Sequence[str]) -> None:
-    """Refuse fixed relations that the model does not know or that have no place there."""
+    """Reject fixed relations that the model does not know or that are not legal there."""
     below_root, between_words, _ = legal_labels(labels)
     for arc in (arc for several in arcs for arc in several if arc.relation is not None):
         below = arc.head == ROOT_SPAN
@@ -73,7 +73,7 @@ def check_relations(arcs: Sequence[Sequence[FixedArc]], labels: Sequence[str]) -
 
 
 def over_words(arcs: Sequence[FixedArc], sizes: Sequence[int]) -> tuple[FixedArc, ...]:
-    """Return the arcs by numbers of words instead of characters; the words have these numbers of characters."""
+    """Convert arcs from character numbers to word numbers, given the number of characters of each word."""
     number = {first: k for k, first in enumerate(accumulate(sizes, initial=1), start=1)}
 
     def span(chars: tuple[int, int]) -> tuple[int, int]:

@@ -1,14 +1,14 @@
-"""Find the tree inside each word, with relations, by the structure scorer of a model.
+"""Find the tree inside each word, with relations, using the structure scorer of a model.
 
-The scorer is a small network of its own, in two files of a model directory. `zishu train-structures` writes them after
-the parser has been trained, and nothing else depends on them:
+The scorer is a small separate network in two files of a model directory. `zishu train-structures` writes them after the
+parser has been trained, and nothing else depends on them:
 
     structures.onnx   characters of words -> scores of arcs and of relations inside words
     structures.json   `InnerSettings`
 
-The network reads the words of a batch, L characters at most:
+The network reads the words of a batch, with at most L characters:
 
-    encoded   float32 [w, L, width]   what the parser's encoder says about each character, in its sentence
+    encoded   float32 [w, L, width]   the parser's encoding of each character in its sentence
     chars     int64   [w, L]          the characters' numbers in the model's vocabulary
     pairs     int64   [w, L]          where a character and the next one are a word of the lexicon by themselves: the number
                                       of its relation in `InnerSettings.relations`, counted from 1; elsewhere 0
@@ -19,10 +19,10 @@ and returns
     arcs      float32 [w, L, L+1]     score of the head h of each character d; head 0 makes d the root of the word
     relations float32 [w, L, L, R]    log-probabilities of the relations given the arc, for heads 1 to L
 
-A tree's probability is proportional to the exponential of its arcs' scores. The chart finds the best projective tree and
-its probability; the probability of a structure counts the relations, too. A word of the lexicon has a structure that the
-lexicon gives it: the scorer chooses if there are several. Only words of two or more Chinese
-characters have a structure. One character is its own root. Other words (letters, digits, symbols) have no inner tree.
+A tree's probability is proportional to the exponential of its arcs' scores. The chart finds the best projective tree
+and its probability; the probability of a structure includes the relations. A word in the lexicon gets its structure
+from there; if there are several, the scorer chooses. Only words of two or more Chinese characters have a structure. One
+character is its own root. Other words (letters, digits, symbols) have no inner tree.
 
 Cost: one call of the network per batch, and charts of a few characters.
 """
@@ -54,22 +54,24 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 2
 _SINGLE: Final = (ROOT_LABEL,)
-_LONG: Final = 5  # characters; longer words are so few that one call scores them all
+_LONG: Final = 5  # number of characters; longer words are so few that one call scores them all
 
 
 @dataclass(frozen=True, slots=True)
 class InnerSettings:
-    """What the runtime must know of a structure scorer, and where it came from: the content of structures.json."""
+    """Hold the settings of a structure scorer and its origin: the content of structures.json."""
 
     relations: tuple[str, ...]
     # Words and their structures as in the lexicon ("2:att 3:att 0"), several where the part of speech decides. The
     # bundled lexicon is not stored with the model.
     lexicon: Mapping[str, tuple[str, ...]]
     temperature: float = 1.0  # scores are divided by it
-    training: Mapping[str, Any] = field(default_factory=dict)  # the run's settings and scores; only shown
+    training: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # the run's settings and scores; for display only
 
     def to_json(self) -> dict[str, Any]:
-        """Return the settings as plain objects, for JSON."""
+        """Convert the settings to plain objects for JSON."""
         return {
             "format": FORMAT,
             "relations": list(self.relations),
@@ -82,18 +84,18 @@ class InnerSettings:
 
     @classmethod
     def from_json(cls, data: object) -> InnerSettings:
-        """Rebuild settings from what `to_json` gave; every wrong value is an `InputError`."""
+        """Rebuild settings from the output of `to_json`; every wrong value raises `InputError`."""
         if not isinstance(data, dict) or not isinstance(data.get("format"), int):
             raise InputError("not the settings of a structure scorer")
         if data["format"] > FORMAT:
-            raise InputError(f"format {data['format']} is newer than this version of Zishu: update it")
+            raise InputError(f"format {data['format']} is newer than this version of Zishu: update Zishu")
         if data["format"] < FORMAT:
             raise InputError(f"format {data['format']} is too old: run `zishu train-structures` again")
         relations, lexicon = data.get("relations"), data.get("lexicon")
         if not isinstance(relations, list) or any(name not in RELATIONS for name in relations):
             raise InputError(f"'relations' must be a list of these: {', '.join(RELATIONS)}")
         if not relations or len(set(relations)) < len(relations):
-            raise InputError("'relations' is empty or holds a value twice")
+            raise InputError("'relations' is empty or has a duplicate")
         if lexicon is None:
             lexicon = bundled_structures()
         elif not isinstance(lexicon, dict) or not all(
@@ -115,7 +117,7 @@ class InnerSettings:
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """The tree inside one word, numbered from 1, with the relation of each character and the probability of all."""
+    """Hold the tree inside one word, numbered from 1, with each character's relation and the probability of all."""
 
     heads: tuple[int, ...]
     relations: tuple[str, ...]
@@ -124,7 +126,7 @@ class Inner:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StructureScorer:
-    """The structure scorer of a model."""
+    """Score the structures of words with a model's network."""
 
     settings: InnerSettings
     vocabulary: Vocabulary
@@ -135,12 +137,12 @@ class StructureScorer:
         object.__setattr__(self, "pairs", pair_relations(self.settings.lexicon, self.settings.relations))
 
     def entries(self, word: str) -> tuple[str, ...]:
-        """Return the structures that the lexicon gives a word, if any."""
+        """Return the structures of a word in the lexicon, if any."""
         lexicon = self.settings.lexicon
         return lexicon.get(word) or lexicon.get("".join(self.vocabulary.known(word)), ())
 
     def find(self, encoded: Floats, words: Sequence[str]) -> list[Inner]:
-        """Return the structures of words whose characters are encoded, one row per character."""
+        """Return the structures of words, given the encodings of their characters, one row per character."""
         arcs, relations = self.score(encoded, words)
         found = best_structures(arcs, relations, np.array([len(word) for word in words]), self.settings)
         for w, word in enumerate(words):
@@ -149,7 +151,7 @@ class StructureScorer:
         return found
 
     def score(self, encoded: Floats, words: Sequence[str]) -> tuple[Floats, Floats]:
-        """Return the scores of arcs and relations inside words whose characters are encoded, one row per character."""
+        """Return the scores of arcs and relations inside words, given the encodings of their characters."""
         inputs = word_inputs(encoded, words, self.vocabulary, self.pairs)
         arcs, relations = self.session.run(["arcs", "relations"], inputs)
         return arcs, relations
@@ -157,13 +159,13 @@ class StructureScorer:
 
 @lru_cache(maxsize=4096)
 def read_arcs(text: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Return the heads and relations of a structure in the lexicon's notation, such as 2:att 3:att 0."""
+    """Parse a structure in the lexicon's notation, such as 2:att 3:att 0, into heads and relations."""
     pairs = [field.partition(":") for field in text.split()]
     try:
         heads = tuple(int(head) for head, _, _ in pairs)
         check_heads(heads, kind="character")
     except (ValueError, InvalidTree) as error:
-        raise InputError(f"not the structure of a word: {text!r}") from error
+        raise InputError(f"not a word structure: {text!r}") from error
     return heads, tuple(relation or ROOT_LABEL for _, _, relation in pairs)
 
 
@@ -173,7 +175,7 @@ def _chosen(
     entries: Sequence[tuple[tuple[int, ...], tuple[str, ...]]],
     settings: InnerSettings,
 ) -> Inner:
-    """Return the most probable of the structures that the lexicon gives a word, and its probability among these."""
+    """Return the most probable of a word's structures in the lexicon, and its probability among them."""
     if len(entries) == 1:
         return Inner(*entries[0], 1.0)
     scores = np.array(
@@ -197,7 +199,7 @@ def add_structures(
     *,
     confidence: bool,
 ) -> None:
-    """Give the words of a batch their structures; row b of `encoded` is the sentence of `analyses[b]`, ROOT first.
+    """Add structures to the words of a batch; row b of `encoded` is the sentence of `analyses[b]`, ROOT first.
 
     Latent inner trees, which the words have before, tell where the characters are; without a scorer they stay.
     """
@@ -245,7 +247,7 @@ def pair_relations(lexicon: Mapping[str, Sequence[str]], relations: Sequence[str
 def word_inputs(
     encoded: Floats, words: Sequence[str], vocabulary: Vocabulary, pairs: Mapping[str, int]
 ) -> dict[str, NDArray[Any]]:
-    """Return what the network reads; `encoded` has the characters of all words, one after the other."""
+    """Build the inputs of the network; `encoded` has the characters of all words, concatenated."""
     lengths = np.array([len(word) for word in words], dtype=np.int64)
     inside = np.arange(lengths.max(initial=1)) < lengths[:, None]
     text = vocabulary.known("".join(words))

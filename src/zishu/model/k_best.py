@@ -1,8 +1,8 @@
 """Find the k best trees of sentences that differ in their words or in the words' heads.
 
-The chart ranks character trees, and many of them are one tree of words with other trees inside the words. So more
-and more character trees are taken, `STEPS` times k, until k different word trees are among them; a sentence of long
-known words may then have fewer. Each word tree is represented by its best character tree.
+The chart ranks character trees, and many of them are the same word tree with different trees inside the words. So more
+and more character trees are taken, up to `STEPS` times k, until they contain k different word trees; a sentence with
+long known words may have fewer. Each word tree is represented by its best character tree.
 
 Cost: that of the chart's k best trees.
 """
@@ -25,11 +25,11 @@ STEPS: Final = (4, 16, 64)
 
 
 def distinct_trees(trees: TreeDistribution, k: int) -> tuple[NDArray[np.int64], Trees]:
-    """Return up to k trees of each sentence, the best first, and before them the number of each tree's sentence."""
+    """Return the sentence number of each tree, and up to k trees of each sentence, best first."""
     found: dict[int, Trees] = {}
     kept: dict[int, list[int]] = {}
     waiting = np.arange(len(trees))
-    # A chart of one role has nothing to merge.
+    # With one role there is nothing to merge.
     for step in STEPS if trees.typed else (1,):
         for b, ranked in zip(waiting.tolist(), trees.pick(waiting).k_best(step * k), strict=True):
             found[b], kept[b] = ranked, _first_of_each(ranked, int(trees.lengths[b]))[:k]
@@ -53,14 +53,14 @@ def distinct_trees(trees: TreeDistribution, k: int) -> tuple[NDArray[np.int64], 
 
 
 def _first_of_each(trees: Trees, length: int) -> list[int]:
-    """Return the ranks of the trees whose words or word heads no better tree has."""
+    """Return the ranks of the trees whose words and word heads differ from those of all better trees."""
     words = find_words(trees.heads, trees.intra, np.full(len(trees.score), length))
     starts, heads, bounds = words.start.tolist(), words.head.tolist(), words.bounds.tolist()
     seen: set[tuple[int, ...]] = set()
     ranks = []
     for rank in range(len(trees.score)):
         mine = slice(bounds[rank], bounds[rank + 1])
-        key = (*starts[mine], 0, *heads[mine])  # no word starts at 0, so this says where the heads begin
+        key = (*starts[mine], 0, *heads[mine])  # no word starts at 0, so this separates words from heads
         if key not in seen:
             seen.add(key)
             ranks.append(rank)

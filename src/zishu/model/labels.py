@@ -1,7 +1,7 @@
-"""Say which labels an arc may have, choose among them, and tell how probable the choice is.
+"""Define which labels an arc may have, choose among them, and compute their probabilities.
 
-What the labels may be depends on their place: a label called `root` is the relation of ROOT's child and of nothing
-else, and INTRA marks arcs inside words and never leaves ROOT. Probabilities are of the legal labels alone.
+The legal labels depend on the arc: `root` is only for the child of ROOT, and INTRA is only for arcs inside words and
+never for arcs from ROOT. Probabilities are normalised over the legal labels.
 
 Cost: one call of the label network for all arcs.
 """
@@ -29,10 +29,10 @@ LabelScorer = Callable[[Any, Any], Any]
 def legal_labels(
     labels: Sequence[str],
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Tell which labels an arc from ROOT may have, which an arc between words, and which any other arc.
+    """Mark the labels that an arc from ROOT may have, those of an arc between words, and those of other arcs.
 
-    A label set without `root`, or with no other label for words, has no such rule. The case of the letters
-    does not matter: Penn treebanks say ROOT, Universal Dependencies root.
+    A label set without `root`, or with no other label for words, has no such rule. Case does not matter: Penn treebanks
+    have ROOT, Universal Dependencies has root.
     """
     intra = np.array([label == INTRA for label in labels])
     root = np.array([label.lower() == "root" for label in labels])
@@ -53,7 +53,7 @@ def label_probabilities(
     *,
     may_be_intra: NDArray[np.bool_] | bool = False,
 ) -> NDArray[np.float64]:
-    """Return the log-probabilities `[m, labels]` of the labels of m arcs, -inf for those that are not legal."""
+    """Return the log-probabilities `[m, labels]` of the labels of m arcs, -inf for illegal ones."""
     assert outputs.label_dep is not None
     assert outputs.label_head is not None
     ends = outputs.label_dep[sentences, dependents], outputs.label_head[sentences, heads]
@@ -74,7 +74,7 @@ def at_temperature(log_probabilities: NDArray[np.float64], temperature: float) -
 
 
 def log_sum_exp(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Add up the last axis in log space; at least one entry of each row must be finite."""
+    """Add up the last axis in log space; each row must have a finite entry."""
     top = scores.max(axis=-1, keepdims=True)
     total: NDArray[np.float64] = np.log(np.exp(scores - top).sum(axis=-1)) + top[..., 0]
     return total

@@ -1,17 +1,17 @@
-"""Choose the heads of words by what all trees together say: minimum Bayes risk decoding.
+"""Choose the heads of words from all trees together: minimum Bayes risk decoding.
 
-The best character tree is one of many. Where characters hang inside a word is latent, so its probability is split over
-structures that nobody asked for, and the heads of *words* that the trees share may be others than those of the best
-one. With the words of the best character tree as given, this finds
+The best character tree is one of many. The structure inside words is latent, so the probability of a word tree is split
+over many character trees, and the most probable heads of *words* may differ from those of the best character tree.
+Given the words of the best character tree, this module computes
 
     P(v heads w) = SUM over characters c of v, d of w of the probability of the inter-word arc c -> d
 
-by the chart's marginals, and the tree of words with the largest sum of these, which is the largest expected
-number of right heads. Inside the words, and for their root characters, it returns the best character tree of that tree of
-words. Trees whose units are words are the special case of words of one character.
+from the chart's marginals, and the word tree with the largest sum of these, which is the largest expected number of
+correct heads. For the structure inside words it returns the best character tree of that word tree. Trees over words are
+the special case of words of one character.
 
-Cost: the best trees, the marginals given their words, a best tree over words, and another best character tree for the
-sentences whose heads have changed. Confidence needs the same marginals; the distribution keeps them.
+Cost: the best trees, the marginals given their words, a best tree over words, and another best character tree for
+sentences whose heads have changed. Confidence needs the same marginals, which the distribution caches.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 def probable_heads(trees: TreeDistribution, allowed: NDArray[np.bool_] | None = None) -> Trees:
-    """Return trees with the words of the best ones and their probable heads.
+    """Return trees with the words of the best trees and the most probable heads.
 
-    `allowed` marks the arcs between words that `trees` was given, None if all were.
+    `allowed` marks the inter-word arcs that `trees` is conditioned on; None if all are allowed.
     """
     best = trees.best()
     words = find_words(best.heads, best.intra, trees.lengths)
@@ -51,7 +51,7 @@ def probable_heads(trees: TreeDistribution, allowed: NDArray[np.bool_] | None = 
 
 
 def _word_heads(marginals: Marginals, words: Words, allowed: NDArray[np.bool_] | None) -> NDArray[np.int64]:
-    """Return the head of every word in the tree of words with the largest sum of probabilities."""
+    """Return the head of every word in the word tree with the largest sum of probabilities."""
     counts = np.diff(words.bounds)
     between = np.zeros((len(counts), 1 + counts.max(initial=0), 1 + counts.max(initial=0)))
     for t, (start, end) in enumerate(zip(words.bounds[:-1].tolist(), words.bounds[1:].tolist(), strict=True)):
@@ -61,7 +61,8 @@ def _word_heads(marginals: Marginals, words: Words, allowed: NDArray[np.bool_] |
         arcs = np.asarray(marginals.inter[t, :n, :n], dtype=np.float64)
         by_word = np.add.reduceat(np.add.reduceat(arcs, edges, axis=0), edges, axis=1)
         if allowed is not None:
-            # An arc that no tree has is not worth 0: a tree with it might be worth more than any without.
+            # An arc that no tree has must be excluded, not score 0: a tree with it could have a larger sum than any
+            # without.
             may_be = np.logical_or.reduceat(np.logical_or.reduceat(allowed[t, :n, :n], edges), edges, axis=1)
             by_word[~may_be] = -np.inf
         between[t, : len(by_word), : len(by_word)] = by_word

@@ -3,14 +3,13 @@
     model = load_model("path/to/model")
     for sentence in model.parse(list(text_sentences("上海计划发展金融业。"))): ...
 
-What is known of the words of a sentence comes with it: nothing, something, or all of them (`zishu.sentences`).
+A sentence carries what is known about its words: nothing, some words, or all of them (`zishu.sentences`).
 
-Sentences are run in batches of about equal length, and results come in the order of the input. What a
-sentence's neighbours in a batch are does not matter, up to the last bits of floating point. A loaded model
-never changes, so several threads may use it at once, and a forked child may, too (`zishu.model.sessions`). Reading
-a model directory is `zishu.model.runtime`.
+Sentences run in batches of similar length, and results come in the order of the input. They do not depend on the other
+sentences in the batch, up to the last bits of floating point. A loaded model never changes, so several threads and
+forked children may use it at once (`zishu.model.sessions`). `zishu.model.runtime` reads model directories.
 
-Cost: that of `zishu.model.networks`, then that of `zishu.model.decode`.
+Cost: that of `zishu.model.networks` and of `zishu.model.decode`.
 """
 
 from __future__ import annotations
@@ -45,13 +44,13 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 
-# Characters in one run, padding counted: enough to keep the cores busy, little enough for the caches.
+# Characters per batch, including padding: enough to keep the cores busy, few enough for the caches.
 BATCH_CHARS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """A parser of characters or of words, an ensemble of such, or a segmenter."""
+    """Parse with a character-level or word-level parser or an ensemble, or segment with a segmenter."""
 
     settings: Settings
     networks: Scorer
@@ -60,7 +59,7 @@ class Model:
     def in_style(self, style: str | None) -> Model:
         """Return the same model for a style: words and relations follow that treebank's conventions.
 
-        A loaded model has its first style; None changes nothing.
+        A loaded model uses its first style; None changes nothing.
         """
         if style is None:
             return self
@@ -74,11 +73,11 @@ class Model:
         decoding: Decoding = "mbr",
         structures: bool = False,
     ) -> list[Sentence]:
-        """Parse sentences; what is known of their words is kept.
+        """Parse sentences; known words are kept.
 
-        `confidence` adds probabilities (see `zishu.model.confidence`); `zishu.model.decode` tells the ways of decoding.
-        With `structures` the trees inside words come from the structure scorer, if the model has one (`zishu.model.inner`);
-        otherwise they are latent.
+        `confidence` adds probabilities (see `zishu.model.confidence`); `zishu.model.decode` explains the decoding
+        algorithms. With `structures`, the trees inside words come from the structure scorer, if the model has one
+        (`zishu.model.inner`); otherwise they are latent.
         """
         self._check_parses(sentences)
 
@@ -95,9 +94,9 @@ class Model:
     def k_best(
         self, sentences: Sequence[RawSentence], k: int, *, structures: bool = False
     ) -> list[list[Sentence]]:
-        """Return up to k analyses of each sentence, the best first, with confidence.
+        """Return up to k analyses of each sentence, best first, with confidence.
 
-        They differ in their words or in the heads of these.
+        They differ in their words or in the words' heads.
         """
         self._check_parses(sentences)
 
@@ -111,7 +110,7 @@ class Model:
         return self._in_batches(sentences, work)
 
     def tokens(self, sentences: Sequence[RawSentence], *, tags: bool = False) -> list[Tokens]:
-        """Cut sentences into words, with `tags` also find their parts of speech; faster than to parse them."""
+        """Segment sentences into words, with `tags` also find their parts of speech; faster than parsing."""
         if not self.settings.can.parses:
             if tags:
                 raise InputError("a segmenter knows no parts of speech")
@@ -128,9 +127,9 @@ class Model:
         return self._in_batches(sentences, work)
 
     def segment(self, sentences: Sequence[RawSentence], *, confidence: bool = False) -> list[Segments]:
-        """Cut sentences into words, with a segmenter; `confidence` tells how probable they are."""
+        """Segment sentences into words, with a segmenter; `confidence` adds their probabilities."""
         if self.settings.can.parses:
-            raise InputError(f"a model for the task {self.settings.task!r} is no segmenter")
+            raise InputError(f"a model for the task {self.settings.task!r} is not a segmenter")
 
         def work(batch: list[RawSentence]) -> list[Segments]:
             return decode_segments(self.run(batch), batch, self.settings, confidence=confidence)
@@ -150,7 +149,7 @@ class Model:
     def _in_batches(
         self, sentences: Sequence[RawSentence], work: Callable[[list[RawSentence]], list[_Result]]
     ) -> list[_Result]:
-        """Do the work on batches of sentences, and put the results in order."""
+        """Process sentences in batches, and return the results in order."""
         results: dict[int, _Result] = {}
         for numbers in length_batches(lengths_of(sentences).tolist(), self.batch_chars):
             batch = numbers.tolist()
@@ -162,7 +161,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pipeline:
-    """A segmenter and a parser of words, one after the other; used like a `Model`."""
+    """Run a segmenter and then a word-level parser; used like a `Model`."""
 
     settings: Settings
     segmenter: Model
@@ -180,7 +179,7 @@ class Pipeline:
         decoding: Decoding = "mbr",
         structures: bool = False,
     ) -> list[Sentence]:
-        """Cut sentences into words, unless these are known, and parse them."""
+        """Segment sentences into words, unless these are known, and parse them."""
         cut, segments = self._segment(sentences, confidence)
         parsed = self.parser.parse(cut, confidence=confidence, decoding=decoding, structures=structures)
         return [_with_segments(found, segments.get(k)) for k, found in enumerate(parsed)]
@@ -196,14 +195,14 @@ class Pipeline:
         ]
 
     def tokens(self, sentences: Sequence[RawSentence], *, tags: bool = False) -> list[Tokens]:
-        """Cut sentences into words, with `tags` also find their parts of speech."""
+        """Segment sentences into words, with `tags` also find their parts of speech."""
         cut, _ = self._segment(sentences, confidence=False)
         return self.parser.tokens(cut, tags=tags)
 
     def _segment(
         self, sentences: Sequence[RawSentence], confidence: bool
     ) -> tuple[list[RawSentence], dict[int, Segments]]:
-        """Return the sentences with all their words, and by number what the segmenter said of those that lacked some."""
+        """Return the sentences with all their words, and the results of the segmenter by sentence number."""
         lacking = [k for k, sentence in enumerate(sentences) if sentence.word_lengths is None]
         found = self.segmenter.segment([sentences[k] for k in lacking], confidence=confidence)
         cut = list(sentences)
@@ -219,7 +218,7 @@ def parse_trees(
     given_words: bool = False,
     decoding: Decoding = "mbr",
 ) -> list[WordTree]:
-    """Parse the sentences of gold trees, from their characters or, if the task or the caller says so, their words.
+    """Parse the sentences of gold trees, from their characters or, if the task or the caller requires it, their words.
 
     A segmenter gives trees without arcs.
     """
@@ -234,13 +233,13 @@ def parse_trees(
 
 
 def gold_sentence(tree: WordTree, *, words: bool) -> RawSentence:
-    """Return the sentence of a gold tree, with its words or without."""
+    """Return the sentence of a gold tree, with or without its words."""
     sentence = word_sentence(tree.forms)
     return sentence if words else replace(sentence, gaps=None)
 
 
 def _tokens(sentence: RawSentence, lengths: Sequence[int]) -> Tokens:
-    """Return a sentence with words of these numbers of characters."""
+    """Return a sentence with words of these lengths in characters."""
     tokens = []
     for first, last in pairwise(accumulate(lengths, initial=0)):
         start, end = sentence.starts[first], sentence.ends[last - 1]
@@ -254,7 +253,7 @@ def _words(sentence: RawSentence, lengths: Sequence[int]) -> list[str]:
 
 
 def style_number(settings: Settings, style: str) -> int:
-    """Return the number of a style; an unknown one is an error that lists those of the model."""
+    """Return the number of a style; the error for an unknown one lists those of the model."""
     if not isinstance(style, str):
         raise InputError(f"a style is a string, not {type(style).__name__}")
     if not settings.styles:
@@ -265,7 +264,7 @@ def style_number(settings: Settings, style: str) -> int:
 
 
 def _with_segments(sentence: Sentence, segments: Segments | None) -> Sentence:
-    """Count in the probability of the words, which the parser took for given."""
+    """Multiply in the probability of the words, which the parser took as given."""
     if segments is None or segments.prob is None or segments.boundaries is None or sentence.prob is None:
         return sentence
     for word, prob in zip(sentence.words, segments.boundaries, strict=True):

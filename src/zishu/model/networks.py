@@ -1,17 +1,18 @@
 """Run the networks of a parser: a batch of sentences in, scores out.
 
-A parser has its `Networks`, or those of several parsers as an `Ensemble`. The trees of a model have the probabilities
+A parser has one set of `Networks`, or those of several parsers as an `Ensemble`. The trees of a model have the
+probabilities
 
     P(tree) = exp(score(tree)) / Z
 
-so the mean of several models' scores is, up to 1/Z, the geometric mean of their probabilities: an ensemble is itself
-a model whose scores the chart sums and searches exactly. Its members must agree on what their scores mean, which is
-the task, the roles and the labels (`check_members`).
+so the mean of several models' scores is, up to 1/Z, the geometric mean of their probabilities. An ensemble is therefore
+a model itself, and the chart sums and searches its scores exactly. Its members must have the same task, roles and
+labels (`check_members`).
 
-What is taken for a member's score of a label or tag is its log-probability, so those are pooled in the same way. An
-ensemble's representation of an arc's end is those of its members, one after the other.
+A member's score of a label or tag is its log-probability, so labels and tags are averaged in the same way. An
+ensemble's representation of an arc's end is the concatenation of its members' representations.
 
-Cost: that of the networks; an ensemble's is that of all members.
+Cost: one run of the networks; for an ensemble, one run of each member.
 """
 
 from __future__ import annotations
@@ -40,17 +41,17 @@ if TYPE_CHECKING:
 
     Sentences = Sequence[Sequence[str]]
 
-# What the members of an ensemble must have in common: fields of `Settings`.
+# Fields of `Settings` that the members of an ensemble must share.
 COMMON = ("task", "roles", "root_as_head", "labels", *COLUMNS, "absent_tags", "styles")
-# What the label scorer is going to read: fields of `Outputs`.
+# Fields of `Outputs` that the label scorer reads.
 LABEL_ENDS = ("label_dep", "label_head")
 
 
 class Scorer(Protocol):
-    """What a parser asks its networks."""
+    """Define what a parser needs from its networks."""
 
     def run(self, sentences: Sentences, word_lengths: Sequence[Sequence[int]] | None = None) -> Outputs:
-        """Return the scores of one batch; a parser of words needs `word_lengths`."""
+        """Return the scores of one batch; a word-level parser needs `word_lengths`."""
 
     def score_labels(self, dependents: Floats, heads: Floats) -> Floats:
         """Return the log-probabilities `[m, labels]` of the labels of m arcs."""
@@ -65,7 +66,7 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Networks:
-    """The networks of one model, and its vocabulary."""
+    """Hold the networks of one model, and its vocabulary."""
 
     settings: Settings
     chars: Vocabulary
@@ -74,7 +75,7 @@ class Networks:
     scorer: Session
     labels: Session | None  # None for a segmenter
     structures: StructureScorer | None = None  # None: the model has no structure scorer
-    style: int | None = None  # the number of the style that it parses in; None if the model has no styles
+    style: int | None = None  # number of the style to parse in; None if the model has no styles
 
     @property
     def label_width(self) -> int:
@@ -84,7 +85,7 @@ class Networks:
         return width
 
     def run(self, sentences: Sentences, word_lengths: Sequence[Sequence[int]] | None = None) -> Outputs:
-        """Return the scores of one batch; a parser of words needs `word_lengths`."""
+        """Return the scores of one batch; a word-level parser needs `word_lengths`."""
         encoded = self.encode(features(sentences, self.chars, self.bigrams, self.style))
         outputs = self.score(encoded, word_lengths, without=self.settings.absent(self.style))
         return outputs if self.structures is None else replace(outputs, encoded=encoded)
@@ -112,7 +113,7 @@ class Networks:
         *,
         without: Sequence[str] = (),
     ) -> Outputs:
-        """Return the scores of what was encoded, without some of the outputs."""
+        """Return the scores of an encoded batch, except the outputs in `without`."""
         inputs = {"encoded": encoded}
         if word_lengths is not None:
             inputs["pool"] = pooling(word_lengths)
@@ -123,8 +124,8 @@ class Networks:
         return Outputs.from_mapping(found)
 
     def _check(self, scores: Floats) -> None:
-        """Refuse what no chart can use: a network may return it for some texts only."""
-        # A maximum is not a number if anything is not.
+        """Reject scores that no chart can use; a network may return them for some texts only."""
+        # The maximum is NaN if any value is.
         if scores.size and not scores.max() < np.inf:
             name = self.settings.name or "without a name"
             raise InputError(f"the model {name!r} returns scores that are not finite numbers")
@@ -144,7 +145,7 @@ class Networks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ensemble:
-    """Several parsers that are one: their scores are averaged."""
+    """Combine several parsers into one by averaging their scores."""
 
     members: Sequence[Networks]
 
@@ -179,14 +180,14 @@ class Ensemble:
 
 
 def check_members(members: Sequence[Settings]) -> None:
-    """Refuse models that cannot be one."""
+    """Reject models that cannot form an ensemble."""
     if len(members) < 2:
-        raise InputError("an ensemble has two members at least")
+        raise InputError("an ensemble needs at least two members")
     first = members[0]
     if first.beam:
-        raise InputError("transition parsers have no scores of trees that an ensemble could average")
+        raise InputError("an ensemble cannot average transition parsers, which have no tree scores")
     if not first.can.parses or first.can.of_models:
-        raise InputError(f"an ensemble is one of parsers, not of models for the task {first.task!r}")
+        raise InputError(f"an ensemble needs parsers, not models for the task {first.task!r}")
     for number, member in enumerate(members[1:], 2):
         for name in COMMON:
             if getattr(member, name) != getattr(first, name):

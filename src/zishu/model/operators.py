@@ -1,11 +1,11 @@
-"""Look through an ONNX file before ONNX Runtime gets it: only known operators, and nothing outside the file.
+"""Check an ONNX file before ONNX Runtime loads it: only known operators, and nothing outside the file.
 
-A model may come from a stranger. The operators that Zishu's exporter writes compute arrays from arrays; none repeats a
-part of the graph, calls code or reads a file. A graph of them ends, and does nothing else. Everything beyond them is an
-`InputError`: control flow (`Loop`, `If`, `Scan`), functions, operators of strangers, weights in other files.
+A model may be untrusted. The operators that Zishu's exporter writes compute arrays from arrays; none repeats a part of
+the graph, calls code or reads a file. A graph of them terminates and has no side effects. Everything else raises
+`InputError`: control flow (`Loop`, `If`, `Scan`), functions, unknown operators, weights in other files.
 
-The file is read as far as needed by its wire format (protocol buffers: fields with a number and a kind), because the base
-install has no package for it. Cost: a few microseconds per node; weights are passed over.
+The module reads only the necessary parts of the wire format (protocol buffers: fields with a number and a type),
+because the base install has no package for it. Cost: a few microseconds per node; weights are skipped.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     Bytes = mmap.mmap | bytes
 
-# What the exporter writes for the encoders and scorers of `zishu.train`, for networks in 8 bits, and for BERT and its
-# relatives: operators of the standard domain, and some of ONNX Runtime's own that compute several of them at once.
+# What the exporter writes for the encoders and scorers of `zishu.train`, for 8-bit networks, and for BERT and its
+# relatives: standard operators, and fused operators of ONNX Runtime.
 ALLOWED: Final = frozenset(
     """
     Abs Add And Cast Clip Concat Constant ConstantOfShape Cos CumSum DequantizeLinear Div Einsum Elu Equal Erf Exp
@@ -36,7 +36,7 @@ ALLOWED: Final = frozenset(
 FUSED: Final = frozenset({"MatMulIntegerToFloat"})
 _DOMAINS: Final = {"": ALLOWED, "ai.onnx": ALLOWED, "com.microsoft": FUSED}
 
-# Numbers of fields in ONNX's messages.
+# Field numbers in ONNX messages.
 _GRAPH, _FUNCTIONS = 7, 25  # of a model
 _NODE, _INITIALIZER, _SPARSE = 1, 5, 15  # of a graph
 _OPERATOR, _ATTRIBUTE, _DOMAIN = 4, 5, 7  # of a node
@@ -45,11 +45,11 @@ _EXTERNAL, _LOCATION = 13, 14  # of a tensor
 
 
 class _Malformed(Exception):
-    """The bytes do not follow the wire format."""
+    """Signal bytes that do not follow the wire format."""
 
 
 def check_network(path: Path) -> None:
-    """Refuse an ONNX file with anything in it that the exporter does not write."""
+    """Reject an ONNX file that contains anything the exporter does not write."""
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             problem = next(_problems(data), None)
@@ -58,7 +58,7 @@ def check_network(path: Path) -> None:
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
     if problem is not None:
-        raise InputError(f"{path}: {problem}; Zishu's own models have no such thing, so it is not loaded")
+        raise InputError(f"{path}: {problem}; Zishu's own models never do, so it is not loaded")
 
 
 def _problems(data: Bytes) -> Iterator[str]:
@@ -105,7 +105,7 @@ def _fields(data: Bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]
         key, start = _varint(data, start)
         match (
             key & 7
-        ):  # the kind of the value: a number, eight bytes, a length and that many bytes, four bytes
+        ):  # wire type of the value: a number, eight bytes, a length and that many bytes, four bytes
             case 0:
                 _, stop = _varint(data, start)
             case 1:
@@ -124,7 +124,7 @@ def _fields(data: Bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]
 
 
 def _varint(data: Bytes, start: int) -> tuple[int, int]:
-    """Read a number of seven bits per byte, the lowest first."""
+    """Read a varint: seven bits per byte, lowest first."""
     value = 0
     for shift in range(0, 70, 7):
         byte = data[start]

@@ -1,16 +1,16 @@
-"""Hold what goes into decoding: a network's scores, and what is known of the gaps of a batch.
+"""Define the input of decoding: a network's scores, and the known gaps of a batch.
 
-The contract between torch, ONNX Runtime and decoding. A *unit* is what the chart parses: a character (task
-"parse" and "segment") or a word (task "parse-words", where a word is the mean of its characters'
-encodings). A network reads
+This is the contract between torch, ONNX Runtime and decoding. A *unit* is what the chart parses: a character (tasks
+"parse" and "segment") or a word (task "parse-words", where a word is the mean of its characters' encodings). A network
+reads
 
-    chars    int64 [b, N+1]           position 0 stands for ROOT; padding beyond the length
-    bigrams  int64 [b, N+1]           only if the encoder reads pairs of characters
-    lengths  int64 [b]                characters, ROOT not counted
+    chars    int64 [b, N+1]           position 0 is ROOT; padding beyond the length
+    bigrams  int64 [b, N+1]           only if the encoder reads bigrams
+    lengths  int64 [b]                number of characters without ROOT
     pool     float32 [b, W+1, N+1]    only for "parse-words": row w averages the characters of word w
 
-and returns the fields of `Outputs`. Labels are scored by a second network, for the arcs of the predicted tree
-only; what they may be is said in `zishu.model.labels`.
+and returns the fields of `Outputs`. A second network scores labels, only for the arcs of the predicted tree;
+`zishu.model.labels` defines which labels are legal.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outputs:
-    """What a network returns for a batch; None is what its task does not have. U counts units, ROOT is 0."""
+    """Hold a network's outputs for a batch; None for those its task does not have. U counts units, ROOT is 0."""
 
     inter: Floats | None = None  # batch U+1 U+1, dependent first
     intra: Floats | None = None  # batch U+1 U+1; only with two roles
@@ -45,13 +45,15 @@ class Outputs:
     xpos: Floats | None = None
     feats: Floats | None = None
     lemma: Floats | None = None
-    tags: Floats | None = None  # batch N+1 4; only of a segmenter
-    encoded: Floats | None = None  # batch N+1 width, of the encoder; only of a model with a structure scorer
-    states: Floats | None = None  # batch U+1 (places x width); only of a transition parser
+    tags: Floats | None = None  # batch N+1 4; only for a segmenter
+    encoded: Floats | None = (
+        None  # batch N+1 width, from the encoder; only if the model has a structure scorer
+    )
+    states: Floats | None = None  # batch U+1 (positions x width); only for a transition parser
 
     @classmethod
     def from_mapping(cls, arrays: Mapping[str, Any]) -> Outputs:
-        """Take the outputs that a network returned by name."""
+        """Build from a network's outputs by name."""
         return cls(**{name: np.asarray(array) for name, array in arrays.items()})
 
     def pick(self, sentences: NDArray[np.int64]) -> Outputs:
@@ -61,7 +63,7 @@ class Outputs:
 
 
 def lengths_of(sentences: Sequence[RawSentence]) -> NDArray[np.int64]:
-    """Count the characters of each sentence; an empty one is refused."""
+    """Count the characters of each sentence; raise InputError for an empty one."""
     lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
     for b in np.flatnonzero(lengths == 0):
         raise InputError(f"sentence {b} is empty")
@@ -69,7 +71,7 @@ def lengths_of(sentences: Sequence[RawSentence]) -> NDArray[np.int64]:
 
 
 def word_lengths_of(sentences: Sequence[RawSentence]) -> list[list[int]]:
-    """Count the characters of each word of each sentence; one whose words are not all known is refused."""
+    """Count the characters of each word of each sentence; all words must be known."""
     lengths = []
     for sentence in sentences:
         known = sentence.word_lengths
@@ -80,7 +82,7 @@ def word_lengths_of(sentences: Sequence[RawSentence]) -> list[list[int]]:
 
 
 def known_gaps(sentences: Sequence[RawSentence], width: int) -> NDArray[np.int8]:
-    """Put what is known of the gaps of sentences into one array `[batch, width]`, as the chart reads it."""
+    """Collect the known gaps of sentences in one array `[batch, width]`, as the chart reads it."""
     gaps = no_gaps(len(sentences), width)
     for b, sentence in enumerate(sentences):
         if sentence.gaps is None:
@@ -90,12 +92,12 @@ def known_gaps(sentences: Sequence[RawSentence], width: int) -> NDArray[np.int8]
             raise InputError(f"a sentence has {len(sentence.gaps)} gaps for {n} characters")
         gaps[b, 1:n] = sentence.gaps[1:n]
     if ((gaps != FREE) & (gaps != JOIN) & (gaps != BREAK)).any():
-        raise InputError("a gap is none of FREE, JOIN and BREAK")
+        raise InputError("a gap must be FREE, JOIN or BREAK")
     return gaps
 
 
 def gaps_without_lexicon(sentences: Sequence[RawSentence], width: int) -> NDArray[np.int8]:
-    """Do the same for what is known without a lexicon, of sentences in which one has found something."""
+    """Collect the gaps known without a lexicon, for sentences in which one found something."""
     gaps = no_gaps(len(sentences), width)
     for row, sentence in zip(gaps, sentences, strict=True):
         assert sentence.gaps_without_lexicon is not None
@@ -104,7 +106,7 @@ def gaps_without_lexicon(sentences: Sequence[RawSentence], width: int) -> NDArra
 
 
 def favoured_boundaries(sentences: Sequence[RawSentence], width: int) -> NDArray[np.float64] | None:
-    """Put the scores of favoured boundaries into one array `[batch, width]`; None if there are none."""
+    """Collect the scores of favoured boundaries in one array `[batch, width]`; None if there are none."""
     if all(sentence.favoured is None for sentence in sentences):
         return None
     scores = np.zeros((len(sentences), width))
@@ -115,7 +117,7 @@ def favoured_boundaries(sentences: Sequence[RawSentence], width: int) -> NDArray
 
 
 def no_gaps(batch: int, width: int) -> NDArray[np.int8]:
-    """Return gaps of which nothing is known."""
+    """Return gaps that are all unknown."""
     gaps = np.full((batch, width), FREE, dtype=np.int8)
     gaps[:, 0] = BREAK
     return gaps

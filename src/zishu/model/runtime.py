@@ -1,11 +1,11 @@
 """Load a model directory into ONNX Runtime.
 
-Reading one runs no code of it, and what is wrong with it is an `InputError` in one line that names the file: missing
-or broken files, a newer format, networks that do not fit the settings or the vocabulary. It may come from a stranger: files
-have a limit in size, networks have only operators that our exporter writes (`zishu.model.operators`), and loading has a
-limit in time.
+Loading runs no code of the model. Every problem raises an `InputError` of one line that names the file: missing or
+broken files, a newer format, networks that do not match the settings or the vocabulary. A model may be untrusted: the
+size of files is limited, networks may contain only operators that our exporter writes (`zishu.model.operators`), and
+loading has a time limit.
 
-Cost: that of ONNX Runtime's sessions, and of one character through the networks.
+Cost: creating ONNX Runtime's sessions, and running one character through the networks.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 
-PATIENCE: Final = 120.0  # seconds for the networks of a model; a large BERT takes some
+PATIENCE: Final = 120.0  # seconds to load the networks of a model; a large BERT takes a few
 
 
 def load_model(path: str | os.PathLike[str], *, threads: int = 0) -> Model | Pipeline:
-    """Load a model directory; the networks run on `threads` threads, 0 means one for each core."""
+    """Load a model directory; the networks run on `threads` threads (0: one per core)."""
     folder = Path(path)
     if not folder.exists():
         raise InputError(f"{folder}: no such model")
     if not folder.is_dir():
         raise InputError(f"{folder}: a model is a directory, not a file")
     if not (folder / CONFIG).is_file():
-        raise InputError(f"{folder}: no {CONFIG} in it, so this is not a model")
+        raise InputError(f"{folder}: not a model (it has no {CONFIG})")
     settings = read_settings(folder)
     if settings.task == "pipeline":
         return _load_pipeline(folder, settings, threads)
@@ -78,7 +78,7 @@ def _load_pipeline(folder: Path, settings: Settings, threads: int) -> Pipeline:
 
 
 def _load_ensemble(folder: Path, settings: Settings, threads: int) -> Model:
-    """Load the members; what they have in common, the ensemble has."""
+    """Load the members; the ensemble takes its settings from what they share."""
     folders = [folder / name for name in part_names(folder, settings.task)]
     members = [read_settings(member, part=True) for member in folders]
     try:
@@ -91,7 +91,7 @@ def _load_ensemble(folder: Path, settings: Settings, threads: int) -> Model:
 
 
 def _load_networks(folder: Path, settings: Settings, threads: int) -> Networks:
-    """Load the networks of one model, within the limit in time."""
+    """Load the networks of one model, within the time limit."""
     found: list[Networks | BaseException] = []
 
     def load() -> None:
@@ -101,12 +101,12 @@ def _load_networks(folder: Path, settings: Settings, threads: int) -> Networks:
         except BaseException as error:
             found.append(error)
 
-    # No way to stop ONNX Runtime: the thread of a model that takes too long ends with the process.
+    # ONNX Runtime cannot be stopped: the thread of a model that takes too long ends with the process.
     thread = threading.Thread(target=load, name="load-model", daemon=True)
     thread.start()
     thread.join(PATIENCE)
     if not found:
-        raise InputError(f"{folder}: loading takes more than {PATIENCE:g} seconds: this is not a usual model")
+        raise InputError(f"{folder}: loading took more than {PATIENCE:g} seconds and was given up")
     if isinstance(found[0], BaseException):
         raise found[0]
     return found[0]
@@ -160,7 +160,7 @@ def _load_structures(folder: Path, vocabulary: Vocabulary, threads: int) -> Stru
 
 
 def _read(path: Path, make: Callable[[object], _Result]) -> _Result:
-    """Read a JSON file and make something of it; every complaint names the file."""
+    """Read a JSON file and build an object from it; every error names the file."""
     data = read_json(path)
     try:
         return make(data)
@@ -169,7 +169,7 @@ def _read(path: Path, make: Callable[[object], _Result]) -> _Result:
 
 
 def _session(path: Path, inputs: set[str], outputs: set[str], threads: int) -> Session:
-    """Open a network and check that it reads and returns what it should."""
+    """Open a network and check its inputs and outputs."""
     session = Session(path, threads=threads)
     for kind, wanted, found in (
         ("reads", inputs, session.inputs),
@@ -182,7 +182,7 @@ def _session(path: Path, inputs: set[str], outputs: set[str], threads: int) -> S
 
 
 def _last_character(networks: Networks) -> dict[str, Any]:
-    """Return the last character of the vocabulary as a sentence; networks of a smaller vocabulary do not know it."""
+    """Return the last character of the vocabulary as a sentence; networks with a smaller vocabulary do not have it."""
     inputs = {"lengths": np.array([1])}
     for name, vocabulary in (("chars", networks.chars), ("bigrams", networks.bigrams)):
         if vocabulary is not None:
@@ -193,7 +193,7 @@ def _last_character(networks: Networks) -> dict[str, Any]:
 
 
 def _try(networks: Networks, folder: Path) -> None:
-    """Run one character through fresh networks, so that files that do not belong together are found out now."""
+    """Run one character through new networks to detect files that do not belong together."""
     settings = networks.settings
     try:
         encoded = networks.encode(_last_character(networks))
@@ -219,21 +219,21 @@ def _try(networks: Networks, folder: Path) -> None:
     except InputError as error:
         raise InputError(f"{folder}: {error}") from error
     except Exception as error:  # as above
-        raise InputError(f"{folder}: the files of this model do not fit: {first_line(error)}") from error
+        raise InputError(f"{folder}: the files of this model do not match: {first_line(error)}") from error
     if not all(fitting):
-        raise InputError(f"{folder}: {CONFIG} has other labels than the networks")
+        raise InputError(f"{folder}: {CONFIG} and the networks have different labels")
     if not sound:
         raise InputError(f"{folder}: the networks return scores that are not finite numbers")
 
 
 def _try_structures(networks: Networks, folder: Path) -> None:
-    """Run one word through the structure scorer, so that files that do not belong together are found out now."""
+    """Run one word through the structure scorer to detect files that do not belong together."""
     scorer = networks.structures
     assert scorer is not None
     try:
         encoded = networks.encode(_last_character(networks))[0]
         arcs, relations = scorer.score(encoded, [networks.chars.symbols[-1] * 2])
     except Exception as error:  # as above
-        raise InputError(f"{folder / STRUCTURES}: does not fit the model: {first_line(error)}") from error
+        raise InputError(f"{folder / STRUCTURES}: does not match the model: {first_line(error)}") from error
     if arcs.shape != (1, 2, 3) or relations.shape != (1, 2, 2, len(scorer.settings.relations)):
-        raise InputError(f"{folder}: {STRUCTURES} and {STRUCTURES_CONFIG} do not fit each other")
+        raise InputError(f"{folder}: {STRUCTURES} and {STRUCTURES_CONFIG} do not match")

@@ -1,18 +1,18 @@
-"""Make the distribution over trees from what a network says about arcs, in one or two roles.
+"""Compute the distribution over trees from a network's scores of arcs, with one or two roles.
 
-A network with two roles scores arcs between words and arcs inside words by itself. One with one role scores arcs,
-and its labels say which of them lie inside words. These are two roles as well, so that words are always legal:
+A network with two roles scores arcs between words and arcs inside words separately. A network with one role scores
+arcs, and its labels tell which arcs lie inside words. We derive two roles from these, so that words are always legal:
 
     inter(d, h) = s(d, h) + log P(label is not INTRA | d, h)
     intra(d, h) = s(d, h) + log P(label is INTRA     | d, h)
 
-Scoring the labels of an arc costs a hundred times as much as scoring the arc. So labels are scored only where they can
+Scoring the labels of an arc costs a hundred times as much as scoring the arc. So labels are scored only if they can
 matter: for arcs of up to `REACH` characters that are adjacent, or whose probability in the untyped chart (vanilla
 Eisner) is at least `MATTERS`, or that lie in a run of known joins. All other arcs are between words. Adjacent arcs are
-enough to build any word, so no knowledge about words can leave a sentence without a tree. A sentence whose words are
-all given needs no labels: the same scores serve both roles (the paper's constrained algorithm).
+enough to build any word, so constraints on words never leave a sentence without a tree. A sentence whose words are all
+given needs no labels: the same scores serve both roles (the paper's constrained algorithm).
 
-Cost: with one role, that of the chart's marginals and of the labels of a few arcs per character, in blocks.
+Cost: with one role, the chart's marginals and the labels of a few arcs per character, in blocks.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 REACH: Final = 32
 MATTERS: Final = 1e-6
-# Arcs whose labels are scored at once: some ten megabytes.
+# Number of arcs whose labels are scored at once; about ten megabytes.
 BLOCK: Final = 8192
 
 
@@ -47,7 +47,7 @@ def tree_distribution(
     label_scorer: LabelScorer,
     gaps: NDArray[np.int8],
 ) -> TreeDistribution:
-    """Return the distribution, at the temperature 1, over trees of words or over typed trees of characters."""
+    """Return the distribution at temperature 1, over trees of words or over typed trees of characters."""
     assert outputs.inter is not None
     if settings.can.units == "words":
         return TreeDistribution(outputs.inter, lengths)
@@ -79,7 +79,7 @@ def two_roles(
         arcs = sentences[block], dependents[block], heads[block]
         probabilities = label_probabilities(outputs, settings.labels, label_scorer, *arcs, may_be_intra=True)
         intra[arcs] = inter[arcs] + probabilities[:, inside]
-        # Not log(1 - P(INTRA)), which rounding would ruin where INTRA is almost certain.
+        # Not log(1 - P(INTRA)), which loses precision if INTRA is almost certain.
         probabilities[:, inside] = -np.inf
         inter[arcs] += log_sum_exp(probabilities)
     return inter, intra
@@ -92,7 +92,7 @@ def _arcs_that_matter(
     gaps: NDArray[np.int8],
     wanted: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return sentences, dependents and heads of the arcs whose labels may say INTRA, of the wanted sentences."""
+    """Return sentences, dependents and heads of the arcs that may be labelled INTRA, for the wanted sentences."""
     chosen = np.flatnonzero(wanted)
     if not len(chosen):
         return chosen, chosen, chosen
@@ -101,7 +101,7 @@ def _arcs_that_matter(
     places = np.arange(arcs.shape[1])
     inside = (places >= 1) & (places <= lengths[chosen, None])
     distance = np.abs(places[:, None] - places)
-    # Characters are in one run of joins if the number of other gaps before them is the same.
+    # Characters are in one run of joins if the number of other gaps before them is equal.
     run = np.zeros((len(chosen), len(places)), dtype=np.int64)
     run[:, 1:] = np.cumsum(gaps[chosen, :-1] != JOIN, axis=1)
     mask = probable | (distance == 1) | (run[:, :, None] == run[:, None, :])
@@ -111,7 +111,7 @@ def _arcs_that_matter(
 
 
 def inner_gaps(shape: tuple[int, ...], lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Tell which of the gaps `[batch, N+1]` lie between two characters of a sentence."""
+    """Mark the gaps `[batch, N+1]` that lie between two characters of a sentence."""
     places = np.arange(shape[1])
     return (places >= 1) & (places < lengths[:, None])
 

@@ -1,6 +1,6 @@
-"""Turn the scores of a segmenter into words, and tell how probable they are.
+"""Turn the scores of a segmenter into words, and compute their probabilities.
 
-A segmenter is a chain of the tags B, M, E, S (`zishu.chart.chain`). What is known of gaps is kept.
+A segmenter is a chain of BMES tags (`zishu.chart.chain`). Known gaps are kept.
 
 Cost: that of the chain.
 """
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """The words of one sentence, as a segmenter sees them."""
+    """Hold the words of one sentence, as predicted by a segmenter."""
 
     lengths: list[int]  # the number of characters of each word
-    # None unless asked for: the probability of all words together, and of each word's least probable boundary or join
+    # None unless requested: the probability of all words together, and of each word's least probable boundary or join
     # (see `zishu.model.confidence`).
     prob: float | None = None
     boundaries: list[float] | None = None
@@ -48,7 +48,7 @@ def decode_segments(
     if outputs.tags is None:
         raise InputError(f"a model for the task {settings.task!r} does not segment")
     if not settings.transitions:
-        raise InputError("the settings of the segmenter hold no scores of tag pairs")
+        raise InputError("the settings of the segmenter have no transition scores")
     emissions = np.array(outputs.tags, dtype=np.float64)[:, 1:]  # without ROOT
     gaps = known_gaps(sentences, emissions.shape[1] + 1)
     for row, sentence, known, n in zip(emissions, sentences, gaps, lengths.tolist(), strict=True):

@@ -1,16 +1,16 @@
-"""Run networks in ONNX Runtime, through forks of the process and to its end.
+"""Run networks in ONNX Runtime, safely across forks and at the end of the process.
 
     with at_work(): scores = Session(path).run(["encoded"], inputs)
 
-ONNX Runtime, and the kernels of the chart, know nothing of two events in a Python process:
+ONNX Runtime and the chart's kernels do not handle two events in a Python process:
 
-- **Fork.** A child has the sessions of its parent, but not their threads: to run or to close one would mean to wait for
-  ever. So a `Session` opens its file again when it finds itself in a child. And a child keeps every lock that some
-  thread holds at that moment, so a fork waits until no thread is `at_work`.
-- **Exit.** The interpreter ends daemon threads where they next ask for its lock. Inside C++ that aborts the process. So
-  exit waits for those that are `at_work`, and lets no daemon thread begin.
+- **Fork.** A child inherits the sessions of its parent, but not their threads: running or closing one would wait
+  forever. So a `Session` opens its file again in a child. A child also inherits every lock that some thread holds at
+  that moment, so a fork waits until no thread is `at_work`.
+- **Exit.** The interpreter ends daemon threads when they next request its lock. Inside C++ this aborts the process. So
+  exit waits for threads that are `at_work`, and lets no daemon thread begin.
 
-Both wait `PATIENCE` seconds at most. Cost: a few microseconds per batch.
+Both wait at most `PATIENCE` seconds. Cost: a few microseconds per batch.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ PATIENCE: Final = 10.0  # seconds; a batch takes less than one
 
 
 class _Gate:
-    """What threads pass on their way to work; a fork or the end of the process closes it."""
+    """Track the threads at work; a fork or the end of the process closes the gate."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
-        self.working: dict[int, int] = {}  # by thread, how often it went in
-        self.forks = 0  # about to happen
-        self.ended = False  # the interpreter is about to
+        self.working: dict[int, int] = {}  # number of entries by thread
+        self.forks = 0  # number of forks about to happen
+        self.ended = False  # the interpreter is about to exit
 
     def enter(self) -> None:
         me, daemon = threading.get_ident(), threading.current_thread().daemon
         with self.changed:
-            # A thread that works already must not wait for a fork that waits for it.
+            # A thread that is already at work must not wait for a fork that waits for it.
             if me not in self.working:
                 self.changed.wait_for(lambda: not self.forks and not (self.ended and daemon))
             self.working[me] = self.working.get(me, 0) + 1
@@ -64,7 +64,7 @@ class _Gate:
                 self.changed.notify_all()
 
     def wait(self) -> None:
-        """Wait until no other thread works; the lock is held."""
+        """Wait until no other thread works; the caller holds the lock."""
         me = threading.get_ident()
         self.changed.wait_for(lambda: not self.working.keys() - {me}, PATIENCE)
 
@@ -110,7 +110,7 @@ atexit.register(lambda: _gate.end())
 
 @contextlib.contextmanager
 def at_work() -> Iterator[None]:
-    """Keep forks and the end of the process waiting while this thread uses networks or the chart."""
+    """Make forks and the end of the process wait while this thread uses networks or the chart."""
     _gate.enter()
     try:
         yield
@@ -119,7 +119,7 @@ def at_work() -> Iterator[None]:
 
 
 class Session:
-    """A network in ONNX Runtime; threads may share it."""
+    """Run a network in ONNX Runtime; threads may share it."""
 
     __slots__ = (
         "__weakref__", "_lock", "_path", "_process", "_session", "_threads", "input_shapes", "inputs", "outputs",
@@ -135,14 +135,14 @@ class Session:
         _opened.add(self)
 
     def run(self, outputs: Sequence[str], inputs: Mapping[str, NDArray[Any]]) -> list[Any]:
-        """Return the outputs with these names."""
+        """Return the named outputs."""
         if self._process != os.getpid():
             self._open_again()
         found: list[Any] = self._session.run(list(outputs), dict(inputs))
         return found
 
     def abandon(self) -> None:
-        """Never close this session: in a child, that would mean to wait for threads of the parent."""
+        """Never close this session: in a child, that would wait for threads of the parent."""
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._session))
 
     def _open_again(self) -> None:
@@ -158,13 +158,13 @@ def _open(path: Path, threads: int) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    # A network's threads would go on spinning for a while, waiting for its next run, when the chart or another
-    # process needs the cores.
+    # Otherwise a network's threads would spin for a while, waiting for the next run, while the chart or another process
+    # needs the cores.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.log_severity_level = 4  # only what is fatal: errors are raised, too
+    options.log_severity_level = 4  # fatal errors only: errors are also raised
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # ONNX Runtime's exceptions have no common class of their own
+    except Exception as error:  # ONNX Runtime's exceptions have no common base class
         raise InputError(f"{path}: not a network that ONNX Runtime can read: {first_line(error)}") from error
 
 

@@ -1,20 +1,20 @@
-"""Say what a trained parser is: the content of config.json in a model directory.
+"""Define the settings of a trained parser: the content of config.json in a model directory.
 
-A model directory holds
+A model directory contains
 
     config.json      these settings
     chars.json       the vocabulary of characters
-    bigrams.json     the vocabulary of pairs of characters, if the encoder uses them
+    bigrams.json     the vocabulary of bigrams, if the encoder uses them
     encoder.onnx     characters -> encodings
     scorer.onnx      encodings -> scores
     labels.onnx      representations of dependents and heads -> log-probabilities of labels; not in a segmenter
     structures.onnx  encodings of the characters of words -> scores of the trees inside them; optional
     structures.json  the settings of the structure scorer (`zishu.model.inner`)
 
-and nothing that runs code when it is read. A pipeline is a directory with a config.json whose task is
-"pipeline" and two model directories, `segmenter` and `treecrf`; an ensemble one whose task is "ensemble", with model
-directories `member-1`, `member-2` and so on. The settings have a format number: a reader
-refuses what is newer than itself instead of misreading it, and unknown keys of its own format are ignored.
+and nothing that runs code when it is read. A pipeline is a directory with a config.json whose task is "pipeline" and
+two model directories, `segmenter` and `treecrf`. An ensemble has the task "ensemble" and model directories `member-1`,
+`member-2` and so on. The settings have a format number: a reader rejects newer formats instead of misreading them, and
+ignores unknown keys of its own format.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ TaskName = Literal["parse", "parse-words", "segment", "pipeline", "ensemble"]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What models for a task read and find."""
+    """Describe what models for a task read and predict."""
 
     units: Literal["characters", "words"] = "characters"  # what the chart or the chain runs over
-    finds_words: bool = True  # in raw text; else they must be given
-    parses: bool = True  # finds arcs and relations
-    finds_structures: bool = False  # the trees inside words, too
-    of_models: bool = False  # it has no networks of its own
+    finds_words: bool = True  # in raw text; otherwise they must be given
+    parses: bool = True  # predicts arcs and relations
+    finds_structures: bool = False  # predicts the trees inside words, too
+    of_models: bool = False  # consists of other models instead of networks
 
 
 TASKS: Final[dict[TaskName, Task]] = {
@@ -73,59 +73,59 @@ SEGMENTER: Final = "segmenter"
 TREECRF: Final = "treecrf"
 MEMBER: Final = "member-"
 CARD: Final = "README.md"
-# All that a model directory may hold.
+# All files that a model directory may contain.
 FILES: Final = (CONFIG, CHARS, BIGRAMS, ENCODER, SCORER, LABELS, STRUCTURES, STRUCTURES_CONFIG, CARD)
 
-# A model may come from a stranger. None of ours comes near these bounds.
+# A model may be untrusted. Our models stay far below these limits.
 MOST_MEMBERS: Final = 64
 WIDEST_BEAM: Final = 1024
 LARGEST_JSON: Final = 1 << 26  # bytes
 LARGEST_NETWORK: Final = 1 << 32
-_DEEPEST: Final = 50  # lists and objects inside each other
+_DEEPEST: Final = 50  # maximum nesting of lists and objects
 _LARGEST_NUMBER: Final = 1e9
 _TEMPERATURES: Final = (1e-3, 1e3)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the runtime must know of a trained parser, and where the parser came from."""
+    """Hold what the runtime must know about a trained parser, and the parser's origin."""
 
     task: TaskName
-    roles: int = 1  # 2: the network has a score of its own for arcs inside words
+    roles: int = 1  # 2: the network scores arcs inside words separately
     root_as_head: bool = True
     labels: tuple[str, ...] = ()  # INTRA is one of them if the task is "parse"
-    # The tags of each column (`zishu.tags`); empty: the network has none.
+    # The tags of each column (`zishu.tags`); empty if the network has none.
     upos: tuple[str, ...] = ()
     xpos: tuple[str, ...] = ()
     feats: tuple[str, ...] = ()
     lemma: tuple[str, ...] = ()
-    # By style: the columns that its treebank does not have.
+    # By style: the columns missing in its treebank.
     absent_tags: Mapping[str, Any] = field(default_factory=dict)
     styles: tuple[str, ...] = ()  # the first one is the default; empty: the model has no styles
-    encoder: str = ""  # the kind
-    bigrams: bool = False  # the encoder reads pairs of characters, too
-    # Characters that the encoder reads at once (0: any number), and how many two windows of a longer sentence
-    # share at least.
+    encoder: str = ""  # kind of encoder
+    bigrams: bool = False  # the encoder also reads bigrams
+    # Number of characters that the encoder reads at once (0: any number), and the minimum overlap of two windows of a
+    # longer sentence.
     window: int = 0
     window_overlap: int = 0
-    # The scores of trees, of relations and of parts of speech are divided by these before they become probabilities.
+    # The scores of trees, relations and parts of speech are divided by these before they become probabilities.
     temperature: float = 1.0
     label_temperature: float = 1.0
     upos_temperature: float = 1.0
-    # Of a segmenter: the scores of tag pairs (from, to), of the first tag and of the last one, all finite, in
+    # Only for a segmenter: the finite scores of tag transitions (from, to), of the first tag and of the last one, in
     # the order of zishu.chart.chain.TAGS. Empty before training.
     transitions: tuple[tuple[float, ...], ...] = ()
     starts: tuple[float, ...] = ()
     ends: tuple[float, ...] = ()
-    # Of a transition parser (`zishu.model.beam`): how many analyses it keeps, and the weights of its last layer, a row
-    # with the bias at its end for each action. 0: the parser has a chart.
+    # Only for a transition parser (`zishu.model.beam`): the size of its beam, and the weights of its last layer, one
+    # row per action with the bias at its end. 0: the parser uses a chart.
     beam: int = 0
     actions: tuple[tuple[float, ...], ...] = ()
     name: str = ""
     version: str = ""
     training: Mapping[str, Any] = field(
         default_factory=dict
-    )  # configuration and scores of the run; only shown
+    )  # configuration and scores of the run; for display only
     format: int = FORMAT
 
     def __post_init__(self) -> None:
@@ -134,17 +134,17 @@ class Settings:
             raise InputError(f"settings of a model: {problem}")
 
     def _problem(self) -> str:
-        """Say what is wrong with the settings, the empty string if nothing is."""
+        """Say what is wrong with the settings; return an empty string if nothing is."""
         if self.task not in TASKS:
-            return f"unknown task {self.task!r:.40}, known are {', '.join(TASKS)}"
+            return f"unknown task {self.task!r:.40}: choose from {', '.join(TASKS)}"
         if self.roles not in (1, 2) or (self.roles == 2 and not self.can.finds_structures):
             return f"{self.roles} roles for the task {self.task!r}"
         if (INTRA in self.labels) != self.can.finds_structures:
-            return f"the label {INTRA} belongs to the task 'parse' and to no other"
+            return f"the label {INTRA} is only for the task 'parse'"
         if not 0 <= self.beam <= WIDEST_BEAM or (
             self.beam and (not self.can.finds_structures or self.roles != 2)
         ):
-            return f"a beam of {self.beam}: it is from 1 to {WIDEST_BEAM}, of a parser of characters with two roles"
+            return f"a beam of {self.beam}: it must be from 1 to {WIDEST_BEAM}, for a character-level parser with two roles"
         if self.actions and (len(self.actions) != ACTIONS or len({*map(len, self.actions)}) != 1):
             return f"a transition parser has {ACTIONS} actions"
         lowest, highest = _TEMPERATURES
@@ -159,41 +159,41 @@ class Settings:
             ):
                 return f"absent_tags says {columns!r:.40} for the style {style!r:.40}"
         if not all(re.fullmatch(r"\d+:\d+", tag) for tag in self.lemma):
-            return "a tag of lemma is two numbers, such as 0:1"
+            return "a tag of lemma must be two numbers, such as 0:1"
         for name in ("labels", *COLUMNS, "styles"):
             values: tuple[str, ...] = getattr(self, name)
             if len(set(values)) != len(values):
-                return f"{name} holds a value twice"
+                return f"{name} has a duplicate"
             for value in values:
-                # They go into columns of CoNLL-U, and to terminals.
+                # They are written to CoNLL-U columns and to terminals.
                 if not value or not value.isprintable() or " " in value:
-                    return f"{name} holds {value!r:.40}, which is not a word of printable characters"
+                    return f"{name} contains {value!r:.40}, which is not a word of printable characters"
         for name in ("name", "version", "encoder"):
             if not getattr(self, name).isprintable():
-                return f"{name!r} holds characters that cannot be printed"
+                return f"{name!r} contains characters that cannot be printed"
         if min(self.window, self.window_overlap) < 0 or 0 < self.window <= self.window_overlap:
             return f"windows of {self.window} characters cannot overlap by {self.window_overlap}"
         if self.can.parses and not self.can.of_models and not set(self.labels) - {INTRA}:
             return "no labels"
         if not self.can.parses and (self.transitions or self.starts or self.ends):
-            # The four tags of zishu.chart.chain, not asked because it would bring the compiler along.
+            # The four tags of zishu.chart.chain, which is not imported because it would load the compiler.
             sizes = [len(self.starts), len(self.ends), len(self.transitions), *map(len, self.transitions)]
             if set(sizes) != {4}:
                 return "a segmenter needs 4 x 4 transitions, 4 starts and 4 ends"
             numbers = [*self.starts, *self.ends, *chain.from_iterable(self.transitions)]
             if not all(map(isfinite, numbers)):
-                # Decoding knows what is illegal by itself, and JSON has no infinity.
+                # Decoding knows what is illegal, and JSON has no infinity.
                 return "the scores of a segmenter's tags must be finite"
         return ""
 
     @property
     def can(self) -> Task:
-        """Return what a model for this task reads and finds."""
+        """Return what a model for this task reads and predicts."""
         return TASKS[self.task]
 
     @property
     def tags(self) -> dict[str, tuple[str, ...]]:
-        """Return the tags of the columns that the network knows."""
+        """Return the tags of the columns that the network predicts."""
         columns: dict[str, tuple[str, ...]] = {name: getattr(self, name) for name in COLUMNS}
         return {name: tags for name, tags in columns.items() if tags}
 
@@ -202,13 +202,13 @@ class Settings:
         return () if style is None else tuple(self.absent_tags.get(self.styles[style], ()))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the settings as plain objects, for JSON."""
+        """Convert the settings to plain objects for JSON."""
         names = ["format", *(f.name for f in fields(self) if f.name != "format")]
         return {name: _plain(getattr(self, name)) for name in names}
 
     @classmethod
     def from_json(cls, data: object) -> Settings:
-        """Rebuild settings from what `to_json` gave."""
+        """Rebuild settings from the output of `to_json`."""
         if not isinstance(data, dict) or "format" not in data or "task" not in data:
             raise InputError("not the settings of a Zishu model")
         number = data["format"]
@@ -216,7 +216,7 @@ class Settings:
             raise InputError(f"format {number!r:.40} is not a format of Zishu models")
         if number > FORMAT:
             raise InputError(
-                f"the model has format {number!r:.40}, this version of Zishu reads up to {FORMAT}: update it"
+                f"the model has format {number!r:.40}, but this version of Zishu reads up to {FORMAT}: update Zishu"
             )
         values = {}
         for f in fields(cls):
@@ -226,7 +226,7 @@ class Settings:
 
 
 def part_names(folder: Path, task: TaskName) -> list[str]:
-    """Return the names of the model directories that a pipeline or an ensemble consists of, in their order."""
+    """Return the names of the model directories inside a pipeline or an ensemble, in order."""
     if task == "pipeline":
         return [SEGMENTER, TREECRF]
     if task != "ensemble":
@@ -242,7 +242,7 @@ def part_names(folder: Path, task: TaskName) -> list[str]:
 
 
 def read_settings(folder: Path, *, part: bool = False) -> Settings:
-    """Read the settings of a model directory; a `part` of another model has no parts itself."""
+    """Read the settings of a model directory; a `part` of another model cannot have parts itself."""
     path = folder / CONFIG
     try:
         settings = Settings.from_json(read_json(path))
@@ -254,22 +254,22 @@ def read_settings(folder: Path, *, part: bool = False) -> Settings:
 
 
 def read_json(path: Path) -> object:
-    """Read a JSON file; what is wrong with it is one clear line."""
+    """Read a JSON file; any problem raises an InputError of one line."""
     try:
         data = cast("object", json.loads(read_file(path, LARGEST_JSON).decode("utf-8")))
     except RecursionError:
-        raise InputError(f"{path}: lists inside lists without end") from None
+        raise InputError(f"{path}: lists are nested too deeply") from None
     except ValueError as error:  # neither UTF-8 nor JSON
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path}: not JSON: {error}") from error
     if _is_deep(data):
-        raise InputError(f"{path}: more than {_DEEPEST} lists or objects inside each other")
+        raise InputError(f"{path}: lists or objects are nested more than {_DEEPEST} deep")
     return data
 
 
 def read_file(path: Path, largest: int) -> bytes:
-    """Return the bytes of a file; a pipe, a device and a file of more than `largest` bytes are refused."""
+    """Return the bytes of a file; reject pipes, devices and files of more than `largest` bytes."""
     check_file(path, largest)
     try:
         return path.read_bytes()
@@ -278,7 +278,7 @@ def read_file(path: Path, largest: int) -> bytes:
 
 
 def check_file(path: Path, largest: int) -> None:
-    """Refuse what is not a file of at most `largest` bytes."""
+    """Raise InputError unless the path is a regular file of at most `largest` bytes."""
     try:
         status = os.stat(path)  # noqa: PTH116 (beside the other calls of the operating system)
     except FileNotFoundError:
@@ -288,11 +288,11 @@ def check_file(path: Path, largest: int) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise InputError(f"{path}: is not a file")
     if status.st_size > largest:
-        raise InputError(f"{path}: is too large: {status.st_size:,} bytes, at most {largest:,} are read")
+        raise InputError(f"{path}: is too large: {status.st_size:,} bytes, the limit is {largest:,}")
 
 
 def _is_deep(value: object) -> bool:
-    """Tell whether lists and objects lie too deep inside each other."""
+    """Tell whether lists and objects are nested too deeply."""
     level = [value]
     for _ in range(_DEEPEST):
         level = [
@@ -307,17 +307,17 @@ def _is_deep(value: object) -> bool:
 
 
 def write_json(path: Path, data: object) -> None:
-    """Write a JSON file that people can read, too."""
+    """Write a human-readable JSON file."""
     path.write_bytes(json_bytes(data))
 
 
 def json_bytes(data: object) -> bytes:
-    """Return the content of a JSON file that people can read, too."""
+    """Return the content of a human-readable JSON file."""
     return (json.dumps(data, ensure_ascii=False, indent=1) + "\n").encode()
 
 
 def _plain(value: Any) -> Any:
-    """Turn tuples and mappings into lists and dictionaries, all the way down."""
+    """Convert tuples and mappings to lists and dictionaries, recursively."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
@@ -326,7 +326,7 @@ def _plain(value: Any) -> Any:
 
 
 def _checked(name: str, kind: object, value: Any) -> Any:
-    """Check a value of the JSON file against the field's type, and turn lists into tuples."""
+    """Check a value of the JSON file against the field's type, and convert lists to tuples."""
     good: bool
     match kind:
         case "int":

@@ -1,17 +1,17 @@
-"""Make the table of characters that stand for others: traditional for simplified, full-width for half-width.
+"""Build the table of characters that are replaced by others: traditional by simplified, full-width by half-width.
 
-A network that learnt from simplified text has no numbers for traditional characters, though it knows their
-simplified forms. `stand_ins` makes the table for the symbols of a vocabulary; it is baked into the vocabulary when a
-model is written (`Vocabulary.stand_ins`), so parsing needs neither this module nor its source. Two steps, the second on
-what the first gives:
+A network trained on simplified text does not know traditional characters, but it knows their simplified forms.
+`stand_ins` builds the table for the symbols of a vocabulary. It is stored in the vocabulary when a model is written
+(`Vocabulary.stand_ins`), so parsing needs neither this module nor its source. There are two steps, the second applied
+to the result of the first:
 
-1. Unicode's compatibility form (NFKC), where it is one code point: full-width letters and digits, circled numbers,
+1. Unicode's compatibility form (NFKC), if it is one code point: full-width letters and digits, circled numbers,
    compatibility ideographs, ...
-2. OpenCC's table of characters from traditional to simplified Chinese, of which the first alternative in the
-   vocabulary is taken. It comes with the package `opencc-python-reimplemented` (Apache-2.0), of the extra `train`.
+2. OpenCC's table of characters from traditional to simplified Chinese; the first alternative in the vocabulary is
+   used. It comes with the package `opencc-python-reimplemented` (Apache-2.0) of the extra `train`.
 
-Only characters that are not in the vocabulary have a stand-in, and only one that is. What depends on the
-words around it (乾 is 干 or 乾) is beyond a table of characters. Cost: a second, once.
+Only characters outside the vocabulary have a stand-in, and only one that is inside. A table of characters cannot handle
+cases that depend on the context (乾 is 干 or 乾). Cost: a second, once.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def stand_ins(
     lowercase: bool = False,
     simplified: Mapping[str, tuple[str, ...]] | None = None,
 ) -> dict[str, str]:
-    """Return what characters outside a vocabulary with these symbols stand for, by code point.
+    """Map code points outside a vocabulary to their stand-ins among its symbols.
 
-    With `lowercase` the vocabulary looks letters up in lower case, too. `simplified` is the table of the second
-    step, OpenCC's if there is none given.
+    With `lowercase`, the vocabulary also looks up letters in lower case. `simplified` is the table of the second step
+    (default: OpenCC's).
     """
     known = frozenset(symbols)
     simplified = simplified_characters() if simplified is None else simplified
@@ -60,7 +60,7 @@ def stand_ins(
 
 @cache
 def _compatible() -> dict[str, str]:
-    """Return Unicode's compatibility form of every code point that has one of one code point."""
+    """Return Unicode's compatibility form of every code point, if that is a single code point."""
     decomposed = (char for char in map(chr, range(sys.maxunicode + 1)) if decomposition(char))
     forms = {char: normalize("NFKC", char) for char in decomposed if not char.isspace()}
     return {char: form for char, form in forms.items() if len(form) == 1}
@@ -71,7 +71,7 @@ def simplified_characters() -> dict[str, tuple[str, ...]]:
     try:
         text = (files("opencc") / "dictionary" / "TSCharacters.txt").read_text(encoding="utf-8")
     except (ModuleNotFoundError, FileNotFoundError):
-        # The second: another package of the name `opencc`, which keeps its tables in a format of its own.
+        # The second case is another package named `opencc`, which stores its tables in its own format.
         raise MissingExtra(_PACKAGE, "train") from None
     pairs = (line.split("\t") for line in text.splitlines() if "\t" in line)
     return {traditional: tuple(forms.split()) for traditional, forms in pairs}

@@ -1,4 +1,4 @@
-"""Tag words: one tag for each word in every column that the network knows (`zishu.tags`).
+"""Tag words: one tag per word in every column that the network predicts (`zishu.tags`).
 
 The network tags units, which are characters or words. The score of a word's tag is the mean of its characters'
 log-probabilities, and
@@ -35,12 +35,12 @@ def tag_scores(
 ) -> NDArray[np.float64] | None:
     """Return the scores `[w, tags]` of the tags of words in a column, None if the network has none.
 
-    Tree t of `words` is one of the sentence `sentences[t]`.
+    Tree t of `words` belongs to sentence `sentences[t]`.
     """
     of_units = getattr(outputs, column)
     if of_units is None:
         return None
-    # Double precision and one sum per word keep ties and neighbours in the batch out of the result.
+    # Double precision and one sum per word make the result independent of ties and of the rest of the batch.
     chosen = of_units[sentences[words.tree_of_char], words.char].astype(np.float64)
     means: NDArray[np.float64] = np.add.reduceat(chosen, words.first_char, axis=0)
     return means / (words.end - words.start)[:, None]
@@ -58,9 +58,9 @@ def fixed_tags(
     words: Words,
     known: Sequence[str],
 ) -> dict[int, str]:
-    """Return the parts of speech that are fixed, by the places of their words; those that are not `known` are left out.
+    """Return the fixed parts of speech by the positions of their words, without those that are not `known`.
 
-    Tree t of `words` is one of the sentence `numbers[t]`. If units are words, `word_lengths` has their characters.
+    Tree t of `words` belongs to sentence `numbers[t]`. If units are words, `word_lengths` has their characters.
     """
     found: dict[int, str] = {}
     for t, b in enumerate(numbers.tolist()):

@@ -1,21 +1,21 @@
-"""Give every character, and every pair of neighbouring characters, its number.
+"""Map characters and character bigrams to numbers.
 
-A vocabulary is an ordered list of symbols. Four of them are special: padding, unknown, the begin of a
-sentence (which stands for ROOT, too) and its end. No character can be taken for one of them, because the
-name of a special symbol is always longer than one character.
+A vocabulary is an ordered list of symbols. Four of them are special: padding, unknown, the beginning of a sentence
+(which also represents ROOT) and its end. No character can be confused with them, because the name of a special symbol
+is always longer than one character.
 
-A character that is not in the vocabulary may stand for one that is. The first of these that is in it is taken:
+A character that is not in the vocabulary may be replaced by one that is. The first of these that is found is used:
 
-1. the character as it is,
-2. in lower case (if the vocabulary says so),
+1. the character itself,
+2. its lower case (if the vocabulary says so),
 3. its stand-in: the simplified form of a traditional character, the plain form of a full-width letter
-   (`zishu.model.stand_ins` makes the table, which is part of the vocabulary),
-4. its first code point in the same three ways, so that a letter with an unseen combining mark is still that
-   letter, and a character with a variation selector that character.
+   (`zishu.model.stand_ins` builds the table, which is part of the vocabulary),
+4. its first code point in the same three ways, so that a letter with an unseen combining mark is read as that letter,
+   and a character with a variation selector as that character.
 
-Pairs are made of what the characters stand for: see `Vocabulary.known`.
+Bigrams are made of these replacements: see `Vocabulary.known`.
 
-Cost: one or a few dictionary look-ups a character.
+Cost: one or a few dictionary lookups per character.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ EOS: Final = "<eos>"
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Symbols and their numbers; a symbol's number is its place in `symbols`."""
+    """Map symbols to numbers; a symbol's number is its index in `symbols`."""
 
     symbols: tuple[str, ...]
     pad: int
     unknown: int
     bos: int
     eos: int
-    lowercase: bool = False  # look an unknown character up in lower case, too
-    # What characters that are not in the vocabulary stand for: symbols of it.
+    lowercase: bool = False  # look up unknown characters in lower case, too
+    # Symbols that replace characters outside the vocabulary.
     stand_ins: Mapping[str, str] = field(default_factory=dict, hash=False)
     _numbers: dict[str, int] = field(init=False, repr=False, compare=False)
 
@@ -55,10 +55,10 @@ class Vocabulary:
                 raise InputError(f"vocabulary: {name} is not the number of a symbol")
         numbers = {symbol: number for number, symbol in enumerate(self.symbols)}
         if len(numbers) != len(self.symbols):
-            raise InputError("vocabulary: a symbol stands in it twice")
+            raise InputError("vocabulary: it contains a symbol twice")
         for char, symbol in self.stand_ins.items():
             if symbol not in numbers:
-                raise InputError(f"vocabulary: {symbol!r}, which stands in for {char!r}, is not in it")
+                raise InputError(f"vocabulary: {symbol!r}, the stand-in of {char!r}, is not in it")
         object.__setattr__(self, "_numbers", numbers)
 
     def __len__(self) -> int:
@@ -76,14 +76,14 @@ class Vocabulary:
         ]
 
     def known(self, chars: Sequence[str]) -> list[str]:
-        """Return the symbol that each character stands for, a character that stands for none as it is."""
+        """Return the known form of each character, or the character itself if it has none."""
         numbers = self._numbers
         if all(map(numbers.__contains__, chars)):
             return list(chars)
         return [char if char in numbers else self._known(char) for char in chars]
 
     def _known(self, char: str) -> str:
-        """Return what a character that is not in the vocabulary stands for, itself if that is nothing."""
+        """Return the known form of a character outside the vocabulary, or the character itself."""
         numbers = self._numbers
         for form in (char, char[:1]):
             if form in numbers:
@@ -96,14 +96,14 @@ class Vocabulary:
 
     @classmethod
     def build(cls, counts: Mapping[str, int], *, min_count: int = 1) -> Vocabulary:
-        """Make a vocabulary: special symbols, then what was counted, by falling count, ties by code point."""
+        """Build a vocabulary: special symbols, then the counted ones by decreasing count, ties by code point."""
         specials = (PAD, UNKNOWN, BOS, EOS)
         frequent = (s for s, count in counts.items() if count >= min_count and s not in specials)
         ordered = sorted(frequent, key=lambda symbol: (-counts[symbol], symbol))
         return cls((*specials, *ordered), pad=0, unknown=1, bos=2, eos=3)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the vocabulary as plain objects, for JSON."""
+        """Convert the vocabulary to plain objects for JSON."""
         return {
             "pad": self.pad,
             "unknown": self.unknown,
@@ -116,7 +116,7 @@ class Vocabulary:
 
     @classmethod
     def from_json(cls, data: object) -> Vocabulary:
-        """Rebuild a vocabulary from what `to_json` gave."""
+        """Rebuild a vocabulary from the output of `to_json`."""
         if not isinstance(data, dict):
             raise InputError("vocabulary: not a JSON object")
         symbols = data.get("symbols")
@@ -138,8 +138,8 @@ class Vocabulary:
 
 
 def bigrams(chars: Sequence[str]) -> list[str]:
-    """Return the pair of the previous character and this one for each; the first one's partner is `<bos>`.
+    """Return for each character the bigram with its predecessor; that of the first one is `<bos>`.
 
-    The characters are what `Vocabulary.known` of the characters' vocabulary returns, here and in training.
+    The characters must be the output of `Vocabulary.known`, here and in training.
     """
     return [previous + char for previous, char in pairwise([BOS, *chars])]

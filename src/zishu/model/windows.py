@@ -1,17 +1,17 @@
-"""Cut long sentences into overlapping windows, and say which window gives each character its encoding.
+"""Split long sentences into overlapping windows, and choose the window that encodes each character.
 
-For encoders that read only so many characters at once. A window is full (shorter sentences are one window),
-windows overlap by at least what is asked for, and each character is taken from the window in whose middle it
-is: of all the windows that hold it, the one where it is farthest from the edges. Nothing is ever cut off.
+This is for encoders with a limited input length. All windows are full (a shorter sentence is one window), and they
+overlap by at least the given amount. Each character is taken from the window in which it is farthest from the edges.
+Nothing is cut off.
 
-A plan is four integer arrays, made from the lengths alone, so that torch and ONNX Runtime follow the same one:
+A plan is a set of integer arrays, computed from the lengths alone, so that torch and ONNX Runtime follow the same one:
 
     plan = plan_windows(lengths, size, overlap)
     inside = encode(chars[plan.sentence[:, None], plan.position], plan.lengths)  # windows m+1 width
     encoded = inside[plan.window, plan.place]                                    # batch n+1 width
 
-As everywhere, position 0 is the begin of the sentence (ROOT) and characters count from 1. Every window begins
-with its own position 0; the sentence's is the first window's. Cost: linear in the characters of all windows.
+As everywhere, position 0 is the beginning of the sentence (ROOT), and characters count from 1. Every window begins with
+its own position 0; the sentence uses that of the first window. Cost: linear in the characters of all windows.
 """
 
 from __future__ import annotations
@@ -32,29 +32,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The windows of a batch; w counts windows, m is the length of the longest."""
+    """Hold the windows of a batch; w counts windows, m is the length of the longest."""
 
-    sentence: NDArray[np.int64]  # w: the sentence that a window belongs to
-    lengths: NDArray[np.int64]  # w: its characters
-    position: NDArray[np.int64]  # w m+1: where in the sentence each of its positions lies; 0 after its end
+    sentence: NDArray[np.int64]  # w: the sentence of each window
+    lengths: NDArray[np.int64]  # w: number of characters
+    position: NDArray[
+        np.int64
+    ]  # w m+1: the position in the sentence of each position of a window; 0 after its end
     window: NDArray[np.int64]  # batch n+1: the window that encodes each position of a sentence
     place: NDArray[np.int64]  # batch n+1: the position inside that window; 0 after the sentence's end
 
 
 def spans(length: int, size: int, overlap: int) -> list[tuple[int, int]]:
-    """Return the windows of one sentence as half-open spans of characters, which count from 1."""
+    """Return the windows of one sentence as half-open spans of characters, counted from 1."""
     if not 0 <= overlap < size:
         raise InputError(f"windows of {size} characters cannot overlap by {overlap}")
     if length <= size:
         return [(1, length + 1)]
-    # The fewest windows that do, spread evenly: the overlap that is left over goes to all of them.
+    # The smallest number of windows, spread evenly: extra overlap is shared by all of them.
     count = -(-(length - overlap) // (size - overlap))
     starts = [1 + i * (length - size) // (count - 1) for i in range(count)]
     return [(start, start + size) for start in starts]
 
 
 def plan_windows(lengths: Sequence[int] | NDArray[np.int64], size: int, overlap: int) -> Windows:
-    """Cut a batch of sentences into windows of at most `size` characters."""
+    """Split a batch of sentences into windows of at most `size` characters."""
     lengths = np.asarray(lengths, dtype=np.int64)
     cuts = [spans(int(length), size, overlap) for length in lengths]
     sentence = np.repeat(np.arange(len(lengths)), [len(cut) for cut in cuts])
@@ -70,8 +72,8 @@ def plan_windows(lengths: Sequence[int] | NDArray[np.int64], size: int, overlap:
     first = 0
     for b, cut in enumerate(cuts):
         window[b] = first
-        # Windows of equal size: the nearer centre is the farther edge, so the border between two
-        # neighbours lies in the middle of what they share.
+        # Windows have equal size, so the nearer centre means the farther edge: the border between two neighbours lies
+        # in the middle of their overlap.
         borders = [(stop + start) // 2 for (_, stop), (start, _) in pairwise(cut)]
         positions = np.arange(1, lengths[b] + 1)
         chosen = np.searchsorted(borders, positions, side="right")

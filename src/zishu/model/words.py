@@ -1,12 +1,11 @@
 """Find the words of a batch of typed trees with NumPy, all at once.
 
-A tree here is a row of heads and a row of roles, as `zishu.chart` returns them: the characters that intra-word
-arcs connect are a word, contiguous and with one root. That is taken for granted, so nothing is repaired;
-`zishu.tree.recover` does that for trees whose words come from labels. Trees of words are the special case
-without intra-word arcs.
+A tree is a row of heads and a row of roles, as returned by `zishu.chart`: characters connected by intra-word arcs form
+a word, which is contiguous and has one root. This is assumed, so nothing is repaired; `zishu.tree.recover` does that
+for trees whose words come from labels. Trees over words are the special case without intra-word arcs.
 
-Everything is flat: the characters (and the words) of one tree follow those of the one before, without padding.
-Cost: a few passes over the characters, and one more for each doubling of the longest chain inside a word.
+All arrays are flat: the characters (and the words) of one tree follow those of the previous one, without padding. Cost:
+a few passes over the characters, and one more for each doubling of the longest chain inside a word.
 """
 
 from __future__ import annotations
@@ -26,22 +25,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Words:
-    """The words of a batch of trees; t counts trees, w words, c characters."""
+    """Hold the words of a batch of trees; t counts trees, w words, c characters."""
 
-    # One for each character: its tree, its number in the sentence (from 1), its head inside its word, also
-    # numbered from 1, 0 for the root of the word; and whether a word begins with it.
+    # One entry per character: its tree, its number in the sentence (from 1), its head inside its word (also numbered
+    # from 1, 0 for the root of the word), and whether a word begins with it.
     tree_of_char: Numbers
     char: Numbers
     inner_head: Numbers
     begins: NDArray[np.bool_]
-    # One for each word.
+    # One entry per word.
     tree: Numbers
-    first_char: Numbers  # its first character's place among all characters
+    first_char: Numbers  # index of its first character among all characters
     start: Numbers  # half-open span of character numbers
     end: Numbers
-    root: Numbers  # the number of its root character
-    root_head: Numbers  # the head of its root character, a character of the sentence, 0 for ROOT
-    head: Numbers  # the number of its head in the sentence, from 1, 0 for ROOT
+    root: Numbers  # number of its root character
+    root_head: Numbers  # head of its root character, as a character number, 0 for ROOT
+    head: Numbers  # number of its head word in the sentence, from 1, 0 for ROOT
     # t + 1: the words of tree t are bounds[t]:bounds[t + 1]
     bounds: Numbers
 
@@ -51,10 +50,10 @@ def find_words(heads: Numbers, intra: NDArray[np.bool_], lengths: Numbers) -> Wo
     places = np.arange(heads.shape[1])
     tree_of_char, char = np.nonzero((places >= 1) & (places <= lengths[:, None]))
     head, inner = heads[tree_of_char, char], intra[tree_of_char, char]
-    offset = np.cumsum(lengths) - lengths  # the place of each tree's first character
-    place_of_head = offset[tree_of_char] + head - 1  # of no use for the child of ROOT, and not used
+    offset = np.cumsum(lengths) - lengths  # index of each tree's first character
+    place_of_head = offset[tree_of_char] + head - 1  # meaningless and unused for the child of ROOT
 
-    # Who is at the top of a character's chain of intra-word arcs? Every round doubles how far one looks.
+    # Find the top of each character's chain of intra-word arcs. Every round doubles the distance.
     top = np.where(inner, place_of_head, np.arange(len(char)))
     while ((above := top[top]) != top).any():
         top = above
@@ -66,7 +65,7 @@ def find_words(heads: Numbers, intra: NDArray[np.bool_], lengths: Numbers) -> Wo
     tree, start = tree_of_char[first_char], char[first_char]
     end = start + np.diff(first_char, append=len(char))
     bounds = np.searchsorted(tree, np.arange(len(lengths) + 1))
-    roots = np.flatnonzero(~inner)  # one in each word, hence in the order of the words
+    roots = np.flatnonzero(~inner)  # one per word, so in the order of the words
     head_word = word_of_char[np.where(head[roots] > 0, place_of_head[roots], 0)] - bounds[tree] + 1
     return Words(
         tree_of_char,
@@ -85,16 +84,16 @@ def find_words(heads: Numbers, intra: NDArray[np.bool_], lengths: Numbers) -> Wo
 
 
 def head_spans(words: Words) -> tuple[Numbers, Numbers]:
-    """Return the half-open span of characters of each word's head; that of ROOT is 0 to 1."""
-    place = words.bounds[words.tree] + words.head - 1  # of the head among all words
+    """Return the half-open span of characters of each word's head; for ROOT it is 0 to 1."""
+    place = words.bounds[words.tree] + words.head - 1  # index of the head among all words
     below_root = words.head == 0
     return np.where(below_root, 0, words.start[place]), np.where(below_root, 1, words.end[place])
 
 
 def arcs_of(words: Words, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Mark the arcs between words that character trees of these word trees may have, `[t, N+1, N+1]`.
+    """Mark the inter-word arcs that character trees of these word trees may have, `[t, N+1, N+1]`.
 
-    A character's head between words is one of the characters of its word's head.
+    A character's head between words is any character of its word's head.
     """
     word_of_char = np.cumsum(words.begins) - 1
     start, end = (span[word_of_char, None] for span in head_spans(words))
@@ -107,6 +106,6 @@ def arcs_of(words: Words, shape: tuple[int, ...]) -> NDArray[np.bool_]:
 def gaps_of(words: Words, shape: tuple[int, ...]) -> NDArray[np.int8]:
     """Return the gaps of trees with these words as one array `[t, N+1]`."""
     gaps = np.full(shape, BREAK, dtype=np.int8)
-    # The gap before a character has the number of the character before it.
+    # The gap before a character has the number of the preceding character.
     gaps[words.tree_of_char, words.char - 1] = np.where(words.begins, BREAK, JOIN)
     return gaps

@@ -318,7 +318,7 @@ def to_svg(
 
 
 def _figure(sentence: Sentence, places: Layout, confidence: bool) -> list[str]:
-    """Return the markup of what stands in the figure of a sentence."""
+    """Return the markup inside the figure of a sentence."""
     parts = [_box(word, box, confidence) for word, box in zip(sentence.words, places.words, strict=True)]
     parts.append('<g fill="none" stroke="currentColor" stroke-width="1.1">')
     parts += [_arc(arc) for arc in places.arcs if arc.kind != "inner"]

@@ -1,13 +1,13 @@
-"""Serve a parser over HTTP, and the page that shows what it finds.
+"""Serve a parser over HTTP, with a web page that shows the results.
 
     zishu serve                                    # http://127.0.0.1:8000
-    uvicorn.run(create_app(zishu.load()))          # the same as an ASGI app, without limits of connections
+    uvicorn.run(create_app(zishu.load()))          # the same as an ASGI app, without connection limits
 
 Read the modules in this order: `limits`; `problems` (errors that clients get), `schema` (requests and answers); `jobs`
-(request to sentences, analyses to answer), `batching` (parse requests together); `service` (between HTTP and the batcher),
-`streams` (one request per line), `guard` (hosts, tokens, headers, the log); `description` and `docs` (OpenAPI, and a page
-of it), `app` (puts it together); `connections` (time limits, the cap), `server` (sockets, signals, worker processes). All
-of it needs the extra `serve`.
+(request to sentences, analyses to answer), `batching` (parse requests together); `service` (between HTTP and the
+batcher), `streams` (one request per line), `guard` (hosts, tokens, headers, the log); `description` and `docs`
+(OpenAPI, and a page of it), `app` (puts it together); `connections` (time limits, maximum number), `server` (sockets,
+signals, worker processes). All of it needs the extra `serve`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PACKAGES = {"fastapi", "prometheus_client", "pydantic", "starlette", "uvicorn"}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name from its home; a package that is missing is told with the extra that brings it."""
+    """Import a public name from its module; if a package is missing, name the extra to install."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

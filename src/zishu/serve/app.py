@@ -1,8 +1,8 @@
-"""Put the service together as an ASGI app: addresses, errors, the page, the description.
+"""Assemble the service as an ASGI app: addresses, errors, the page, the description.
 
     app = create_app(zishu.load())
 
-What a request says never becomes a path: the files of the page are read once and found in a table.
+Nothing in a request ever becomes a path: the files of the page are read once and found in a table.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def create_app(
 ) -> FastAPI:
     """Return the app.
 
-    With `tokens` a request needs one of them. Without, it must be for a loopback name or one of `hosts`. `stopping` tells
-    that the process is to end.
+    With `tokens` a request needs one of them. Without, it must be for a loopback name or one of `hosts`. `stopping`
+    tells whether the process is about to end.
     """
     limits = limits or Limits()
     tokens = tuple(tokens)
@@ -76,7 +76,7 @@ def create_app(
         title="Zishu",
         version=__version__,
         lifespan=lifespan,
-        docs_url=None,  # FastAPI's own pages load scripts from elsewhere
+        docs_url=None,  # FastAPI's own pages load scripts from other sites
         redoc_url=None,
         openapi_url="/openapi.json",
         redirect_slashes=False,
@@ -105,7 +105,7 @@ def _add_api(app: FastAPI, service: Service) -> None:
         """Parse a text, several texts, or sentences of given words.
 
         With the type `application/x-ndjson` the body is a stream: every line is a request, and every line of the answer
-        the answer to it, or an error, in the same order.
+        is its answer or an error, in the same order.
         """
         kind = _kind(request)
         if kind == MEDIA_TYPE:
@@ -125,7 +125,7 @@ def _add_api(app: FastAPI, service: Service) -> None:
         openapi_extra={"requestBody": CONVERT_BODY},
     )
     async def convert(request: Request) -> Response:
-        """Return sentences that this service has parsed as CoNLL-U or SVG, for instance those that a user has chosen."""
+        """Return sentences that this service has parsed as CoNLL-U or SVG, for example those chosen by a user."""
         if _kind(request) != _JSON:
             raise Problem("unsupported_media_type", f"the Content-Type must be {_JSON}")
         answer = await service.answer(
@@ -144,7 +144,7 @@ def _add_api(app: FastAPI, service: Service) -> None:
         responses=errors("model"),
     )
     async def model() -> Response:
-        """Return the name of the model, what it knows, how good it is, and the limits of a request."""
+        """Return the name of the model, its labels and scores, and the limits of a request."""
         return JSONResponse(service.model)
 
     def health(*, ready: bool) -> Response:
@@ -152,12 +152,12 @@ def _add_api(app: FastAPI, service: Service) -> None:
         return JSONResponse(state, status_code=503 if ready and not state["ready"] else 200)
 
     unready: dict[int | str, dict[str, Any]] = {
-        503: {"model": HealthAnswer, "description": "It runs, but takes no requests now."}
+        503: {"model": HealthAnswer, "description": "It runs, but accepts no requests now."}
     }
 
     @app.get("/v1/health", summary="Tell both", tags=["service"], response_model=HealthAnswer)
     async def both() -> Response:
-        """Return whether the service runs and whether it takes requests; the status is 200 in any case."""
+        """Return whether the service runs and whether it accepts requests; the status is always 200."""
         return health(ready=False)
 
     @app.get("/v1/health/live", summary="Tell whether it runs", tags=["service"], response_model=HealthAnswer)
@@ -167,7 +167,7 @@ def _add_api(app: FastAPI, service: Service) -> None:
 
     @app.get(
         "/v1/health/ready",
-        summary="Tell whether it takes requests",
+        summary="Tell whether it accepts requests",
         tags=["service"],
         response_model=HealthAnswer,
         responses=unready,
@@ -184,7 +184,7 @@ def _add_api(app: FastAPI, service: Service) -> None:
         responses=FIGURES | errors("metrics"),
     )
     async def metrics() -> Response:
-        """Return what the service has done so far; of all worker processes together."""
+        """Return counters of the service, summed over all worker processes."""
         return Response(service.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
 
 
@@ -222,7 +222,7 @@ def _kind(request: Request) -> str:
 
 
 def _read_files(folder: Path) -> dict[str, tuple[bytes, str, str]]:
-    """Return the content, the type and a tag of every file in a folder, by its name from there."""
+    """Return the content, the type and an ETag of every file in a folder, by its relative name."""
     files = {}
     for path in sorted(folder.rglob("*")):
         if not path.is_file():
@@ -242,7 +242,7 @@ async def _tell_problem(_: Request, problem: Exception) -> Response:
 
 
 async def _tell_http(_: Request, error: Exception) -> Response:
-    """Tell what the framework itself refuses in our shape: there is only the wrong address and the wrong method."""
+    """Return the framework's own errors in our format: only wrong addresses and wrong methods."""
     assert isinstance(error, HTTPException)
     code = _CODE_OF_STATUS.get(error.status_code, "invalid_request")
     problem = Problem(code, problems.CODES[code][1])

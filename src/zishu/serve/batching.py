@@ -1,20 +1,20 @@
-"""Parse the requests that arrive together, together.
+"""Parse requests that arrive together in one batch.
 
-A lane is a queue of jobs and the thread that works on them. There are two, one for quick requests and one for all others:
-a single sentence of a long request may take seconds, and a short request must not wait for it. A thread takes what has
-come in, parses it in one call of the model, and hands out the answers. When it was idle it waits a few milliseconds for
-company; when it was busy the next batch has gathered meanwhile.
+A lane is a queue of jobs with a thread. There are two lanes, one for quick requests and one for all others: a single
+sentence of a long request may take seconds, and a short request must not wait for it. The thread takes what has
+arrived, parses it in one call of the model, and returns the answers. If it was idle, it waits a few milliseconds for
+more requests; if it was busy, the next batch has collected meanwhile.
 
-A batch holds sentences of several requests that have the same `Mode`, and a long request goes through several batches, a
-part of it in each. Batches are small enough to take about `Limits.batch_seconds`. One batch takes the oldest requests
-first, the next one the cheapest, and so on: none waits for ever, and many large requests do not hold up a small one.
-Between two batches of long requests the thread waits for the quick ones to be done, up to the time that its last batch
-has taken: the two share the machine, and neither can starve the other.
+A batch holds sentences of several requests with the same `Mode`, and a long request is spread over several batches.
+Batches are small enough to take about `Limits.batch_seconds`. One batch takes the oldest requests first, the next one
+the cheapest, and so on: none waits forever, and many large requests do not delay a small one. Between two batches of
+long requests, the thread waits for the quick ones to finish, at most as long as its last batch took: the two share the
+machine, and neither can starve the other.
 
-The queue is bounded, in requests and in characters: what goes beyond is refused at once. Long requests fill at most three
-quarters of it. A request holds its place until its future is done; whoever gives a request up cancels the future, which
-frees the place. Closing answers all that was accepted. An error of one request never reaches another: a batch that fails
-is parsed again request by request.
+The queue is limited, in requests and in characters: everything beyond is rejected immediately. Long requests fill at
+most three quarters of it. A request keeps its place until its future is done; cancelling the future frees the place.
+Closing answers everything that was accepted. An error in one request never affects another: a batch that fails is
+parsed again, one request at a time.
 """
 
 from __future__ import annotations
@@ -37,33 +37,33 @@ if TYPE_CHECKING:
     from zishu.serve.limits import Limits
     from zishu.serve.metrics import Metrics
 
-_FIRST_SPEED = 5_000.0  # characters per second, until the first batch has told
+_FIRST_SPEED = 5_000.0  # characters per second, until the first batch is measured
 _LONGEST_RETRY = 60
 
 Answer = Future[bytes]
 
 
 class QueuedJob(NamedTuple):
-    """A job in the queue."""
+    """Hold a job in the queue."""
 
     job: Job
     answer: Answer
 
 
 class Lane:
-    """A queue of jobs, and the thread that works on them."""
+    """Hold a queue of jobs, and the thread that works on them."""
 
     def __init__(self, name: str, lock: threading.Lock, run: Callable[[Lane], None], patience: float) -> None:
         self.queue: list[QueuedJob] = []
         self.arrival = threading.Condition(lock)
-        self.jobs = 0  # accepted and not answered
+        self.jobs = 0  # accepted but not answered
         self.chars = 0
         self.speeds: dict[Mode, float] = {}  # characters per second
-        self.last_seconds = 0.0  # that the last batch took
-        self.oldest_first = True  # in the next batch; otherwise the cheapest
+        self.last_seconds = 0.0  # duration of the last batch
+        self.oldest_first = True  # in the next batch; otherwise the cheapest first
         self.thread = threading.Thread(target=run, args=(self,), name=f"zishu-{name}", daemon=True)
-        self._patience = patience  # seconds that a batch may take
-        self._moved = math.inf  # when it last did something, if it has something to do
+        self._patience = patience  # maximum duration of a batch in seconds
+        self._moved = math.inf  # time of its last activity, if it has something to do
 
     @property
     def busy(self) -> bool:
@@ -76,16 +76,16 @@ class Lane:
         return time.monotonic() - self._moved > self._patience
 
     def moves(self) -> None:
-        """Note that work goes on."""
+        """Record that work is progressing."""
         self._moved = time.monotonic()
 
     def rests(self) -> None:
-        """Note that there is nothing to do."""
+        """Record that there is nothing to do."""
         self._moved = math.inf
 
 
 class Batcher:
-    """The lanes, and the limits of what may wait in them."""
+    """Manage the lanes and the limits of their queues."""
 
     def __init__(self, parser: Parser, limits: Limits, metrics: Metrics, *, model: str) -> None:
         self._parser = parser
@@ -95,7 +95,7 @@ class Batcher:
         self._lock = threading.Lock()
         self._closing = False
         self._quick = Lane("quick", self._lock, self._run, limits.stalled)
-        # A single sentence may take seconds there.
+        # A single sentence may take seconds in this lane.
         self._long = Lane("long", self._lock, self._run, max(limits.stalled, limits.seconds))
         self._lanes = (self._quick, self._long)
         for lane in self._lanes:
@@ -103,17 +103,17 @@ class Batcher:
 
     @property
     def closed(self) -> bool:
-        """Tell whether it takes no more requests, for good."""
+        """Tell whether it has stopped accepting requests for good."""
         return self._closing
 
     @property
     def full(self) -> bool:
-        """Tell whether the next request would be refused."""
+        """Tell whether the next request would be rejected."""
         return self._closing or self._jobs >= self._limits.queue or self._chars >= self._limits.queue_chars
 
     @property
     def stalled(self) -> bool:
-        """Tell whether a thread has not moved for some seconds though there is work."""
+        """Tell whether a thread has made no progress for some seconds though there is work."""
         return any(lane.stalled for lane in self._lanes)
 
     @property
@@ -143,7 +143,7 @@ class Batcher:
         return answer
 
     def _has_room(self, job: Job, lane: Lane) -> bool:
-        """Tell whether a job may wait. One that is alone may, whatever its size: the limits of a request allow it."""
+        """Tell whether a job fits into the queue. A single job always does: the limits of a request allow it."""
         jobs, chars = self._limits.queue, self._limits.queue_chars
         if (
             lane is self._long
@@ -180,7 +180,7 @@ class Batcher:
             with self._lock:
                 if not lane.queue:
                     lane.rests()
-                    self._long.arrival.notify()  # which may wait for the quick lane
+                    self._long.arrival.notify()  # it may be waiting for the quick lane
                     lane.arrival.wait_for(lambda: lane.queue or self._closing)
                     lane.arrival.wait_for(
                         lambda: self._closing or lane.chars >= limits.batch_chars, timeout=limits.wait
@@ -198,8 +198,8 @@ class Batcher:
                 self._work(lane, chosen)
 
     def _gather(self, lane: Lane) -> list[QueuedJob]:
-        """Take jobs of one mode that fit into a batch; the lock is held."""
-        # Whoever has been given up, for instance because its time is over, leaves here.
+        """Take jobs of one mode that fit into a batch; the caller holds the lock."""
+        # Jobs that were given up, for example after a timeout, are removed here.
         waiting = [queued for queued in lane.queue if not queued.answer.done()]
         lane.queue = waiting
         if not waiting:
@@ -216,7 +216,7 @@ class Batcher:
             job = queued.job
             if job.mode != mode or size >= budget:
                 continue
-            # To prepare a long job takes time, too: a batch has one at most.
+            # Preparing a long job takes time, too: a batch has at most one.
             if chosen and not job.prepared and job.cost > self._limits.quick:
                 continue
             chosen.append(queued)
@@ -226,9 +226,9 @@ class Batcher:
         return chosen
 
     def _budget(self, lane: Lane, mode: Mode) -> int:
-        """Return how much a batch may cost, so that it takes about `batch_seconds`.
+        """Return the maximum cost of a batch, so that it takes about `batch_seconds`.
 
-        There is a least size, because the model is slow with few sentences at a time.
+        There is a minimum, because the model is slow with few sentences at a time.
         """
         most = max(1, self._limits.batch_chars // mode.k_best)
         least = most // (2 if lane is self._quick else 4)
@@ -265,10 +265,10 @@ class Batcher:
                 _fail(answer, error)
                 continue
             self._metrics.parsed(job.sentences, job.size)
-            with contextlib.suppress(InvalidStateError):  # given up at this very moment
+            with contextlib.suppress(InvalidStateError):  # cancelled at this very moment
                 answer.set_result(result)
         with self._lock:
-            # A quick job that was cut goes on at once; long ones take turns.
+            # A quick job that was split continues immediately; long ones take turns.
             lane.queue = [*unfinished, *lane.queue] if lane is self._quick else [*lane.queue, *unfinished]
         units = [unit for _, part in parts for unit in part]
         lane.last_seconds = seconds = time.perf_counter() - began
@@ -280,7 +280,7 @@ class Batcher:
     def _analyse(
         self, mode: Mode, parts: Sequence[tuple[QueuedJob, list[Unit]]]
     ) -> list[tuple[QueuedJob, list[list[Sentence]]]]:
-        """Parse parts in one call of the model; if that fails, in a call each."""
+        """Parse parts in one call of the model; if that fails, in separate calls."""
         try:
             found = iter(analyse(self._parser, mode, [unit for _, units in parts for unit in units]))
             return [(queued, [next(found) for _ in units]) for queued, units in parts]

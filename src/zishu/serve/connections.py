@@ -1,9 +1,9 @@
-"""Keep connections that nobody uses from taking the service's place: timeouts and a cap, below the app.
+"""Keep idle connections from blocking the service: timeouts and a maximum number, below the app.
 
-Uvicorn has no time limit for the head of a request or for a client that does not read its answer, and its cap on
-connections refuses whoever comes last. Its protocol class can be replaced, though, so this one adds what is missing, and
-no other server is needed: time limits, a cap that closes the connection that has waited longest without a request, and
-errors in our own shape. The server calls `sweep` every second; nothing here sets a timer.
+Uvicorn has no time limit for the head of a request or for a client that does not read its answer, and its limit on
+connections rejects the newest one. But its protocol class can be replaced. This one adds time limits, a limit that
+closes the connection that has waited longest without a request, and errors in our own format, so no other server is
+needed. The server calls `sweep` every second; nothing here sets a timer.
 
 The limits of bodies and of streams belong to requests: see `zishu.serve.service` and `zishu.serve.streams`.
 """
@@ -30,32 +30,32 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger("zishu.serve")
 
-# The event loop accepts this many connections in one go, and up to four times as many before the cap sees the first.
+# The event loop accepts this many connections at once, and up to four times as many before the limit is checked.
 ACCEPTED_AT_ONCE: Final = 16
 
-_SPARE_FILES: Final = 64 + 4 * ACCEPTED_AT_ONCE  # besides connections: libraries, the model, pipes
+_SPARE_FILES: Final = 64 + 4 * ACCEPTED_AT_ONCE  # files other than connections: libraries, the model, pipes
 
 
 class Connection(H11Protocol):
-    """One connection of a client."""
+    """Handle one connection of a client."""
 
     limits: Limits  # set in a subclass, by `with_limits`
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._waits_since = time.monotonic()  # for the head of a request
-        self._idle = False  # between two requests, with nothing of the next one here
+        self._idle = False  # between two requests, with nothing of the next one received
         # Bytes of the answer that wait to be read, and since when.
         self._unread: tuple[float, int] | None = None
 
     # ---- events
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection; beyond the cap close another one that has no request, or else this one."""
+        """Accept a connection; beyond the limit close another one that has no request, or else this one."""
         super().connection_made(transport)
         if len(self.connections) <= self.limits.connections:
             return
-        # Those that were closed a moment ago still count until the event loop has seen it.
+        # Connections that were just closed still count until the event loop has noticed.
         alive = [one for one in self.connections if isinstance(one, Connection) and not one.closing]
         if len(alive) <= self.limits.connections:
             return
@@ -68,7 +68,7 @@ class Connection(H11Protocol):
         log.warning("more than %d connections: closed one", self.limits.connections)
 
     def data_received(self, data: bytes) -> None:
-        """Take data; the head of a request must be complete some time after its first byte."""
+        """Receive data; the head of a request must be complete some time after its first byte."""
         if self._idle:
             self._idle = False
             self._waits_since = time.monotonic()
@@ -84,7 +84,7 @@ class Connection(H11Protocol):
 
     @property
     def closing(self) -> bool:
-        """Tell whether the connection is on its way out."""
+        """Tell whether the connection is being closed."""
         return self.transport.is_closing()
 
     @property
@@ -115,7 +115,7 @@ class Connection(H11Protocol):
     # ---- errors
 
     def send_400_response(self, msg: str) -> None:
-        """Tell that a request is no HTTP; what the client sent stays out of the answer."""
+        """Answer a request that is not HTTP; the answer contains nothing that the client sent."""
         self._refuse(Problem("invalid_http", msg))
 
     def _refuse(self, problem: Problem) -> None:
@@ -154,7 +154,7 @@ def sweep(connections: Iterable[object]) -> None:
 
 
 def allow_files(connections: int) -> int:
-    """Let this process have as many open files as it may; return how many connections it can then have."""
+    """Raise the limit of open files as far as possible; return the possible number of connections."""
     try:
         import resource
     except ModuleNotFoundError:  # not a Unix
@@ -171,7 +171,7 @@ def allow_files(connections: int) -> int:
 
 
 class Repeats(logging.Filter):
-    """Let a warning pass once in a while; the next time, it says how often it came meanwhile."""
+    """Let a repeated warning pass only now and then; the next one says how often it was suppressed."""
 
     def __init__(self, seconds: float = 60.0) -> None:
         super().__init__()

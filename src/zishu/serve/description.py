@@ -1,7 +1,7 @@
-"""Describe the service in OpenAPI: what FastAPI cannot see by itself.
+"""Describe in OpenAPI what FastAPI cannot see by itself.
 
-The body of `/v1/parse` is read by hand, for speed and for its limits, so its shape is added here from the same models
-that validate it, with the limits of this very service in it.
+The body of `/v1/parse` is read by hand, for speed and for its limits. So its schema is added here, from the same models
+that validate it, with the limits of this service.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ FIGURES: Final[Responses] = {
     }
 }
 
-# Which errors an address can answer with, besides those that any address may meet.
+# The errors of each address, in addition to those that any address may return.
 _PARSE: Final = (
     "invalid_json", "unauthorized", "body_timeout", "too_large", "unsupported_media_type", "invalid_request",
     "invalid_input", "too_long", "too_many", "internal", "busy", "stopping", "timeout",
@@ -75,7 +75,7 @@ _ERRORS: Final = {
     "metrics": ("unauthorized", "internal"),
 }
 
-_ABOUT: Final = """Zishu reads Chinese text character by character: words, their dependency tree, and the tree inside \
+_ABOUT: Final = """Zishu parses Chinese text character by character: words, their dependency tree, and the tree inside \
 every word. Offsets are half-open and count code points. Every error has the shape \
 `{"error": {"code": ..., "message": ...}}`."""
 
@@ -93,7 +93,7 @@ def errors(address: str) -> Responses:
 
 
 def describe_api(app: FastAPI, limits: Limits, *, secured: bool) -> dict[str, Any]:
-    """Return the description of an app whose routes are all there."""
+    """Return the description of an app, after all its routes are defined."""
     found: dict[str, Any] = get_openapi(
         title=app.title,
         version=app.version,
@@ -135,7 +135,7 @@ def _add_limits(schemas: dict[str, Any], limits: Limits) -> None:
         raw["lexicon"]["maxItems"] = limits.lexicon
         raw["lexicon"]["items"]["maxLength"] = limits.lexicon_word
         raw["k_best"]["maximum"] = limits.k_best
-    # Of lists the characters count together, which a schema cannot say.
+    # In lists the characters count together, which a schema cannot express.
     for item in (texts["texts"], words["words"]):
         item["description"] += f" At most {limits.chars} characters together."
     for raw in (text, texts):

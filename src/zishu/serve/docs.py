@@ -1,7 +1,7 @@
-"""Write the documentation of the service as one page of HTML, from its OpenAPI description.
+"""Write the documentation of the service as one HTML page, from its OpenAPI description.
 
-The page has no script and loads nothing but its own style sheet, so it works without the internet. It lists what the
-description holds: every address with its parameters, bodies and answers, and every shape with its keys.
+The page has no script and loads only its own style sheet, so it works offline. It lists every address with its
+parameters, bodies and answers, and every schema with its keys.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _page(description: Mapping[str, Any]) -> Iterator[str]:
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield '<link rel="stylesheet" href="/docs/style.css"></head><body>'
     yield f"<h1>{escape(title)}</h1>{_paragraphs(info['description'])}<pre>{escape(_EXAMPLE)}</pre>"
-    yield '<p>The same for programs: <a href="/openapi.json">openapi.json</a>. <a href="/">To the page.</a></p>'
+    yield '<p>For programs: <a href="/openapi.json">openapi.json</a>. <a href="/">Back to the page.</a></p>'
     for path, methods in description["paths"].items():
         for method, operation in methods.items():
             yield from _operation(method.upper(), path, operation)
@@ -103,7 +103,7 @@ def _remarks(schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _type(schema: Mapping[str, Any]) -> str:
-    """Say in a few words what a schema takes, as HTML."""
+    """Describe in a few words what a schema accepts, as HTML."""
     if "$ref" in schema:
         name = escape(schema["$ref"].rpartition("/")[2])
         return f'<a href="#{name}">{name}</a>'

@@ -1,10 +1,10 @@
-"""Stand at the door of the app: hosts, tokens, headers, figures, the log, and the last word on errors.
+"""Check every request before the app sees it: hosts, tokens, headers, metrics, the log, unexpected errors.
 
-Without a token any page that a browser shows could have its own name resolve to this machine and ask us (DNS
-rebinding). So without a token only requests for a loopback name or an allowed host are answered.
+Without a token, any web page could make its own name resolve to this machine and send requests (DNS rebinding). So
+without a token, only requests for a loopback name or an allowed host are answered.
 
 This is a plain ASGI middleware around everything, so no answer leaves without its headers. The log has the method, the
-route and the time of a request, but nothing that the client wrote: no text, no query, no unknown address. Of an
+route and the time of a request, but nothing that the client wrote: no text, no query, no unknown address. For an
 unexpected error it has the type and the lines of code, but not the message, which might quote the text.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("zishu.serve")
 
 SECURITY_HEADERS: Final = {
-    # Pictures may also come from the page itself, which draws PNG files to save.
+    # Images may also come from the page itself, which draws PNG files to save.
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data: blob:; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'; object-src 'none'",
     "X-Frame-Options": "DENY",
@@ -43,9 +43,10 @@ SECURITY_HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-GONE: Final = 499  # in the log and the figures: the client closed the connection before its answer
+GONE: Final = 499  # in the log and the metrics: the client closed the connection before its answer
 
-# What needs no token: health, and the pages that a browser must load before it can send one. They tell nothing.
+# Addresses that need no token: health, and the pages that a browser must load before it can send one. They reveal
+# nothing.
 _HEALTH: Final = ("/v1/health", "/v1/health/live", "/v1/health/ready")
 _OPEN: Final = (*_HEALTH, "/", "/docs", "/docs/style.css", "/openapi.json")
 _OPEN_FOLDER: Final = "/static/"
@@ -54,7 +55,7 @@ _HOST: Final = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[^:\[\]/@\s
 
 
 class Guard:
-    """The outermost layer of the app."""
+    """Wrap the app as its outermost layer."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class Guard:
         self._stopping = stopping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or not."""
+        """Accept or reject a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -101,10 +102,10 @@ class Guard:
         except Exception as error:
             log.error("%s\n%s", type(error).__qualname__, "".join(traceback.format_tb(error.__traceback__)))
             if status == GONE:
-                failure = Problem("internal", "the service failed; its log says where")
+                failure = Problem("internal", "the service failed; see its log")
                 await response(failure)(scope, receive, send_guarded)
             else:
-                raise ConnectionAbortedError from None  # too late to tell: the server closes the connection
+                raise ConnectionAbortedError from None  # too late for an error: the server closes the connection
         finally:
             seconds = time.perf_counter() - began
             path = getattr(scope.get("route"), "path", "other")
@@ -112,7 +113,7 @@ class Guard:
             log.info("%s %s %d %.0f ms", _method(scope), path, status, 1000 * seconds)
 
     def _check_host(self, scope: Scope) -> None:
-        # Probes ask for health by whatever address they know, and it tells nothing.
+        # Probes ask for health under any address they know, and the answer reveals nothing.
         if self._tokens or _path_in_app(scope) in _HEALTH:
             return
         host = _host_name(Headers(scope=scope).get("host", ""))
@@ -125,7 +126,7 @@ class Guard:
             return
         kind, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
         given = _digest(token.strip().encode())
-        # Digests have one length and every token is looked at, so the time it takes tells nothing.
+        # Digests have one length and every token is compared, so the time reveals nothing.
         known = [hmac.compare_digest(given, token) for token in self._tokens]
         if kind.lower() != "bearer" or not any(known):
             raise Problem("unauthorized", "a valid token is needed: Authorization: Bearer TOKEN")
@@ -146,7 +147,7 @@ def _host_name(value: str) -> str:
 
 
 def _path_in_app(scope: Scope) -> str:
-    """Return the path as the routes see it: without the prefix below which the app is mounted in another one."""
+    """Return the path as the routes see it: without the prefix of an app that this one is mounted in."""
     path: str = scope["path"]
     prefix: str = scope.get("root_path", "")
     return path.removeprefix(prefix) if path.startswith(f"{prefix}/") else path

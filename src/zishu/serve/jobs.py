@@ -1,10 +1,10 @@
-"""Turn a request into sentences for the model, and what the model finds into the answer.
+"""Turn a request into sentences for the model, and the model's results into the answer.
 
-A job is a request on its way. It gives out its sentences in parts and takes their analyses back in the same order, each
-becoming text at once. Sentences are made as they are taken, so a long document never holds others up for longer than a
-part takes. Nothing here knows HTTP or threads: one thread works on a job.
+A job is a request in progress. It returns its sentences in parts and takes their analyses in the same order; each is
+converted to text immediately. Sentences are created on demand, so a long document never delays others for longer than
+one part takes. This module does not know HTTP or threads: one thread works on a job.
 
-Cost: a few microseconds per character; drawings take about as long as parsing does.
+Cost: a few microseconds per character; drawings take about as long as parsing.
 """
 
 from __future__ import annotations
@@ -31,40 +31,42 @@ if TYPE_CHECKING:
     from zishu.granularity import Granularity
     from zishu.parser import InnerTrees, Parser
 
-# JSON lets them stand in a string, but for some readers they end a line.
+# JSON allows these in a string, but for some readers they end a line.
 _LINE_BREAK = re.compile("[\x85\u2028\u2029]")
 _SPACES = re.compile(r"\s*")
 
-_CUBIC = 100  # characters at which a sentence costs twice what its length says: the chart's share grows
+_CUBIC = (
+    100  # length in characters at which a sentence costs twice its length, because the chart's share grows
+)
 
 
 class Mode(NamedTuple):
-    """What sentences must share to be parsed together."""
+    """Hold what sentences must share to be parsed together."""
 
     confidence: bool
     k_best: int
     style: str | None = None
     inner: InnerTrees = "structure"
     granularity: Granularity = "fine"
-    given: bool = False  # the sentences are parsed already and only change their format
+    given: bool = False  # the sentences are already parsed and only change their format
 
 
 class Unit(NamedTuple):
-    """A sentence to be parsed, or one that is given, with its place in the answer."""
+    """Hold a sentence to be parsed, or an already parsed one, with its place in the answer."""
 
     sentence: RawSentence | Sentence
     number: int  # in its document
-    parts: list[str]  # where its answer goes
+    parts: list[str]  # where its answer is appended
 
     @property
     def cost(self) -> int:
-        """Return about how much work the sentence is, in characters of short sentences."""
+        """Return the approximate cost of the sentence, in characters of short sentences."""
         size = len(self.sentence.text)
         return size + size * size // _CUBIC
 
 
 class Job:
-    """A request, its sentences, and the part of its answer that is there."""
+    """Hold a request, its sentences, and the finished part of its answer."""
 
     __slots__ = (
         "_documents", "_next", "_request", "_taken", "_units", "cost", "left", "mode", "prepared", "sentences",
@@ -73,21 +75,21 @@ class Job:
 
     def __init__(self, request: Request | ConvertRequest) -> None:
         self._request = request
-        self._documents: list[tuple[str, list[str]]] = []  # texts, and what their sentences became
+        self._documents: list[tuple[str, list[str]]] = []  # texts, and the output of their sentences
         self._units = self._prepare()
         self._next: Unit | None = None
         self._taken: list[Unit] = []
         self.prepared = False
         self.sentences = 0
         self.size = size_of(request)
-        self.left = self.size  # about how much of it is still to be done
+        self.left = self.size  # approximate remaining cost
         k_best = request.k_best if isinstance(request, TextRequest | TextsRequest) else 1
         confidence = k_best > 1 or (not isinstance(request, ConvertRequest) and request.confidence)
         if isinstance(request, ConvertRequest):
             self.mode = Mode(confidence, k_best, given=True)
         else:
             self.mode = Mode(confidence, k_best, request.style, request.inner, request.granularity)
-        # About how much work all of it is.
+        # Approximate total cost.
         self.cost = self.size * k_best
         if isinstance(request, TextRequest | TextsRequest):
             self.cost += sum(map(len, request.lexicon))
@@ -95,13 +97,13 @@ class Job:
             self.cost += len(request.pins) + len(request.breaks) + len(request.arcs)
 
     def prepare(self) -> None:
-        """Cut the first text into sentences and find contradictions, which are an `InputError`."""
+        """Split the first text into sentences and find contradictions, which raise `InputError`."""
         if not self.prepared:
             self._next = next(self._units, None)
             self.prepared = True
 
     def take(self, size: int) -> list[Unit]:
-        """Return the next sentences: at least one, unless none are left, and about `size` of cost."""
+        """Return the next sentences: about `size` of cost, at least one unless none are left."""
         self.prepare()
         self._taken = []
         cost = chars = 0
@@ -115,7 +117,7 @@ class Job:
         return self._taken
 
     def put(self, analyses: Sequence[Sequence[Sentence]]) -> None:
-        """Take the analyses of the sentences that were taken last."""
+        """Take the analyses of the sentences that were returned last."""
         for unit, ranked in zip(self._taken, analyses, strict=True):
             unit.parts.append(self._show(ranked, unit))
         self._taken = []
@@ -167,7 +169,7 @@ class Job:
                 yield text, cut(text)
 
     def _show(self, ranked: Sequence[Sentence], unit: Unit) -> str:
-        """Return the analyses of a sentence in the format that was asked for."""
+        """Return the analyses of a sentence in the requested format."""
         several = self.mode.k_best > 1
         match self._request.format:
             case "conllu":
@@ -187,7 +189,7 @@ class Job:
 
 
 def analyse(parser: Parser, mode: Mode, units: Sequence[Unit]) -> list[list[Sentence]]:
-    """Parse sentences of one mode together; each comes back as its analyses, the best first."""
+    """Parse sentences of one mode together; return the analyses of each, best first."""
     if mode.given:
         return [[unit.sentence] for unit in units if not isinstance(unit.sentence, RawSentence)]
     sentences = [unit.sentence for unit in units if isinstance(unit.sentence, RawSentence)]
@@ -216,7 +218,7 @@ def _lexicon(request: TextRequest | TextsRequest) -> Lexicon | None:
 
 
 def _given_sentences(request: ConvertRequest) -> Iterator[Sentence]:
-    """Read sentences that a client sends back, and check that they fit their text."""
+    """Read sentences that a client sends back, and check that they match their text."""
     for number, record in enumerate(request.sentences, start=1):
         try:
             sentence = from_record(record)
@@ -228,15 +230,15 @@ def _given_sentences(request: ConvertRequest) -> Iterator[Sentence]:
 
 def _check_fit(sentence: Sentence, text: str) -> None:
     if text[sentence.start : sentence.end] != sentence.text:
-        raise InputError(f"its text does not stand at {sentence.start}:{sentence.end}")
+        raise InputError(f"its text is not at {sentence.start}:{sentence.end}")
     if not text.startswith(sentence.after, sentence.end):
-        raise InputError(f"the white space after it does not stand at {sentence.end}")
+        raise InputError(f"the white space after it is not at {sentence.end}")
     end = sentence.start
     for word in sentence.words:
         if not end <= word.start < word.end <= sentence.end or text[word.start : word.end] != word.form:
-            raise InputError(f"word {word.id} does not stand at {word.start}:{word.end}")
+            raise InputError(f"word {word.id} is not at {word.start}:{word.end}")
         if not _SPACES.fullmatch(text, end, word.start):
-            raise InputError(f"there is text between {end} and {word.start} that no word has")
+            raise InputError(f"the text between {end} and {word.start} belongs to no word")
         if word.char_heads is not None and len(word.char_heads) != len(characters(word.form)):
             raise InputError(f"word {word.id} has {len(word.char_heads)} char_heads")
         end = word.end

@@ -1,8 +1,8 @@
 """Count what the service does, for Prometheus.
 
-Every app has a registry of its own. Several worker processes share one port, so a scrape reaches any of them: then they
-keep their figures in files of a common directory (`PROMETHEUS_MULTIPROC_DIR`, which `zishu.serve.server` sets), and
-each can tell the sums.
+Every app has its own registry. Several worker processes share one port, so a scrape reaches any of them. They therefore
+keep their figures in files of a common directory (`PROMETHEUS_MULTIPROC_DIR`, set by `zishu.serve.server`), and each
+can return the sums.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class Metrics:
-    """The figures of one app."""
+    """Hold the figures of one app."""
 
     def __init__(self) -> None:
         self._shared = DIRECTORY in os.environ
@@ -38,7 +38,7 @@ class Metrics:
         )
         self._waiting = Gauge(
             "zishu_waiting_requests",
-            "Accepted and not answered.",
+            "Accepted but not answered.",
             registry=registry,
             multiprocess_mode="livesum",
         )
@@ -62,16 +62,16 @@ class Metrics:
         self._seconds.labels(path).observe(seconds)
 
     def waiting(self, jobs: int, chars: int) -> None:
-        """Note what is in the queue."""
+        """Record the size of the queue."""
         self._waiting.set(jobs)
         self._waiting_chars.set(chars)
 
     def streams(self, count: int) -> None:
-        """Note how many streams are open."""
+        """Record the number of open streams."""
         self._streams.set(count)
 
     def parsed(self, sentences: int, chars: int) -> None:
-        """Count what an answered request had."""
+        """Count the content of an answered request."""
         self._sentences.inc(sentences)
         self._chars.inc(chars)
 

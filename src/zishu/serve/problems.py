@@ -1,6 +1,6 @@
-"""What a client can be told instead of an answer: a status, a code for programs, a sentence for people.
+"""Define the errors that a client can get: a status, a code for programs, a sentence for people.
 
-Every error of the service has one shape, `{"error": {"code": "too_long", "message": "..."}}`, whatever raised it.
+Every error of the service has one format, `{"error": {"code": "too_long", "message": "..."}}`, whatever raised it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from starlette.responses import Response
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# The status of every code, and when it is given; the documentation prints this table.
+# The status of every code, and its meaning; the documentation prints this table.
 CODES: Final[dict[str, tuple[int, str]]] = {
     "invalid_http": (400, "The request is not HTTP, or its head is too long."),
     "invalid_json": (400, "The body, or a line of the stream, is not JSON."),
-    "unauthorized": (401, "The service asks for a token, and the request has none or a wrong one."),
+    "unauthorized": (401, "The service needs a token, and the request has none or a wrong one."),
     "not_found": (404, "There is nothing at this address."),
     "method_not_allowed": (405, "The address exists, but not for this method."),
     "head_timeout": (408, "The head of the request did not arrive in time."),
@@ -26,21 +26,21 @@ CODES: Final[dict[str, tuple[int, str]]] = {
     "unsupported_media_type": (415, "The Content-Type is neither application/json nor application/x-ndjson."),
     "unknown_host": (421, "The Host header is neither a loopback name nor one of --allowed-host."),
     "invalid_request": (422, "The JSON is not a request: a key is missing, unknown or of the wrong type."),
-    "invalid_input": (422, "The request contradicts itself, for instance by pins that overlap."),
-    "too_long": (422, "The texts and the lexicon have too many characters, or a word of the lexicon has."),
+    "invalid_input": (422, "The request contradicts itself, for example by overlapping pins."),
+    "too_long": (422, "The texts and the lexicon have too many characters, or a lexicon word is too long."),
     "too_many": (
         422,
-        "There are too many texts, pins, breaks or lexicon words, or too many analyses wanted.",
+        "There are too many texts, pins, breaks or lexicon words, or too many analyses were requested.",
     ),
-    "internal": (500, "The service failed; its log says where."),
-    "busy": (503, "Too much is waiting already; Retry-After says when to try again."),
+    "internal": (500, "The service failed; see its log."),
+    "busy": (503, "The queue is full; Retry-After says when to try again."),
     "stopping": (503, "The service is being stopped."),
     "timeout": (504, "The request took too long and was given up."),
 }
 
 
 class Problem(Exception):
-    """Something a client is told with one of the `CODES`."""
+    """Report an error to the client with one of the `CODES`."""
 
     def __init__(self, code: str, message: str, *, retry_after: int | None = None) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class Problem(Exception):
 
 
 class ClientGone(Exception):
-    """The client has closed the connection: there is nobody to tell anything."""
+    """Signal that the client has closed the connection: nobody reads an answer."""
 
 
 def body(code: str, message: str) -> bytes:
@@ -64,7 +64,7 @@ def body(code: str, message: str) -> bytes:
 
 
 def response(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
-    """Return the answer that tells a problem."""
+    """Return the response for a problem."""
     return Response(
         body(problem.code, problem.message),
         status_code=problem.status,

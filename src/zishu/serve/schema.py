@@ -1,11 +1,11 @@
-"""The shapes of requests and answers: what is validated, and what the OpenAPI description is made of.
+"""Define requests and answers: for validation, and for the OpenAPI description.
 
-A request has exactly one of `text`, `texts` and `words`; the key that it has decides which other keys may stand
-beside it. JSON is read strictly: no number for a string, no unknown key. It is read up to the first thing that is wrong,
-and a body with more values than any request may have is refused before it is read: JSON is decoded in one piece.
+A request has exactly one of `text`, `texts` and `words`, which determines the other allowed keys. JSON is read
+strictly: no number for a string, no unknown key. Reading stops at the first error. A body with more values than any
+request may have is rejected before it is decoded, because JSON is decoded in one piece.
 
-Answers are put together from strings (see `zishu.serve.jobs`), so their shapes are here for the description only. The
-shapes of sentences and words come from `zishu.formats.schema`. Tests hold what is sent against the description.
+Answers are assembled from strings (see `zishu.serve.jobs`), so their schemas are here for the description only. The
+schemas of sentences and words come from `zishu.formats.schema`. Tests validate real answers against the description.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ List = Annotated[list[Item], FailFast()]
 Offset = Annotated[int, Field(ge=0)]
 Form = Annotated[str, Field(min_length=1)]
 
-_SHOWN = 100  # characters of a place in a request that an error names: a key may be as long as the body
+_SHOWN = 100  # maximum length of a location in an error message: a key may be as long as the body
 
 
 class _Shape(BaseModel):
@@ -52,11 +52,11 @@ class _Request(_Shape):
     format: Literal["json", "conllu", "svg"] = Field("json", description="How sentences are returned.")
     confidence: bool = Field(
         True,
-        description="Whether to compute probabilities; it goes faster without. Several analyses always have them.",
+        description="Whether to compute probabilities (slower). Several analyses always have them.",
     )
 
     style: Form | None = Field(
-        None, description="The treebank whose conventions are followed; by default the model's first style."
+        None, description="The treebank whose conventions are followed (default: the model's first style)."
     )
     inner: InnerTrees = Field(
         "structure",
@@ -80,11 +80,9 @@ class _RawText(_Request):
         True, description="Whether addresses, dates, numbers, Latin words and the like are kept whole."
     )
     wrapped: bool = Field(
-        False, description="Whether a line break is plain white space; else it ends a sentence."
+        False, description="Whether a line break is plain white space; otherwise it ends a sentence."
     )
-    k_best: Annotated[int, Field(ge=1)] = Field(
-        1, description="How many analyses of each sentence to return at most."
-    )
+    k_best: Annotated[int, Field(ge=1)] = Field(1, description="Maximum number of analyses per sentence.")
 
 
 class TextRequest(_RawText):
@@ -97,12 +95,12 @@ class TextRequest(_RawText):
         examples=[[[0, 2]]],
     )
     breaks: List[Offset] = Field(
-        [], description="Offsets into the text that no word goes over.", examples=[[4]]
+        [], description="Offsets into the text that no word may cross.", examples=[[4]]
     )
     arcs: List[tuple[Offset, Offset | None, Form | None]] = Field(
         [],
         description="Arcs that the tree must have, each [dependent, head, relation]. The first two are offsets where "
-        "pinned words begin; the head null is the root. The relation null is left to the model.",
+        "pinned words begin; a head of null is the root. A relation of null is left to the model.",
         examples=[[[0, None, None]]],
     )
 
@@ -122,7 +120,7 @@ class WordsRequest(_Request):
 
 
 class ConvertRequest(_Shape):
-    """Write sentences that were parsed before in another format."""
+    """Convert parsed sentences to another format."""
 
     text: str = Field(description="The text that the sentences come from.", examples=["我喜欢北京。"])
     sentences: List[Annotated[Any, WithJsonSchema({"title": "Sentence"})]] = Field(
@@ -138,7 +136,7 @@ _MOST_KEYS = len(TextRequest.model_fields)
 
 
 def _input_of(value: Any) -> str | None:
-    """Name the key that decides what a request is. Too many keys are told here, before each becomes an error."""
+    """Return the key that determines the kind of request. Reject too many keys here, before each becomes an error."""
     if isinstance(value, dict) and len(value) > _MOST_KEYS:
         raise Problem("invalid_request", f"a request has at most {_MOST_KEYS} keys, not {len(value)}")
     given = [key for key in INPUTS if key in value] if isinstance(value, dict) else []
@@ -159,8 +157,8 @@ _CONVERT: TypeAdapter[ConvertRequest] = TypeAdapter(ConvertRequest)
 
 
 def read_request(data: bytes, limits: Limits) -> Request:
-    """Read a request from JSON; whatever is wrong with it is a `Problem`."""
-    # Commas and brackets separate values, or stand in strings, which have at most `chars` characters together.
+    """Read a request from JSON; raise a `Problem` for any error."""
+    # Commas and brackets separate values, or occur in strings, which have at most `chars` characters together.
     _count(data, b",", 2 * limits.chars + 6 * limits.constraints + limits.lexicon)
     _count(data, b"[", limits.chars + 2 * limits.constraints + limits.texts)
     _count(data, b"{", limits.chars + 1)
@@ -173,8 +171,8 @@ def read_request(data: bytes, limits: Limits) -> Request:
 
 
 def read_convert_request(data: bytes, limits: Limits) -> ConvertRequest:
-    """Read a request to change the format of sentences; whatever is wrong with it is a `Problem`."""
-    # A word needs more than 20 bytes, and has one bracket of each kind at most; more of them stand in strings.
+    """Read a request to convert sentences; raise a `Problem` for any error."""
+    # A word needs more than 20 bytes, and has at most one bracket of each kind; more of them are in strings.
     for mark in (b"[", b"{"):
         _count(data, mark, limits.chars + len(data) // 20)
     try:
@@ -194,7 +192,7 @@ def _count(data: bytes, mark: bytes, most: int) -> None:
 
 
 def size_of(request: Request | ConvertRequest) -> int:
-    """Return how many code points a request wants parsed or written."""
+    """Return the number of code points that a request wants parsed or written."""
     match request:
         case TextRequest():
             return len(request.text)
@@ -206,12 +204,12 @@ def size_of(request: Request | ConvertRequest) -> int:
 
 
 def _problem(error: ValidationError, skip: int) -> Problem:
-    """Name the first thing that is wrong; `skip` places are tags of the union, which the client never wrote."""
+    """Report the first error; `skip` path elements are tags of the union, which the client never wrote."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     message = str(first["msg"])
     match first["type"]:
         case "json_invalid":
-            # JSON has an escape for half of a surrogate pair, but such a string has no UTF-8.
+            # JSON has an escape for half a surrogate pair, but such a string cannot be encoded in UTF-8.
             return Problem("invalid_json", message.removeprefix("Invalid JSON: "))
         case "union_tag_not_found":
             return Problem(
@@ -222,7 +220,7 @@ def _problem(error: ValidationError, skip: int) -> Problem:
 
 
 def _check(request: Request, limits: Limits) -> None:
-    """Hold a request against the limits."""
+    """Check a request against the limits."""
     lexicon = [] if isinstance(request, WordsRequest) else request.lexicon
     if (size := size_of(request) + sum(map(len, lexicon))) > limits.chars:
         raise _too_long(size, limits)
@@ -263,7 +261,7 @@ def _too_many(count: int, name: str, most: int) -> Problem:
 
 
 def ref(model: str) -> Schema:
-    """Return a reference to a shape of the description."""
+    """Return a reference to a schema of the description."""
     return {"$ref": REF.format(model=model)}
 
 
@@ -274,13 +272,13 @@ def _with(schema: Schema, description: str, **properties: Schema) -> Schema:
 
 _WORDS: Schema = {**SENTENCE["properties"]["words"], "items": ref("Word")}
 
-# The shapes that models here name by their title alone.
+# The schemas that models refer to by title only.
 SENTENCE_SHAPES: dict[str, Schema] = {
     "Word": WORD,
     "Sentence": _with(SENTENCE, SENTENCE["description"], words=_WORDS),
     "RankedSentence": _with(
         SENTENCE,
-        "The best analysis of a sentence, and the best few if they were asked for.",
+        "The best analysis of a sentence, and the best few if requested.",
         words=_WORDS,
         alternatives={
             "type": "array",
@@ -292,7 +290,7 @@ SENTENCE_SHAPES: dict[str, Schema] = {
 
 
 class ModelName(_Shape):
-    """Which model has answered."""
+    """The model that answered."""
 
     name: str
     version: str
@@ -306,7 +304,7 @@ class Figure(_Shape):
 
 
 class FigureAnswer(Figure):
-    """The drawing of the best analysis of a sentence, and of the best few if they were asked for."""
+    """The drawing of the best analysis of a sentence, and of the best few if requested."""
 
     alternatives: list[Figure] | None = None
 
@@ -333,14 +331,14 @@ class SvgDocument(_Shape):
 
 
 class ParseAnswer(_Shape):
-    """A document for the text, for each of the texts, or for the sentences of words."""
+    """One document for the text, for each of the texts, or for the sentences of words."""
 
     model: ModelName
     documents: list[JsonDocument] | list[ConlluDocument] | list[SvgDocument]
 
 
 class ConvertAnswer(_Shape):
-    """The text with its sentences in the format that was asked for."""
+    """The text with its sentences in the requested format."""
 
     documents: list[ConlluDocument] | list[SvgDocument]
 
@@ -353,13 +351,13 @@ class ErrorDetail(_Shape):
 
 
 class ErrorAnswer(_Shape):
-    """The one shape of all errors."""
+    """The common format of all errors."""
 
     error: ErrorDetail
 
 
 class ModelAnswer(_Shape):
-    """What is known of the model, and what the service puts up with."""
+    """Information about the model, and the limits of the service."""
 
     name: str
     version: str = Field(description="The version of Zishu that made it.")
@@ -375,7 +373,7 @@ class ModelAnswer(_Shape):
 
 
 class HealthAnswer(_Shape):
-    """Whether the service runs, and whether it takes requests."""
+    """Whether the service runs, and whether it accepts requests."""
 
     live: bool
     ready: bool

@@ -1,9 +1,9 @@
-"""Run the service: bind the port, start the workers, stop them in order.
+"""Run the service: bind the port, start the workers, stop them gracefully.
 
-With one worker this process serves. With several, each is a process with a parser of its own and an equal share of the
-cores; they inherit one socket, and this process only watches: one that dies is replaced, one that cannot even start ends
-the service. On SIGTERM or SIGINT no connection is accepted any more, what was accepted is answered, and the process
-ends; while it starts it ends at once. A worker whose parent has vanished stops in the same way.
+With one worker, this process serves. With several, each is a process with its own parser and an equal share of the
+cores. They inherit one socket, and this process only supervises: a worker that dies is replaced, and one that cannot
+start ends the service. On SIGTERM or SIGINT no more connections are accepted, accepted requests are answered, and the
+process ends; during startup it ends immediately. A worker whose parent has died stops in the same way.
 """
 
 from __future__ import annotations
@@ -42,28 +42,28 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger("zishu.serve")
 
-_SPARE: Final = 5  # seconds, beyond the time limit of a request, that stopping may take
+_SPARE: Final = 5  # seconds that stopping may take beyond the time limit of a request
 _BACKLOG: Final = 1024  # connections that wait to be accepted
-_SWITCH: Final = 0.001  # seconds that a thread may keep the interpreter while others wait for it
-_LONG_TOKEN: Final = 16  # characters; a shorter token can be guessed
+_SWITCH: Final = 0.001  # seconds that a thread may hold the GIL while others wait
+_LONG_TOKEN: Final = 16  # number of characters; a shorter token can be guessed
 _WARM_UP: Final = ["我", "昨天", "在", "图书馆", "借", "了", "两", "本", "书", "。"]
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """How to serve."""
+    """Hold how to serve."""
 
     host: str = "127.0.0.1"
-    port: int = 8000  # 0: any free one
-    model: Path | None = None  # None: the bundled one
+    port: int = 8000  # 0: any free port
+    model: Path | None = None  # None: the bundled model
     workers: int = 1
     tokens: tuple[str, ...] = ()
-    hosts: tuple[str, ...] = ()  # that are answered for without a token, besides loopback names
+    hosts: tuple[str, ...] = ()  # answered without a token, in addition to loopback names
     limits: Limits = field(default_factory=Limits)
 
 
 def serve(settings: ServerSettings) -> None:
-    """Serve until a signal says stop."""
+    """Serve until a signal arrives."""
     if settings.workers < 1:
         raise InputError(f"the number of workers must be at least 1, not {settings.workers}")
     _set_up_log()
@@ -82,10 +82,10 @@ def serve(settings: ServerSettings) -> None:
 
 
 def read_tokens(path: Path) -> tuple[str, ...]:
-    """Read tokens from a file, one per line; warn of short ones and of a file that everyone can read."""
+    """Read tokens from a file, one per line; warn about short ones and a world-readable file."""
     tokens = tuple(line.strip() for line in read_lines(path, str(path)) if line.strip())
     if not tokens:
-        raise InputError(f"{path}: there is no token in it")
+        raise InputError(f"{path}: contains no token")
     for number, token in enumerate(tokens, start=1):
         if not (token.isascii() and token.isprintable()) or " " in token:
             raise InputError(
@@ -99,7 +99,7 @@ def read_tokens(path: Path) -> tuple[str, ...]:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound, but does not listen before a worker is ready."""
+    """Return a bound socket; it does not listen until a worker is ready."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -118,7 +118,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def load_parser(model: Path | None, *, threads: int) -> Parser:
-    """Load a parser and use it once, so that the first request finds everything compiled."""
+    """Load a parser and use it once, so that everything is compiled before the first request."""
     from zishu.parser import load
 
     parser = load(model, threads=threads)
@@ -130,7 +130,7 @@ def load_parser(model: Path | None, *, threads: int) -> Parser:
 
 
 def _run(parser: Parser, settings: ServerSettings, listener: socket.socket, started: Any) -> None:
-    """Serve in this process until a signal comes."""
+    """Serve in this process until a signal arrives."""
     limits = replace(settings.limits, connections=allow_files(settings.limits.connections))
     app = create_app(
         parser,
@@ -142,18 +142,18 @@ def _run(parser: Parser, settings: ServerSettings, listener: socket.socket, star
     server = Server(make_config(app, limits), started)
     sys.setswitchinterval(_SWITCH)
     gc.collect()
-    gc.freeze()  # what is loaded stays: a collection need not look at it again
+    gc.freeze()  # loaded objects stay, so the garbage collector can skip them
     server.run(sockets=[listener])
 
 
 def make_config(app: Any, limits: Limits, **options: Any) -> uvicorn.Config:
-    """Return how to run an app: with the time limits of connections, and without a log of addresses."""
+    """Return how to run an app: with time limits for connections, and without an access log."""
     return uvicorn.Config(
         app,
         http=with_limits(limits),
         log_config=None,
         log_level=logging.WARNING,
-        access_log=False,  # it would have addresses in it, with what users put there
+        access_log=False,  # it would contain addresses, with what users put there
         server_header=False,
         proxy_headers=False,
         ws="none",
@@ -166,7 +166,7 @@ def make_config(app: Any, limits: Limits, **options: Any) -> uvicorn.Config:
 
 
 class Server(uvicorn.Server):
-    """A server that tells when it listens, ends connections whose time is over, and to which SIGTERM is no failure."""
+    """Report when the server listens, close connections that are over time, and treat SIGTERM as success."""
 
     def __init__(self, config: uvicorn.Config, started: Any = lambda: None) -> None:
         super().__init__(config)
@@ -179,7 +179,7 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and tell."""
+        """Start, and report it."""
         await super().startup(sockets)
         for listener in sockets or ():
             listener.listen(_BACKLOG)
@@ -187,7 +187,7 @@ class Server(uvicorn.Server):
             self._told()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop in order; any other signal is raised once more behind that, so that the shell learns of Ctrl-C."""
+        """Stop gracefully; other signals are raised again afterwards, so that the shell learns of Ctrl-C."""
         if sig == signal.SIGTERM:
             self.should_exit = True
         else:
@@ -208,7 +208,7 @@ def _set_up_log() -> None:
 
 
 def _leave(*_: object) -> None:
-    """End while there is nothing to answer yet; not by an exception, which the code it meets might swallow."""
+    """Exit before there is anything to answer; not by an exception, which other code might swallow."""
     os._exit(0)
 
 
@@ -218,12 +218,12 @@ def _leave(*_: object) -> None:
 @dataclass(slots=True)
 class _Worker:
     process: SpawnProcess
-    pipe: Connection  # says when it is ready; its end tells the worker that this process is gone
+    pipe: Connection  # reports when it is ready; its end tells the worker that this process is gone
     ready: bool = False
 
 
 def _supervise(settings: ServerSettings, listener: socket.socket) -> None:
-    """Keep the workers running until a signal comes."""
+    """Keep the workers running until a signal arrives."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -237,7 +237,7 @@ def _supervise(settings: ServerSettings, listener: socket.socket) -> None:
             while not stop.is_set():
                 connection.wait([worker.process.sentinel for worker in workers], timeout=0.2)
                 if stop.is_set():
-                    break  # and those that have ended may have been told to stop, too
+                    break  # those that have ended may have been told to stop, too
                 _replace_dead(workers, settings, listener)
                 if not announced and all(worker.ready for worker in workers):
                     _announce(listener, settings)
@@ -256,7 +256,7 @@ def _start(settings: ServerSettings, listener: socket.socket) -> _Worker:
 
 
 def _replace_dead(workers: list[_Worker], settings: ServerSettings, listener: socket.socket) -> None:
-    """Start a worker for each that has died; one that died before it was ready is a `ZishuError`."""
+    """Replace dead workers; raise `ZishuError` for one that died before it was ready."""
     for place, worker in enumerate(workers):
         if not worker.ready:
             worker.ready = _is_ready(worker)
@@ -266,7 +266,7 @@ def _replace_dead(workers: list[_Worker], settings: ServerSettings, listener: so
             raise ZishuError(f"a worker could not start (exit code {worker.process.exitcode})")
         log.error("worker %s died (exit code %s)", worker.process.pid, worker.process.exitcode)
         _forget(worker)
-        time.sleep(0.1)  # should they die as soon as they are ready
+        time.sleep(0.1)  # in case they die as soon as they are ready
         workers[place] = _start(settings, listener)
 
 
@@ -278,7 +278,7 @@ def _is_ready(worker: _Worker) -> bool:
 
 
 def _forget(worker: _Worker) -> None:
-    """Take what a dead worker counted as its present state out of the figures."""
+    """Remove a dead worker's gauges from the metrics."""
     from prometheus_client.multiprocess import mark_process_dead
 
     worker.pipe.close()
@@ -286,7 +286,7 @@ def _forget(worker: _Worker) -> None:
 
 
 def _stop(workers: list[_Worker], seconds: float) -> None:
-    """Let the workers finish; what is not done after the time is killed."""
+    """Let the workers finish; kill those that take too long."""
     deadline = time.monotonic() + seconds
     for worker in workers:
         if worker.process.is_alive():
@@ -302,7 +302,7 @@ def _stop(workers: list[_Worker], seconds: float) -> None:
 def _work(settings: ServerSettings, listener: socket.socket, pipe: Connection) -> None:
     """Serve in a worker process."""
     _set_up_log()
-    # The parent tells when to stop: Ctrl-C reaches the workers, too, but they leave it to the parent.
+    # The parent decides when to stop: Ctrl-C reaches the workers, too, but they ignore it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_mind_parent, args=(pipe,), daemon=True).start()
     try:

@@ -1,8 +1,8 @@
 """Answer requests: read a body within its limits, wait for the answer, and notice a client that leaves.
 
-A body of some size is decoded in a thread of its own, so the event loop answers others meanwhile.
+Large bodies are decoded in a separate thread, so the event loop can answer others meanwhile.
 
-Here lies what is between HTTP and the batcher. `Service` is the state of one worker process.
+This layer connects HTTP and the batcher. `Service` is the state of one worker process.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger("zishu.serve")
 
-_SMALL: Final = 64 * 1024  # bytes: no thread is worth its while, and no limit is shared
-_RETRY: Final = 0.05  # seconds until a line of a stream asks again for a place in the queue
+_SMALL: Final = 64 * 1024  # bytes: too small for a thread and for the shared limit
+_RETRY: Final = 0.05  # seconds until a line of a stream tries again to enter the queue
 
 # The limits that a client may want to know.
 _TOLD = (
@@ -57,7 +57,7 @@ _TOLD = (
 
 
 class Service:
-    """A parser, its batcher, and the limits. `stopping` tells whether the process has been asked to end."""
+    """Hold a parser, its batcher, and the limits. `stopping` tells whether the process was asked to end."""
 
     def __init__(
         self, parser: Parser, limits: Limits, *, stopping: Callable[[], bool] = lambda: False
@@ -69,25 +69,25 @@ class Service:
         self.model = describe(parser, limits)
         name = json.dumps({key: self.model[key] for key in ("name", "version", "styles")}, ensure_ascii=False)
         self._make_batcher = partial(Batcher, parser, limits, self.metrics, model=name)
-        # Not first in `open`: an app that is mounted in another one is never told that it starts.
+        # Not first in `open`: an app that is mounted in another one gets no startup event.
         self.batcher = self._make_batcher()
         self._streams = 0
-        self._held = 0  # bytes of bodies in memory that are not decoded yet
-        self._decode_from = 0.0  # not before this time is the next one decoded
+        self._held = 0  # bytes of undecoded bodies in memory
+        self._decode_from = 0.0  # earliest time to decode the next one
         self._decoder = ThreadPoolExecutor(1, thread_name_prefix="zishu-decoder")
 
     def open(self) -> None:
-        """Take requests, also if the app was stopped before and is started once more."""
+        """Accept requests, also after the app was stopped and started again."""
         if self.batcher.closed:
             self.batcher = self._make_batcher()
 
     @property
     def ready(self) -> bool:
-        """Tell whether the next request would be accepted and is likely to be answered."""
+        """Tell whether the next request would be accepted and probably answered."""
         return not (self.stopping() or self.batcher.full or self.batcher.stalled)
 
     async def read(self, data: bytes, decode: Decoder = read_request) -> Job:
-        """Read a request; whatever is wrong with it is a `Problem`."""
+        """Read a request; raise a `Problem` for any error."""
         if len(data) <= _SMALL:
             return self._job(data, decode)
         loop = asyncio.get_running_loop()
@@ -102,7 +102,7 @@ class Service:
         return job
 
     def _decode(self, data: bytes, decode: Decoder) -> Job:
-        """Decode a body in the thread that is there for it."""
+        """Decode a body in its own thread."""
         began = time.monotonic()
         if began < self._decode_from:
             time.sleep(self._decode_from - began)
@@ -119,8 +119,8 @@ class Service:
     ) -> bytes:
         """Return the answer to a request whose head has arrived, and give up when the client leaves.
 
-        `length` is what its head says of its body, `limit` how many bytes that may have. Everything that can go wrong
-        is a `Problem`, or `ClientGone`.
+        `length` is the size of the body according to the head, `limit` the maximum. All errors are a `Problem` or
+        `ClientGone`.
         """
         deadline = time.monotonic() + self.limits.seconds
         job = await self._receive(receive, length, limit, decode)
@@ -152,9 +152,9 @@ class Service:
 
     @contextmanager
     def holding(self) -> Iterator[Callable[[int], None]]:
-        """Count the bytes of a body in memory; all bodies that are not read yet share `limits.bodies` bytes.
+        """Count the bytes of a body in memory; all unread bodies share `limits.bodies` bytes.
 
-        Call what this returns with the size of the body whenever it changes; it raises a `Problem` if that is too much.
+        Call the result with the size of the body whenever it changes; it raises a `Problem` if that is too much.
         """
         held = 0
 
@@ -162,7 +162,7 @@ class Service:
             nonlocal held
             fresh = max(0, size - _SMALL) - held
             if fresh > 0 and self._held + fresh > self.limits.bodies:
-                raise Problem("busy", "too many large bodies are on their way", retry_after=5)
+                raise Problem("busy", "too many large bodies are being sent", retry_after=5)
             held += fresh
             self._held += fresh
 
@@ -172,9 +172,9 @@ class Service:
             self._held -= held
 
     async def answer_line(self, job: Job) -> bytes:
-        """Return the answer to a line of a stream, which waits where a single request would be turned away.
+        """Return the answer to a line of a stream; it waits if the queue is full, unlike a single request.
 
-        Its time begins when it is accepted: how long it waits before is up to others, not to its client.
+        Its time begins when it is accepted: how long it waits before does not depend on its client.
         """
         while True:
             try:
@@ -202,7 +202,7 @@ class Service:
         except InputError as error:
             raise Problem("invalid_input", str(error)) from None
         finally:
-            # Whatever is not done is given up: this frees the place in the queue.
+            # Everything unfinished is given up: this frees the place in the queue.
             for future in watched:
                 future.cancel()
         if gone is not None and gone.done():
@@ -210,7 +210,7 @@ class Service:
         raise Problem("timeout", f"the request was not done after {self.limits.seconds:g} s")
 
     def open_stream(self) -> None:
-        """Count a stream in; too many are a `Problem`."""
+        """Count an opened stream; raise a `Problem` if there are too many."""
         if self.stopping():
             raise Problem("stopping", "the service is being stopped")
         if self._streams >= self.limits.streams:
@@ -219,21 +219,21 @@ class Service:
         self.metrics.streams(self._streams)
 
     def close_stream(self) -> None:
-        """Count a stream out."""
+        """Count a closed stream."""
         self._streams -= 1
         self.metrics.streams(self._streams)
 
 
 def as_problem(error: Exception) -> Problem:
-    """Return what to tell a client about an error in the middle of a stream; the log gets its place, not its text."""
+    """Return what to tell a client about an error inside a stream; the log gets its location, not its text."""
     if isinstance(error, Problem):
         return error
     log.error("%s\n%s", type(error).__qualname__, "".join(traceback.format_tb(error.__traceback__)))
-    return Problem("internal", "the service failed; its log says where")
+    return Problem("internal", "the service failed; see its log")
 
 
 def describe(parser: Parser, limits: Limits) -> dict[str, Any]:
-    """Return what clients may know of the model: no paths, and not how it was trained."""
+    """Describe the model to clients: no paths, and not how it was trained."""
     info = parser.info
     scores = {
         name: {key: value for key, value in part.items() if isinstance(value, int | float)}

@@ -1,12 +1,12 @@
-"""Answer a stream: one request per line in, one answer per line out, in the same order, for up to `stream_seconds`.
+"""Answer a stream: one request per line in, one answer per line out, in order, for up to `stream_seconds`.
 
-Lines are answered while others are still on their way. Only so many of a stream are in work at once, and only so many
-characters: the batcher gives all of them their turns, so what is in work together must be done within the time of one
-line. Then nothing more is read from the connection, so memory stays bounded however fast a client writes or slowly it
-reads. A line that is wrong gets an error as its answer, and the stream goes on. Blank lines are passed over.
+Lines are answered while others are still being sent. The number of lines and characters of a stream in progress is
+limited: the batcher lets them take turns, so all of them must finish within the time of one line. At the limit nothing
+more is read from the connection, so memory stays bounded however fast a client writes or how slowly it reads. An
+invalid line gets an error as its answer, and the stream continues. Blank lines are skipped.
 
-Three tasks do this: one receives, a little ahead, so that a client that leaves is noticed while its lines wait; one
-reads lines and puts them in work; one writes their answers.
+There are three tasks: one receives slightly ahead, so that a client that leaves is noticed while its lines wait; one
+reads lines and starts them; one writes their answers.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE = "application/x-ndjson"
 
-_TICK = 0.5  # seconds between two looks at whether the service is being stopped
+_TICK = 0.5  # seconds between two checks whether the service is being stopped
 
 _Parts = asyncio.Queue[Message]
 
 
 class _Line(NamedTuple):
-    """A line that is in work, or whose answer is not written yet."""
+    """Hold a line in progress, or one whose answer is not written yet."""
 
     answer: asyncio.Task[bytes]
     size: int
 
 
 class StreamAnswer(Response):
-    """The answer to a stream; it reads the request while it is sent."""
+    """Answer a stream; the request is read while the answer is sent."""
 
     media_type = MEDIA_TYPE
 
@@ -53,11 +53,11 @@ class StreamAnswer(Response):
         super().__init__()
         del self.headers["content-length"]
         self._service = service
-        self._lines: deque[_Line | None] = deque()  # in their order; None says that there are no more
-        self._changed = asyncio.Condition()  # there is a line more or less
+        self._lines: deque[_Line | None] = deque()  # in order; None after the last one
+        self._changed = asyncio.Condition()  # a line was added or removed
 
     async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
-        """Read, answer and write until the client has said all, leaves, or the service is stopped."""
+        """Read, answer and write until the client is done, leaves, or the service is stopped."""
         self._service.open_stream()
         parts: _Parts = asyncio.Queue(1)
         listener = asyncio.create_task(_listen(receive, parts))
@@ -76,7 +76,7 @@ class StreamAnswer(Response):
             await asyncio.gather(*unfinished, return_exceptions=True)
 
     async def _read(self, parts: _Parts, listener: asyncio.Task[None]) -> None:
-        """Put lines in work while there is room for them; at their end, wait until the client leaves."""
+        """Start lines while there is room for them; at their end, wait until the client leaves."""
         async for line in _lines(parts, self._service):
             job = await self._read_line(line)
             async with self._changed:
@@ -126,7 +126,7 @@ class StreamAnswer(Response):
 
 
 async def _listen(receive: Receive, parts: _Parts) -> None:
-    """Receive the body, a part ahead of its reader; return when the client leaves."""
+    """Receive the body, one part ahead of its reader; return when the client leaves."""
     while (message := await receive())["type"] != "http.disconnect":
         await parts.put(message)
 
@@ -136,11 +136,11 @@ async def _error(error: Exception) -> bytes:
 
 
 async def _lines(parts: _Parts, service: Service) -> AsyncIterator[bytes | Problem]:
-    """Yield the lines of a body that are not blank, and problems where they stand; the last ones end it."""
+    """Yield the lines of a body that are not blank, and problems in their place; the last ones end it."""
     limit = service.limits.body
     too_large = Problem("too_large", f"the line has more than the {limit} bytes that are allowed")
     rest = bytearray()
-    skipping = False  # the rest of a line that is too long, or for which there is no memory
+    skipping = False  # skip the rest of a line that is too long, or that memory does not allow
     with service.holding() as hold:
         async for part in _texts(parts, service):
             if isinstance(part, Problem):
@@ -170,7 +170,7 @@ async def _lines(parts: _Parts, service: Service) -> AsyncIterator[bytes | Probl
 
 
 async def _texts(parts: _Parts, service: Service) -> AsyncIterator[bytes | Problem]:
-    """Yield the body as it comes; a problem ends it when the service is stopped or it takes too long."""
+    """Yield the body as it arrives; a problem ends it if the service is stopped or it takes too long."""
     limits = service.limits
     end = time.monotonic() + limits.stream_seconds
     stopping = Problem("stopping", "the service is being stopped; the lines before were all answered")
@@ -190,7 +190,7 @@ async def _texts(parts: _Parts, service: Service) -> AsyncIterator[bytes | Probl
                     yield too_long
                     return
                 if time.monotonic() >= deadline:
-                    yield Problem("body_timeout", f"nothing came for {limits.seconds:g} s")
+                    yield Problem("body_timeout", f"nothing arrived for {limits.seconds:g} s")
                     return
             message = waiting.result()
         finally:

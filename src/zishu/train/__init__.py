@@ -10,7 +10,7 @@ from zishu.errors import MissingExtra
 try:
     import torch as _torch  # noqa: F401  (asked for here so that the message comes once, and first)
 except ModuleNotFoundError as error:
-    # A torch that is there but lacks something of its own must keep its own message.
+    # If torch is installed but something inside it is missing, keep the original message.
     if error.name != "torch":
         raise
     raise MissingExtra("torch", "train") from error

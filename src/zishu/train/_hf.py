@@ -1,14 +1,14 @@
-"""Encode with a pre-trained BERT from the Hugging Face world: the one file that knows `transformers`.
+"""Encode with a pre-trained BERT from Hugging Face: the only file that knows `transformers`.
 
-One token for each character, straight from the tokeniser's vocabulary; its own way of cutting text into pieces
-is not used, so characters and encodings stay aligned (section 3.4 of the paper). [CLS] is position 0 and so
-stands for ROOT; [SEP] is put after the last character inside. A sentence longer than the model's positions is
-read in overlapping windows (`zishu.model.windows`).
+Each character is one token of the tokeniser's vocabulary. The tokeniser's own splitting is not used, so characters and
+encodings stay aligned (section 3.4 of the paper). [CLS] is position 0 and represents ROOT; [SEP] is added internally
+after the last character. A sentence longer than the model's positions is read in overlapping windows
+(`zishu.model.windows`).
 
-A pre-trained model is a local folder, which is read without touching the network, or `hub:NAME`, a model of the Hugging
-Face hub. Either may come from a stranger: no code of it is run, and weights are read from safetensors only.
+A pre-trained model is a local folder, which is read without network access, or `hub:NAME`, a model of the Hugging Face
+hub. Either may be untrusted: none of its code is run, and weights are read from safetensors only.
 
-Cost: that of the model. Its dropout is that of its own configuration.
+Cost: that of the model. Its dropout comes from its own configuration.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ try:
     from transformers import AutoConfig, AutoModel, AutoTokenizer
     from transformers.utils import logging
 except ModuleNotFoundError as error:
-    # A transformers that is there but lacks something of its own must keep its own message.
+    # If transformers is installed but something inside it is missing, keep the original message.
     if error.name not in ("transformers", "huggingface_hub"):
         raise
     raise MissingExtra("transformers", "train") from error
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
 
     from zishu.train.config import EncoderConfig
 
-HUB = "hub:"  # begins the name of a model of the Hugging Face hub
-_PATIENCE = 5.0  # seconds for the hub to answer at all
+HUB = "hub:"  # prefix of the name of a model on the Hugging Face hub
+_PATIENCE = 5.0  # seconds for the hub to answer
 
 
 class Bert(Encoder):
-    """A pre-trained model that reads one token for each character, of sentences of any length."""
+    """Encode sentences of any length with a pre-trained model, one token per character."""
 
     def __init__(
         self, model: nn.Module, vocabulary: Vocabulary, config: EncoderConfig, *, styles: int = 0
@@ -58,13 +58,13 @@ class Bert(Encoder):
         super().__init__()
         overlap = config.window_overlap
         self.core = CharacterBert(model, vocabulary, styles=styles)
-        # Part of each window, not of the sentence: so an exported graph that reads windows says the same.
+        # Part of each window, not of the sentence, so that an exported graph that reads windows gives the same result.
         self.top = Recurrence(self.core.width, 1, config.top, dropout=config.dropout) if config.top else None
         self.width = self.core.width if self.top is None else self.top.width
         self.longest = _capacity(model)
         self.overlap = overlap
         self.hf_config = json.loads(cast("Any", model.config).to_json_string(use_diff=False))
-        del self.hf_config["_name_or_path"]  # where it was loaded from is nobody's business
+        del self.hf_config["_name_or_path"]  # do not record where it was loaded from
         if self.longest is not None and not overlap < self.longest:
             raise ConfigError(
                 f"encoder.window_overlap: must be less than the {self.longest} characters that this model reads "
@@ -78,8 +78,8 @@ class Bert(Encoder):
         lengths: Tensor,
         styles: Tensor | None = None,
     ) -> Tensor:
-        """Encode sentences; bigrams are not read."""
-        # An exported graph reads one window: whoever runs it plans the windows outside, where it is cheap.
+        """Encode sentences; bigrams are not used."""
+        # An exported graph reads one window; its caller plans the windows, which is cheaper outside.
         if torch.onnx.is_in_onnx_export() or self.longest is None or chars.shape[1] <= self.longest + 1:
             return self._read_window(chars, lengths, styles)
         plan = plan_windows(lengths.cpu().numpy(), self.longest, self.overlap)
@@ -90,7 +90,7 @@ class Bert(Encoder):
         own_styles = None if styles is None else styles[sentence]
         encoded = self._read_window(chars[sentence[:, None], position], inner, own_styles)
         merged = encoded[window, place]
-        # Positions beyond the longest sentence of the batch are padding of the caller's.
+        # Positions beyond the longest sentence of the batch are the caller's padding.
         return nn.functional.pad(merged, (0, 0, 0, chars.shape[1] - merged.shape[1]))
 
     def _read_window(self, chars: Tensor, lengths: Tensor, styles: Tensor | None) -> Tensor:
@@ -99,7 +99,7 @@ class Bert(Encoder):
 
 
 class CharacterBert(nn.Module):
-    """The model with its two special tokens around the characters."""
+    """Add the two special tokens around the characters."""
 
     def __init__(self, model: nn.Module, vocabulary: Vocabulary, *, styles: int) -> None:
         super().__init__()
@@ -109,9 +109,9 @@ class CharacterBert(nn.Module):
         self.styles = style_embedding(styles, cast("Any", model).get_input_embeddings().embedding_dim)
 
     def forward(self, chars: Tensor, lengths: Tensor, styles: Tensor | None = None) -> Tensor:
-        """Encode sentences of at most as many characters as the model has room for."""
+        """Encode sentences that fit into the model."""
         end = lengths[:, None] + 1
-        tokens = nn.functional.pad(chars, (0, 1))  # room for [SEP] after the longest sentence
+        tokens = nn.functional.pad(chars, (0, 1))  # space for [SEP] after the longest sentence
         position = torch.arange(tokens.shape[1], device=chars.device)
         tokens = torch.where(position == end, self.separator, tokens)
         mask = (position <= end).long()
@@ -131,7 +131,7 @@ def build(
     pretrained: bool,
     hf_config: Mapping[str, Any] | None,
 ) -> Bert:
-    """Build the encoder from a name or folder, or, with random weights, from a stored configuration."""
+    """Build the encoder from a name or folder or, with random weights, from a stored configuration."""
     if pretrained:
         if not config.pretrained:
             raise ConfigError("encoder.pretrained: a bert needs a pre-trained model, a folder or hub:NAME")
@@ -151,10 +151,10 @@ def build(
 
 
 def hf_vocabulary(path: str) -> Vocabulary:
-    """Read the vocabulary of a pre-trained model, by name or folder; a symbol's number is the model's."""
+    """Read the vocabulary of a pre-trained model, by name or folder; symbols keep the model's numbers."""
     tokenizer = _load(AutoTokenizer, path)
     numbers: dict[str, int] = tokenizer.get_vocab()
-    # Numbers that the tokeniser leaves out are kept free by names that no character can have.
+    # Numbers that the tokeniser skips are filled with names that no character can have.
     symbols = [f"[free {number}]" for number in range(1 + max(numbers.values()))]
     for symbol, number in numbers.items():
         symbols[number] = symbol
@@ -173,10 +173,10 @@ def hf_vocabulary(path: str) -> Vocabulary:
 
 
 def _lowercases(tokenizer: Any, numbers: Mapping[str, int]) -> bool:
-    """Tell whether a vocabulary knows small letters only, whatever the tokeniser does about it.
+    """Tell whether a vocabulary has lower-case letters only, whatever the tokeniser does.
 
-    Some models come with an uncased vocabulary and a tokeniser that keeps capitals, to which every capital is
-    unknown. Their small letters stand for both here.
+    Some models come with an uncased vocabulary and a tokeniser that keeps capitals, so every capital is unknown. Here
+    their lower-case letters represent both.
     """
     normalizer = getattr(getattr(tokenizer, "backend_tokenizer", None), "normalizer", None)
     if normalizer is not None and normalizer.normalize_str("A") == "a":
@@ -185,12 +185,12 @@ def _lowercases(tokenizer: Any, numbers: Mapping[str, int]) -> bool:
 
 
 def _from_pretrained(path: str) -> nn.Module:
-    """Load a model in single precision, without the pooling layer (of [CLS] alone) where it can be left out."""
+    """Load a model in single precision, if possible without the pooling layer (for [CLS] alone)."""
     try:
         model = _load(AutoModel, path, add_pooling_layer=False)
-    except TypeError:  # a model without such a layer does not know the word
+    except TypeError:  # a model without such a layer rejects the argument
         model = _load(AutoModel, path)
-    return cast("nn.Module", model.float().train())  # it comes in evaluation mode, unlike any new module
+    return cast("nn.Module", model.float().train())  # it is loaded in evaluation mode, unlike a new module
 
 
 def _from_config(config: Any) -> nn.Module:
@@ -204,7 +204,7 @@ def _from_config(config: Any) -> nn.Module:
 
 
 def _load(kind: Any, source: str, **options: Any) -> Any:
-    """Load something from a folder or, by `hub:NAME`, from the hub or its local cache."""
+    """Load an object from a folder or, with `hub:NAME`, from the hub or its local cache."""
     name = source.removeprefix(HUB)
     options |= {"trust_remote_code": False}
     if kind is AutoModel:
@@ -228,7 +228,7 @@ def _load(kind: Any, source: str, **options: Any) -> Any:
 
 
 def _check_folder(path: str) -> None:
-    """Refuse a folder that does not exist, or whose weights only pickle could read."""
+    """Reject a folder that does not exist, or whose weights only pickle could read."""
     folder = Path(path)
     if not folder.is_dir():
         raise ConfigError(
@@ -243,17 +243,17 @@ def _check_folder(path: str) -> None:
 
 
 def _check_reachable(source: str) -> None:
-    """Fail within seconds if the hub cannot be reached: the library would try again and again."""
+    """Fail within seconds if the hub cannot be reached: the library would retry again and again."""
     try:
         get_session().head(ENDPOINT, timeout=_PATIENCE, follow_redirects=False)
-    except Exception as error:  # those of an HTTP library that is not ours
+    except Exception as error:  # from an HTTP library that is not ours
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ConfigError(f"encoder.pretrained: {source}: the hub cannot be reached: {reason}") from error
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the loader's progress bar, and its report of weights left out on purpose, off the terminal."""
+    """Hide the loader's progress bar and its report of weights that are omitted on purpose."""
     settings = cast("Any", logging)
     verbosity, bar = settings.get_verbosity(), settings.is_progress_bar_enabled()
     settings.set_verbosity_error()
@@ -270,7 +270,7 @@ def _capacity(model: nn.Module) -> int | None:
     """Return how many characters fit between [CLS] and [SEP]; None if the model has no table of positions."""
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
-            # RoBERTa's kind counts positions from the one after padding's.
+            # RoBERTa-like models count positions from the one after padding's.
             unused = 0 if module.padding_idx is None else module.padding_idx + 1
             return module.num_embeddings - unused - 2
     return None

@@ -1,9 +1,8 @@
 """Differentiate the log partition: `zishu.chart` for scores in main memory, `zishu.train.torch_chart` for a GPU.
 
-The derivative of log Z by the score of an arc is the arc's probability, so the backward pass is a product with the
-marginals that the forward pass already computed. In main memory sums are float64 whatever the scores are: a loss is
-the difference of two log partitions that are both large. On a GPU, where float64 is slow, they have the precision of the
-scores.
+The derivative of log Z by the score of an arc is the arc's probability, so the backward pass multiplies by the
+marginals from the forward pass. In main memory sums are always float64, because a loss is the difference of two large
+log partitions. On a GPU, where float64 is slow, they have the precision of the scores.
 """
 
 from __future__ import annotations
@@ -59,9 +58,9 @@ class _LogPartition(torch.autograd.Function):
             found = trees.marginals()
             to_inter, to_intra = found.inter, found.intra
             if intra is None and to_intra is not None:
-                # One score serves both roles: its derivative is the probability of the arc in either.
+                # One score serves both roles: its derivative is the probability of the arc in either role.
                 to_inter, to_intra = to_inter + to_intra, None
-            # Copies, for answers are read-only and tensors cannot be.
+            # Copied, because answers are read-only and tensors must not be.
             ctx.probabilities = torch.tensor(to_inter), None if to_intra is None else torch.tensor(to_intra)
         return torch.tensor(trees.log_partition())
 

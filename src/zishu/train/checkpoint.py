@@ -1,15 +1,15 @@
-"""Write and read checkpoints: one safetensors file each, whole or not there.
+"""Write and read checkpoints: one safetensors file each, complete or absent.
 
-A checkpoint's tensors are weights (`model.*`, `average.*`), the state of the optimiser
-(`optimiser.<weight>.<slot>`) and random states (`random.*`, bytes); everything else is one JSON object in the
-file's header. No pickle: a checkpoint from somebody else can be wrong, but it cannot run code.
+The tensors of a checkpoint are weights (`model.*`, `average.*`), the state of the optimiser
+(`optimiser.<weight>.<slot>`) and random states (`random.*`, bytes); everything else is one JSON object in the file's
+header. There is no pickle: an untrusted checkpoint can be wrong, but it cannot run code.
 
-A file is written beside its final name, flushed to the disk, and only then renamed onto it (`zishu.writing`). So a
-process that is killed, or a disk that fills up, leaves the previous checkpoint as it was. What a killed run left of an
-unfinished file is gone after the next save. Links are replaced, not followed: the folder may be somebody else's.
+A file is written under a temporary name, flushed to disk, and then renamed (`zishu.writing`). So a killed process or a
+full disk leaves the previous checkpoint intact. The next save removes what a killed run left behind. Links are
+replaced, not followed, because the folder may belong to someone else.
 
-Saving costs one pass over the tensors for a checksum, which loading compares, and one to write them. Nothing
-here knows what a run consists of.
+Saving takes one pass over the tensors for a checksum, which loading compares, and one to write them. This module does
+not know what a run consists of.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.optim import Optimizer
 
-# Keys of the file's header, which maps strings to strings, and the version of what is written here.
+# Keys of the file's header, which maps strings to strings, and the version of the format.
 _FORMAT_KEY, _STATE_KEY, _CHECKSUM_KEY = "zishu.checkpoint", "state", "checksum"
 _FORMAT = "1"
-# The types that weights and states have, as safetensors calls them.
+# The types of weights and states, by their safetensors names.
 _TYPES = {
     torch.float64: "F64",
     torch.float32: "F32",
@@ -50,7 +50,7 @@ _TYPES = {
 
 
 class Interrupted(ZishuError):
-    """The user stopped a run; it is saved and can go on."""
+    """Signal that the user stopped a run; it is saved and can be resumed."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         super().__init__(f"interrupted; the run is saved in {os.fspath(folder)}")
@@ -58,7 +58,7 @@ class Interrupted(ZishuError):
 
 
 class SaveError(ZishuError):
-    """A file could not be written; the one it was to replace is as it was."""
+    """Signal that a file could not be written; the previous version is intact."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"{path}: cannot be saved ({reason}); the file of that name, if any, is as it was")
@@ -69,7 +69,7 @@ def save_checkpoint(
 ) -> None:
     """Write tensors and a JSON-like state into one file, atomically.
 
-    JSON has no tuples and no keys but strings: what `load_checkpoint` returns has lists and strings there.
+    JSON has no tuples and only string keys, so `load_checkpoint` returns lists and strings instead.
     """
     dense = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = json.dumps(state, ensure_ascii=False)
@@ -79,7 +79,7 @@ def save_checkpoint(
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read a checkpoint: its tensors, on the CPU, and its state. A damaged file is an `InputError`."""
+    """Read a checkpoint: its tensors, on the CPU, and its state; raise `InputError` if it is damaged."""
     name = os.fspath(path)
     try:
         with safe_open(name, framework="pt") as file:
@@ -101,7 +101,7 @@ def load_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], di
 def optimiser_state(optimiser: Optimizer, names: Mapping[Tensor, str]) -> dict[str, Tensor]:
     """Return the state of an optimiser as tensors `optimiser.<weight>.<slot>`.
 
-    Learning rates and the like are not in it: they follow from the configuration and the step.
+    Learning rates are not included: they follow from the configuration and the step.
     """
     return {
         f"optimiser.{names[weight]}.{slot}": torch.as_tensor(value)
@@ -113,7 +113,7 @@ def optimiser_state(optimiser: Optimizer, names: Mapping[Tensor, str]) -> dict[s
 def restore_optimiser(
     optimiser: Optimizer, names: Mapping[Tensor, str], tensors: Mapping[str, Tensor]
 ) -> None:
-    """Put the tensors of `optimiser_state` into a new optimiser of the same weights; ignore all others."""
+    """Load the tensors of `optimiser_state` into a new optimiser of the same weights; ignore all others."""
     slots: dict[str, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         if key.startswith("optimiser."):
@@ -123,8 +123,8 @@ def restore_optimiser(
     stranger = next(iter(slots.keys() - set(names.values())), None)
     if stranger is not None:
         raise InputError(f"the checkpoint has an optimiser's state for {stranger}, which the model has not")
-    # Torch numbers the weights in the order of its groups; through its own method each value gets the device
-    # and type that its weight wants.
+    # Torch numbers the weights in the order of its groups; its own method moves each value to the device and type of
+    # its weight.
     state = optimiser.state_dict()
     weights = [weight for group in optimiser.param_groups for weight in group["params"]]
     state["state"] = {
@@ -141,14 +141,14 @@ def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def write_atomically(path: str | os.PathLike[str], text: str) -> None:
-    """Write a small text file, whole or not at all."""
+    """Write a small text file atomically."""
     with _saving(Path(path)) as file:
         file.write(text.encode())
 
 
 @contextlib.contextmanager
 def _saving(path: Path) -> Iterator[BinaryIO]:
-    """Give a file that takes its place when the block ends well; tell what happened to the old one when not."""
+    """Provide a file that replaces the old one if the block succeeds; report what happened to the old one if not."""
     try:
         with replacing(path, follow=False) as file:
             yield file
@@ -159,10 +159,10 @@ def _saving(path: Path) -> Iterator[BinaryIO]:
 def _write_safetensors(file: BinaryIO, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
     """Write the safetensors format: the length of the header, the header, the bytes of the tensors.
 
-    The library's own writer makes temporary files under names of its own, which nobody removes after a kill,
-    or else a copy of everything in memory.
+    The library's writer either creates temporary files that nobody removes after a kill, or copies everything in
+    memory.
     """
-    # Widest numbers first, so that every tensor starts at a multiple of its own width.
+    # Widest numbers first, so that every tensor is aligned to its own width.
     names = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
     header: dict[str, Any] = {"__metadata__": metadata}
     end = 0
@@ -181,7 +181,7 @@ def _write_safetensors(file: BinaryIO, tensors: Mapping[str, Tensor], metadata: 
 
 def _bytes_of(tensor: Tensor) -> memoryview:
     """Return the memory of a contiguous tensor."""
-    # Flat first: a single number has no last dimension to be seen as bytes.
+    # Flatten first: a scalar has no last dimension to view as bytes.
     return tensor.reshape(-1).view(torch.uint8).numpy().data
 
 

@@ -1,8 +1,8 @@
-"""Make a trained network small on disk: embeddings and other weights as 8-bit numbers with one scale per row.
+"""Shrink a trained network on disk: embeddings and other weights as 8-bit numbers with one scale per row.
 
-Embeddings of characters and of their pairs are most of a small model's weights and none of its work, so a quarter of
-their size costs nothing at run time. A row is rounded to 255 levels of its own largest number: an error of at most
-0.4 % of it. What is scored afterwards is the network as it is exported.
+Embeddings of characters and bigrams are most of a small model's weights and almost none of its computation, so storing
+them at a quarter of the size costs nothing at run time. A row is rounded to 255 levels of its largest number: an error
+of at most 0.4 % of that number. Scores are measured on the network as it is exported.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LEVELS = 127  # on each side of 0
 
 
 class CompactEmbedding(nn.Module):
-    """A table of embeddings whose rows are 8-bit numbers times a scale; it cannot be trained further."""
+    """Store embeddings as rows of 8-bit numbers with one scale each; cannot be trained further."""
 
     rows: Tensor
     scales: Tensor
@@ -32,12 +32,12 @@ class CompactEmbedding(nn.Module):
         self.register_buffer("scales", scales)
 
     def forward(self, numbers: Tensor) -> Tensor:
-        """Look rows up."""
+        """Look up rows."""
         return self.rows[numbers].float() * self.scales[numbers]
 
 
 class CompactLinear(nn.Module):
-    """A linear layer whose weights are 8-bit numbers times a scale for each row; it cannot be trained further.
+    """Apply a linear layer whose weights are 8-bit numbers with one scale per row; cannot be trained further.
 
     The weights become 32-bit numbers when the network is loaded, so it computes as fast as before.
     """
@@ -55,7 +55,7 @@ class CompactLinear(nn.Module):
 
 
 def compact(network: nn.Module) -> None:
-    """Replace every table of characters or pairs in a network by a compact one."""
+    """Replace every table of characters or bigrams in a network by a compact one."""
     for module in list(network.modules()):
         for name in ("chars", "bigrams"):
             table = getattr(module, name, None)

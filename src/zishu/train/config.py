@@ -1,16 +1,16 @@
-"""Read the configuration of a training run from one TOML file, and check every key and value.
+"""Read the configuration of a training run from a TOML file, and check every key and value.
 
-A configuration is a tree of frozen dataclasses: `Config` with one section for each concern. Their fields
-document the keys: the key `layers` of the table `[encoder]` is the field `EncoderConfig.layers`. The defaults
-are the paper's (section 4, Appendix A.4), or sensible ones where the paper only knows BERT.
+A configuration is a tree of frozen dataclasses: `Config` with one section for each concern. Their fields document the
+keys: the key `layers` of the table `[encoder]` is the field `EncoderConfig.layers`. The defaults are the paper's
+(section 4, Appendix A.4), or sensible ones where the paper only uses BERT.
 
     config = load_config("configs/latent-c2f.toml", ["seed=3", "encoder.kind=bilstm"])
 
-A file may start from another one, `extends = "other.toml"` (relative to the file that says so), and then
-gives only what differs. Later wins: the extended file, the file, then the overrides.
+A file may extend another one, `extends = "other.toml"` (relative to itself), and then gives only the differences. Later
+values win: first the extended file, then the file, then the overrides.
 
-This module neither opens data nor builds anything, and needs no torch. Paths of data stay as written, that
-is, relative to the directory in which the program runs.
+This module neither opens data nor builds anything, and needs no torch. Paths of data stay as written, that is, relative
+to the current directory.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ Precision = Literal["float32", "bfloat16"]
 ExportPrecision = Literal["float32", "int8"]
 
 
-# Not infinity, so that no range holds infinity, nor a whole number too large to be a float.
+# Not infinity, so that no range contains infinity or an integer too large for a float.
 _HUGE = 1e300
 
 
 class Range(NamedTuple):
-    """The numbers that a key may take, as they are told to the user, and the test."""
+    """Hold the numbers that a key may take, with a description for the user."""
 
     words: str
     low: float = -_HUGE
@@ -76,7 +76,7 @@ Weights = dict[str, float]  # by style
 
 
 def by_style(files: Files) -> dict[str, tuple[str, ...]]:
-    """Return the files of every style; without styles there is one, whose name is empty."""
+    """Return the files of every style; without styles there is one with an empty name."""
     if isinstance(files, str):
         return {"": (files,)} if files else {}
     return files
@@ -84,11 +84,11 @@ def by_style(files: Files) -> dict[str, tuple[str, ...]]:
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """Say which files to learn from: `[data]`. Paths are relative to the current directory."""
+    """Define the files to learn from: `[data]`. Paths are relative to the current directory."""
 
     train: Files
     """CoNLL-U file to learn from, or a table with one file or a list of files per style:
-    `{gsd = "gsd.conllu", hk = ["hk.conllu", "cfl.conllu"]}`. Non-projective trees are left out and counted. The first
+    `{gsd = "gsd.conllu", hk = ["hk.conllu", "cfl.conllu"]}`. Non-projective trees are skipped and counted. The first
     style is the model's default."""
     dev: Files
     """The same for the files that are scored after every epoch; the epoch with the best LF, averaged over styles, is
@@ -96,7 +96,7 @@ class DataConfig:
     test: Files = ""
     """The same for the files that are scored once, at the end; empty for none."""
     weights: Weights = field(default_factory=dict)
-    """How often an epoch sees the sentences of a style, by style: `{hk = 3}`; 1 where nothing is said. A fraction
+    """How often an epoch sees the sentences of a style, by style: `{hk = 3}`; the default is 1. A fraction
     takes a random part."""
     structures: str = ""
     """WIST-format file of annotated words; read by the policy `annotated` only."""
@@ -107,34 +107,34 @@ class DataConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class StructureConfig:
-    """Say what a word looks like inside: `[structure]`. Of no effect on words and segmentation tasks."""
+    """Define the trees inside words: `[structure]`. No effect on word-level and segmentation tasks."""
 
     policy: Policy = "latent"
-    """Which trees inside a gold word count as right: all of them (`latent`), one fixed pattern (`leftward`,
+    """Which trees inside a gold word count as correct: all of them (`latent`), one fixed pattern (`leftward`,
     `rightward`), or the annotated one (`annotated`; latent where a word has none)."""
     roles: Roles = 2
     """2: intra-word and inter-word arcs have their own scores and inference is coarse-to-fine.
-    1: one score for both, told apart by the label alone; inference is the vanilla Eisner algorithm."""
+    1: one score for both, distinguished by the label alone; inference is the vanilla Eisner algorithm."""
     single_root: bool = True
     """Whether a word's characters must form one subtree (the ablation "- single-root" turns it off)."""
     root_as_head: bool = True
-    """Whether a word's dependents must hang on its root character (the ablation "- root-as-head")."""
+    """Whether a word's dependents must depend on its root character (the ablation "- root-as-head")."""
     beam: Size = 8
-    """Of the objective `transition`: how many analyses of a sentence are kept after every action; 1 is greedy."""
+    """For the objective `transition`: the size of the beam; 1 is greedy search."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig:
-    """Say how characters become vectors: `[encoder]`. Keys that a kind does not name do not concern it."""
+    """Define how characters become vectors: `[encoder]`. A key concerns only the kinds that it names."""
 
     kind: EncoderKind
     """`bilstm` and `transformer` learn from scratch, `bert` continues from a pre-trained model."""
     char_width: Size = 128
     """bilstm, transformer: width of a character's embedding."""
     bigram_width: Natural = 128
-    """bilstm, transformer: width of the embedding of (previous character, character); 0 for none."""
+    """bilstm, transformer: width of bigram embeddings; 0 for none."""
     bigram_min_count: Size = 2
-    """bilstm, transformer: rarer pairs of the training text share the unknown pair's embedding."""
+    """bilstm, transformer: rarer bigrams share the embedding of the unknown bigram."""
     layers: Size = 2
     """bilstm, transformer: number of layers."""
     hidden: Size = 300
@@ -142,7 +142,7 @@ class EncoderConfig:
     heads: Size = 4
     """transformer: attention heads."""
     neighbours: bool = False
-    """transformer: whether each character is mixed with the two beside it before the first layer."""
+    """transformer: whether a convolution mixes each character with its neighbours before the first layer."""
     feed_forward: Size = 1024
     """transformer: width of the feed-forward layer."""
     top: Natural = 0
@@ -163,16 +163,16 @@ class EncoderConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ScorerConfig:
-    """Say how vectors become scores of arcs, labels and tags: `[scorer]`."""
+    """Define how vectors become scores of arcs, labels and tags: `[scorer]`."""
 
     arc: Size = 500
     """Width of the arc MLPs."""
     label: Size = 100
     """Width of the label MLPs."""
     dropout: Rate = 0.33
-    """Dropout of the MLPs; refused for a segmenter, which has none."""
+    """Dropout of the MLPs; an error for a segmenter, which has none."""
     upos: bool = True
-    """Whether to learn parts of speech too, where the training file has them."""
+    """Whether to learn parts of speech, too, if the training file has them."""
     upos_weight: NonNegative = 1.0
     """Weight of the part-of-speech loss beside the tree loss."""
     tag_weight: NonNegative = 0.1
@@ -186,12 +186,12 @@ class ScorerConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class OptimiserConfig:
-    """Say how the weights are learned: `[optimiser]`. AdamW, linear warm-up, then linear decay to 0."""
+    """Define how the weights are learned: `[optimiser]`. AdamW, linear warm-up, then linear decay to 0."""
 
     epochs: Size = 10
     """Passes over the training file."""
     batch_chars: Size = 1000
-    """Characters in a batch, about; a longer sentence is a batch by itself."""
+    """Approximate number of characters in a batch; a longer sentence is a batch by itself."""
     learning_rate: Positive = 1e-3
     """Peak learning rate of the scorer and of an encoder that starts from scratch."""
     encoder_learning_rate: Positive = 5e-5
@@ -207,7 +207,7 @@ class OptimiserConfig:
     warmup: Share = 0.1
     """Share of all steps in which the learning rate rises from 0 to its peak."""
     clip: NonNegative = 5.0
-    """Greatest norm of the gradient of all weights together; 0 for no clipping."""
+    """Maximum norm of the gradient of all weights together; 0 for no clipping."""
     averaging: Rate = 0.0
     """Decay of an exponential moving average of the weights, which is then what is scored and exported;
     0 for the weights themselves."""
@@ -215,7 +215,7 @@ class OptimiserConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainConfig:
-    """Say what an encoder learns before it sees a treebank: `[pretrain]`. Only `zishu pretrain` reads it."""
+    """Define how an encoder is pre-trained: `[pretrain]`. Only `zishu pretrain` reads it."""
 
     text: str = ""
     """Text file, one sentence per line, words with tags (`上海/ns 计划/v`)."""
@@ -265,7 +265,7 @@ class PretrainConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TeacherConfig:
-    """Say which parser teaches this one on raw text, beside the treebanks: `[teacher]`."""
+    """Define a parser that teaches this one on raw text, in addition to the treebanks: `[teacher]`."""
 
     model: str = ""
     """Folder of a parser of characters with two roles, or an ensemble of such; it must know the same styles, labels
@@ -279,7 +279,7 @@ class TeacherConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ExportConfig:
-    """Say how the trained model is written: `[export]`."""
+    """Define how the trained model is written: `[export]`."""
 
     compact: bool = False
     """bilstm, transformer: whether embeddings are stored as 8-bit numbers, a quarter of their size."""
@@ -290,12 +290,12 @@ class ExportConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """Say where and how the program runs: `[run]`. Only `patience` changes what is computed; `threads`, `device` round."""
+    """Define where and how the program runs: `[run]`. Only `patience` changes what is computed."""
 
     directory: str = ""
     """Folder of the run; empty for `runs/NAME/seed-SEED`."""
     device: str = ""
-    """Where to train, in torch's words: `cpu`, `cuda`, `cuda:1`; empty for a GPU if there is one."""
+    """Where to train, as named by torch: `cpu`, `cuda`, `cuda:1`; empty for a GPU if there is one."""
     precision: Precision = "float32"
     """`bfloat16` computes matrix products in 16 bits; weights, sums and the optimiser stay in 32 bits. It is faster
     only on processors and GPUs with instructions for it (AVX-512 BF16, AMX)."""
@@ -323,7 +323,7 @@ class Config:
     tree for every word: a `structure.policy` other than `latent`, and `annotated` words without an entry
     are leftward. Of no effect on segmentation."""
     seed: Seed = 0
-    """Seed of everything random."""
+    """Random seed."""
     initial: str = ""
     """Folder of a finished run to start from instead of random weights: its best weights, characters, labels and
     styles. The encoder, the scorer and the styles must be the same; labels that it does not know are an error."""
@@ -339,17 +339,17 @@ class Config:
 
     @property
     def can(self) -> Task:
-        """Return what models for its task read and find."""
+        """Return what models for its task read and predict."""
         return TASKS[self.task]
 
 
 def run_directory(config: Config) -> Path:
-    """Return the folder of a run: the one it names, or its place under `runs`."""
+    """Return the folder of a run: the configured one, or its default below `runs`."""
     return Path(config.run.directory or f"runs/{config.name}/seed-{config.seed}")
 
 
 def load_config(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Config:
-    """Read a TOML file, apply overrides such as `encoder.layers=3`, check everything, return the whole."""
+    """Read a TOML file, apply overrides such as `encoder.layers=3`, and check everything."""
     values = _read_toml(Path(path), ())
     for override in overrides:
         key, equals, text = override.partition("=")
@@ -371,21 +371,21 @@ def load_config(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> 
 
 
 def config_from_dict(data: Mapping[str, Any], *, source: str = "configuration") -> Config:
-    """Return the configuration of a nested dictionary, checked; `source` says in errors where it is from."""
+    """Build a configuration from a nested dictionary, checked; errors name `source`."""
     return _build({key: _Value(value, source) for key, value in _flatten(data)}, source)
 
 
 def check_unchanged(now: object, before: object) -> None:
-    """Refuse to go on with a run under a configuration, or what counts of it, that is not the one it began with."""
+    """Raise an error if a run is resumed with another configuration (or a different relevant part of it)."""
     if now != before:
         raise ConfigError(
             "the configuration differs from the one this run was started with: "
-            "go on with the same one, or start in another folder"
+            "use the same one, or start in another folder"
         )
 
 
 class _Value(NamedTuple):
-    """A value, and where the user wrote it."""
+    """Hold a value and where the user wrote it."""
 
     value: object
     source: str
@@ -405,7 +405,7 @@ def _read_toml(path: Path, extended_by: tuple[Path, ...]) -> dict[str, _Value]:
         if not isinstance(base, str) or not base:
             raise ConfigError(f"{path}: extends = {base!r}: expected the name of a TOML file")
         if not (path.parent / base).is_file():
-            raise ConfigError(f"{path}: extends = {base!r}: there is no file {path.parent / base}")
+            raise ConfigError(f"{path}: extends = {base!r}: no such file: {path.parent / base}")
         values = _read_toml(path.parent / base, (*extended_by, path.resolve()))
     return values | {key: _Value(value, str(path)) for key, value in _flatten(data)}
 
@@ -420,19 +420,19 @@ def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def _parse_override(key: str, text: str) -> object:
-    """Read the right side of an override: a TOML value, or else a string without its quotation marks."""
+    """Parse the right side of an override: a TOML value, or else a string without quotation marks."""
     try:
         parsed = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:
         return text
-    # A text such as "1\nother = 2" is not one value, and a name of digits is a string without its marks.
+    # A text such as "1\nother = 2" is not one value, and a name of digits is a string without quotation marks.
     value = parsed.pop("value")
     is_text = _KEYS.get(key) in (str, Files) and not isinstance(value, str | dict)
     return text if parsed or is_text else value
 
 
 def _list_keys(section: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every dotted key under a dataclass, with its type."""
+    """Yield every dotted key of a dataclass, with its type."""
     for name, kind in get_type_hints(section, include_extras=True).items():
         if is_dataclass(kind) and isinstance(kind, type):
             yield from _list_keys(kind, f"{prefix}{name}.")
@@ -450,7 +450,7 @@ _SECTIONS: dict[str, type] = {
 
 
 def _build(values: Mapping[str, _Value], source: str) -> Config:
-    """Check dotted keys and their values and put them into their dataclasses."""
+    """Check dotted keys and their values and build the dataclasses."""
     parts: dict[str, dict[str, Any]] = {section: {} for section in ("", *_SECTIONS)}
     for key, (value, origin) in values.items():
         if key in _SECTIONS:
@@ -486,9 +486,9 @@ def _require(kind: type, given: Mapping[str, Any], source: str, prefix: str = ""
 def _suggest(key: str) -> str:
     """Return the known key that the user most likely meant, as a question."""
     name = key.rpartition(".")[2]
-    # The right name in the wrong section first, then the likest whole key or, without a section, the likest name.
+    # First the right name in the wrong section, then the most similar key or, without a section, name.
     same_name = [known for known in _KEYS if known.rpartition(".")[2] == name]
-    # Backwards: of two sections with the same name, the first one counts.
+    # Backwards, so that the first of two sections with the same name wins.
     by_name = {known.rpartition(".")[2]: known for known in reversed(list(_KEYS))}
     by_key = (key, list(_KEYS) if "." in key else [], 0.6)
     for wanted, candidates, cutoff in ((key, same_name, 0.0), by_key, (name, list(by_name), 0.6)):
@@ -499,10 +499,10 @@ def _suggest(key: str) -> str:
 
 
 def _check_value(key: str, value: object, kind: Any, origin: str) -> object:
-    """Return a value as its key's type, or stop with what was expected."""
+    """Return a value converted to its key's type; raise ConfigError with what was expected."""
     if get_origin(kind) is Literal:
         choices = get_args(kind)
-        # By type too, because True == 1.
+        # Compare types, too, because True == 1.
         if not any(value == choice and type(value) is type(choice) for choice in choices):
             raise _wrong(key, value, f"one of {_join(map(repr, choices))}", origin)
         return value
@@ -549,27 +549,27 @@ def _wrong(key: str, value: object, expected: str, origin: str) -> ConfigError:
 
 
 def _check_effect(config: Config, values: Mapping[str, _Value]) -> None:
-    """Refuse what a user sets and nothing reads; a file that is extended may say more than is needed."""
+    """Reject settings that have no effect; an extended file may contain more than needed."""
     idle: dict[str, str] = {}
     if config.encoder.kind == "bert":
-        why = "a BERT brings its own dropout, in its config.json"
+        why = "a BERT has its own dropout, in its config.json"
         idle = dict.fromkeys(("encoder.embedding_dropout", "encoder.character_dropout"), why)
         if not config.encoder.top:
             idle["encoder.dropout"] = why
     if not config.can.parses:
-        idle["scorer.dropout"] = "it is the dropout of MLPs that a segmenter does not have"
+        idle["scorer.dropout"] = "a segmenter has no MLPs"
     if config.objective == "transition":
-        idle["structure.roles"] = "a transition parser has an action for each role"
+        idle["structure.roles"] = "a transition parser has actions for both roles"
         idle["scorer.arc"] = "a transition parser scores actions, not arcs"
     else:
         idle["structure.beam"] = "it is for objective = 'transition'"
     for key, why in idle.items():
         if key in values:
-            raise ConfigError(f"{values[key].source}: {key} has no effect: {why}; leave it out")
+            raise ConfigError(f"{values[key].source}: {key} has no effect: {why}; remove it")
 
 
 def _check_together(config: Config, source: str) -> None:
-    """Check what no single key can tell."""
+    """Check combinations of keys."""
 
     def demand(holds: bool, message: str) -> None:
         if not holds:
@@ -589,10 +589,10 @@ def _check_together(config: Config, source: str) -> None:
     ):
         for style in part:
             named = f"style {style!r}" if style else "a file without a style"
-            demand(style in styles, f"{name}: {named} is none of those of data.train: {_join(styles)}")
+            demand(style in styles, f"{name}: {named} is not in data.train: {_join(styles)}")
     demand(
         bool(config.teacher.model) == bool(config.teacher.text),
-        "teacher.model and teacher.text need each other",
+        "teacher.model and teacher.text must be set together",
     )
     if config.structure.policy == "annotated":
         found = config.data.structures != ""

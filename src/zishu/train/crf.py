@@ -1,7 +1,7 @@
-"""Train a linear-chain CRF over the tags B, M, E, S of a character's place in its word (the paper's segmenter).
+"""Train a linear-chain CRF over BMES tags, the position of a character in its word (the paper's segmenter).
 
-Only legal sequences exist: a word is S, or B M* E, and a sentence begins and ends with a word. Decoding without torch
-is `zishu.chart.chain`. Cost: O(n) steps of 4 x 4.
+Only legal sequences exist: a word is S, or B M* E, and a sentence begins and ends with a word. `zishu.chart.chain`
+decodes without torch. Cost: O(n) steps of 4 x 4.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ChainCRF(nn.Module):
-    """Scores of tag transitions; illegal ones are forbidden, whatever is learned."""
+    """Learn scores of tag transitions; illegal ones are always forbidden."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class ChainCRF(nn.Module):
             self.register_buffer(f"legal_{name}", torch.tensor(legal, dtype=torch.float32), persistent=False)
 
     def tables(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the scores of transitions [from, to], starts and ends, -inf where illegal."""
+        """Return the scores of transitions [from, to], starts and ends; illegal ones are -inf."""
         return (
             self.transitions + self.get_buffer("legal_transitions"),
             self.starts + self.get_buffer("legal_starts"),
@@ -38,7 +38,7 @@ class ChainCRF(nn.Module):
         )
 
     def loss(self, emissions: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
-        """Return minus the log-likelihood of each sentence's tags; emissions `[b, n, 4]`, tags `[b, n]`."""
+        """Return the negative log-likelihood of each sentence's tags; emissions `[b, n, 4]`, tags `[b, n]`."""
         transitions, starts, ends = self.tables()
         inside = torch.arange(emissions.shape[1], device=emissions.device) < lengths[:, None]
         gold = emissions.gather(2, tags[..., None]).squeeze(2)

@@ -1,9 +1,9 @@
 """Turn treebanks into batches of tensors.
 
-A treebank is read once and every sentence becomes an `Example`: numbers of its characters, and its forest as slots.
-The slots of a unit are its allowed heads with their labels, so that the labels of all allowed arcs are scored as
-`[units, slots, labels]` and nothing of the size n x n x labels ever exists. Batches hold sentences of about equal
-length; which ones, and in what order, depends only on the seed and the epoch, so that a run can be resumed anywhere.
+A treebank is read once, and every sentence becomes an `Example`: the numbers of its characters, and its forest as
+slots. The slots of a unit are its allowed heads with their labels. So labels of all allowed arcs are scored as `[units,
+slots, labels]`, and no array of size n x n x labels is needed. Batches contain sentences of similar length. They depend
+only on the seed and the epoch, so that a run can be resumed anywhere.
 """
 
 from __future__ import annotations
@@ -38,35 +38,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Treebank:
-    """The trees of a training set, and the number of those left out because they are not projective."""
+    """Hold the trees of a training set, and the number of skipped non-projective trees."""
 
     trees: tuple[WordTree, ...]
-    styles: tuple[int, ...]  # the number of each tree's style
+    styles: tuple[int, ...]  # the style number of each tree
     left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What a training set teaches to number: characters, pairs of characters, labels, tags, styles."""
+    """Hold what is numbered in a training set: characters, bigrams, labels, tags, styles."""
 
     chars: Vocabulary
     bigrams: Vocabulary | None
     labels: tuple[str, ...]
-    tags: Mapping[str, tuple[str, ...]]  # those of each tag column that is learned, in the order of COLUMNS
-    styles: tuple[str, ...] = ()  # empty: the training set has no styles
-    absent_tags: Mapping[str, tuple[str, ...]] = field(
-        default_factory=dict
-    )  # style -> columns it does not have
+    tags: Mapping[str, tuple[str, ...]]  # the tags of each learned column, in the order of COLUMNS
+    styles: tuple[str, ...] = ()  # empty if the training set has no styles
+    absent_tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # style -> missing columns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Example:
-    """One sentence in numbers; position 0 is ROOT. Slots are -1 where a unit has fewer allowed heads than others."""
+    """Hold one sentence in numbers; position 0 is ROOT. Unused slots are -1."""
 
     chars: NDArray[np.int64]  # n+1
     bigrams: NDArray[np.int64]  # n+1
     word_lengths: tuple[int, ...]
-    tags: NDArray[np.int64]  # n+1: place in the word
+    tags: NDArray[np.int64]  # n+1: BMES tags
     columns: NDArray[np.int64]  # c u+1: the tags in each column, -1 unknown
     shares: NDArray[np.float32]  # u+1: the units of a word share its weight of 1
     slot_heads: NDArray[np.int64]  # u+1 k
@@ -83,7 +81,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExampleBatch:
-    """Examples side by side, padded; see `Example`. `pool` averages characters to words, for models of words."""
+    """Hold padded examples; see `Example`. `pool` averages characters to words, for word-level models."""
 
     chars: Tensor  # b n+1
     bigrams: Tensor  # b n+1
@@ -100,7 +98,7 @@ class ExampleBatch:
     gaps: NDArray[np.int8]  # b u+1
 
     def to(self, device: torch.device) -> ExampleBatch:
-        """Move the tensors; gaps stay where the chart reads them."""
+        """Move the tensors to a device; gaps stay where the chart reads them."""
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
         moved: dict[str, Any] = {k: v.to(device) for k, v in values if isinstance(v, torch.Tensor)}
         return replace(self, **moved)
@@ -112,7 +110,7 @@ def read_trees(paths: Iterable[str]) -> tuple[WordTree, ...]:
     for path in paths:
         found = trees_of(read_conllu(path))
         if not found:
-            raise InputError(f"{path}: no sentence in it")
+            raise InputError(f"{path}: contains no sentence")
         trees += found
     return tuple(trees)
 
@@ -120,14 +118,14 @@ def read_trees(paths: Iterable[str]) -> tuple[WordTree, ...]:
 def read_treebank(
     files: Mapping[str, Iterable[str]], *, projective_only: bool = False, pseudo_projective: bool = False
 ) -> Treebank:
-    """Read the training trees of all styles, which are numbered in their order."""
+    """Read the training trees of all styles; styles are numbered in order."""
     trees = [(tree, number) for number, paths in enumerate(files.values()) for tree in read_trees(paths)]
     if pseudo_projective:
         trees = [(projectivize(tree), number) for tree, number in trees]
     kept = [(tree, style) for tree, style in trees if not projective_only or tree.is_projective]
     if not kept:
         raise InputError(
-            f"{', '.join(p for paths in files.values() for p in paths)}: no projective sentence in it"
+            f"{', '.join(p for paths in files.values() for p in paths)}: contains no projective sentence"
         )
     return Treebank(
         tuple(tree for tree, _ in kept), tuple(style for _, style in kept), len(trees) - len(kept)
@@ -145,9 +143,9 @@ def take_inventory(
     styles: tuple[str, ...] = (),
     absent_tags: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Inventory:
-    """Number what occurs in the training trees; a pre-trained encoder brings vocabularies of its own.
+    """Number everything that occurs in the training trees; a pre-trained encoder has its own vocabularies.
 
-    Pairs of characters are left out when `bigram_min_count` is 0. `joint` models label the arcs inside words, too.
+    Bigrams are omitted if `bigram_min_count` is 0. `joint` models also label the arcs inside words.
     """
     char_counts: Counter[str] = Counter()
     bigram_counts: Counter[str] = Counter()
@@ -169,7 +167,7 @@ def take_inventory(
 def take_tags(
     treebank: Treebank, styles: Sequence[str]
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
-    """Return the tags of every column that the trees have, and the columns that each style does not have."""
+    """Return the tags of every column in the trees, and the columns that each style lacks."""
     counts = {column: Counter[str]() for column in COLUMNS}
     known: dict[str, set[int]] = {column: set() for column in COLUMNS}
     for tree, style in zip(treebank.trees, treebank.styles, strict=True):
@@ -187,7 +185,7 @@ def take_tags(
 
 
 def add_tags(inventory: Inventory, treebank: Treebank) -> Inventory:
-    """Add the tag columns of a treebank that an inventory does not have; a style has what either of them gives it."""
+    """Add the tag columns of a treebank that an inventory lacks; a style has the columns of both."""
     tags, absent = take_tags(treebank, inventory.styles)
     all_tags = {**tags, **inventory.tags}
     before = {style: set(inventory.absent_tags.get(style, ())) for style in inventory.styles}
@@ -213,7 +211,7 @@ def make_example(
     objective: str = "tree-crf",
     style: int = 0,
 ) -> Example:
-    """Number one training sentence and build its forest (for models of words: its tree, a word being one unit)."""
+    """Number one training sentence and build its forest (for word-level models: its tree, one unit per word)."""
     chars = tree.chars
     lengths = tree.lengths
     units_of_word = np.array((1, *lengths) if TASKS[task].finds_structures else (1,) * (len(lengths) + 1))
@@ -239,9 +237,9 @@ def make_example(
 def random_batches(
     lengths: Sequence[int] | NDArray[np.int64], batch_chars: int, *, seed: int, epoch: int
 ) -> list[NDArray[np.int64]]:
-    """Deal sentences out to batches of at most that many characters, padding counted, in random order.
+    """Group sentences into batches of at most `batch_chars` characters, including padding, in random order.
 
-    Sentences are sorted by length up to a random number of characters, so that each epoch has other batches.
+    Sentences are sorted by length plus random noise, so that each epoch has different batches.
     """
     random = np.random.default_rng((seed, epoch))
     sizes = np.asarray(lengths) + 1
@@ -258,9 +256,9 @@ def random_batches(
 
 
 def repeat_sentences(weights: NDArray[np.float64], *, seed: int, epoch: int) -> NDArray[np.int64]:
-    """Return the numbers of the sentences that an epoch sees, each as often as its weight says.
+    """Return the numbers of the sentences in an epoch, each as often as its weight says.
 
-    Of a fraction, chance decides anew in every epoch.
+    Fractions are drawn at random in every epoch.
     """
     random = np.random.default_rng((seed, epoch, 1))
     times = np.floor(weights + random.uniform(0, 1, len(weights))).astype(np.int64)
@@ -268,13 +266,13 @@ def repeat_sentences(weights: NDArray[np.float64], *, seed: int, epoch: int) -> 
 
 
 def count_units(examples: Iterable[Any], *, task: TaskName) -> int:
-    """Count what the loss of these examples in one batch is a mean over: words if they are given, else characters."""
+    """Count the units that the loss of a batch of these examples is averaged over: words if given, else characters."""
     by_word = TASKS[task].units == "words"
     return sum(len(example.gaps) - 1 if by_word else example.length for example in examples)
 
 
 def collate(examples: Sequence[Example], inventory: Inventory, *, task: TaskName) -> ExampleBatch:
-    """Put examples side by side."""
+    """Combine examples into a padded batch."""
     lengths = np.array([example.length for example in examples])
     units = np.array([len(example.gaps) - 1 for example in examples])
     width = int(lengths.max()) + 1
@@ -306,7 +304,7 @@ def collate(examples: Sequence[Example], inventory: Inventory, *, task: TaskName
 
 
 def pad(arrays: Sequence[NDArray[Any]], shape: tuple[int, ...], value: float) -> NDArray[Any]:
-    """Stack arrays of different sizes, filling up with a value."""
+    """Stack arrays of different sizes, padded with a value."""
     padded = np.full((len(arrays), *shape), value, dtype=arrays[0].dtype)
     for row, array in zip(padded, arrays, strict=True):
         row[tuple(slice(size) for size in array.shape)] = array
@@ -314,7 +312,7 @@ def pad(arrays: Sequence[NDArray[Any]], shape: tuple[int, ...], value: float) ->
 
 
 def _number_tags(tree: WordTree, inventory: Inventory) -> NDArray[np.int64]:
-    """Return the numbers `[c, w+1]` of the words' tags, -1 for ROOT and where a tag is unknown."""
+    """Return the numbers `[c, w+1]` of the words' tags, -1 for ROOT and for unknown tags."""
     numbers = np.full((len(inventory.tags), len(tree.forms) + 1), -1)
     for row, (column, tags) in zip(numbers, inventory.tags.items(), strict=True):
         index = {tag: number for number, tag in enumerate(tags)}
@@ -341,7 +339,7 @@ def _make_forest(
             single_root=structure.single_root,
             one_tree=objective != "tree-crf",
         )
-    # Stand a single character in for every word: then the forest is the word tree itself.
+    # Represent every word by a single character: then the forest is the word tree itself.
     words = WordTree(("字",) * len(tree.forms), tree.heads, tree.deprels)
     index = {label: number for number, label in enumerate((*inventory.labels, INTRA))}
     return build_forest(words, index)

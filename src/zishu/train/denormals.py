@@ -1,4 +1,4 @@
-"""Count the smallest numbers as 0 while a network is trained."""
+"""Flush denormal numbers to 0 while a network is trained."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def denormals_flushed() -> Iterator[None]:
-    """Do so for a while and no longer, because it is a state of the processor.
+    """Flush denormal numbers inside the block only, because this is a state of the processor.
 
-    The optimiser's averages of gradients that have become 0 decay into denormal numbers, which are slow.
+    The optimiser's averages of vanished gradients decay into denormal numbers, which are slow.
     """
     torch.set_flush_denormal(True)
     try:

@@ -1,19 +1,18 @@
-"""Train in several processes: share the batches out, add the gradients up, let one process write.
+"""Train in several processes: distribute the batches, sum the gradients, let one process write.
 
     torchrun --nproc-per-node 4 -m zishu train CONFIG      # or: accelerate launch -m zishu train CONFIG
 
-    with joined() as group:                                 # what the launcher started; else a group of one
+    with joined() as group:                                 # the launcher's group, or a group of one
         mine = group.shard(batch, lengths)
         loss, stop = group.reduce(weights, loss, stop)      # after backward, before clipping
 
-Every process holds all the weights and the whole training set, and so knows each batch without being told. A batch is
-dealt out by what its sentences cost, and the loss of a share counts by its part of the batch's units. Sums of losses
-and of gradients are therefore those of the whole batch in one process, up to rounding. From equal gradients
-all processes take equal steps; at the start of each epoch they take over the writer's weights, because machines of
-different kinds need not round alike.
+Every process holds all weights and the whole training set, so it knows each batch without communication. A batch is
+divided by the cost of its sentences, and the loss of a share is weighted by its part of the batch's units. So the sums
+of losses and gradients equal those of a single process, up to rounding. With equal gradients all processes take equal
+steps. At the start of each epoch they copy the writer's weights, because different machines may round differently.
 
-A group of one communicates nothing and changes nothing. Nothing here knows what a network or a run is. Failures are not
-announced: a process that fails ends, which the others notice (`PeerLost`), and the launcher ends them all.
+A group of one communicates nothing and changes nothing. This module does not know what a network or a run is. Failures
+are not announced: a process that fails ends, the others notice (`PeerLost`), and the launcher ends them all.
 
 Cost of a step: one sum over as many numbers as there are weights.
 """
@@ -40,14 +39,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-WRITER = 0  # the rank that writes files and talks to the user
+WRITER = 0  # the rank that writes files and reports to the user
 
-# While the writer scores a large dev set the others wait; that is no failure. A process that dies ends the waiting.
+# The others wait while the writer scores a large dev set; that is not a failure. A process that dies ends the waiting.
 _PATIENCE = timedelta(days=1)
 
 
 class PeerLost(ZishuError):
-    """Another process of the group has ended, so this one cannot go on."""
+    """Signal that another process of the group has ended, so this one cannot continue."""
 
     def __init__(self) -> None:
         super().__init__("another process of this training has ended")
@@ -55,7 +54,7 @@ class PeerLost(ZishuError):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The processes that train one network, seen from one of them."""
+    """Describe the processes that train one network, seen from one of them."""
 
     rank: int = WRITER
     size: int = 1
@@ -64,11 +63,11 @@ class Group:
 
     @property
     def is_writer(self) -> bool:
-        """Tell whether this process writes files and talks to the user."""
+        """Tell whether this process writes files and reports to the user."""
         return self.rank == WRITER
 
     def device(self, wanted: str) -> torch.device:
-        """Return where this process computes; of several processes each has a GPU of its own, or all use the CPU."""
+        """Return the device of this process; several processes have one GPU each, or all use the CPU."""
         try:
             device = torch.device(wanted or ("cuda" if self._enough_gpus() else "cpu"))
         except RuntimeError as error:
@@ -89,28 +88,29 @@ class Group:
         return torch.cuda.is_available() and torch.cuda.device_count() >= self.local_size
 
     def seed(self, seed: int, step: int) -> None:
-        """Give a process that is not the writer its own random numbers for a step.
+        """Set the random seed of a process other than the writer for a step.
 
-        The writer's random state goes into the checkpoint. That of the others follows from seed, step and rank, so
-        they can be resumed without having saved anything.
+        The writer's random state is in the checkpoint. That of the others follows from seed, step and rank, so they can
+        be resumed without saving anything.
         """
         if not self.is_writer:
             state = np.random.SeedSequence((seed, step, self.rank)).generate_state(1, np.uint64)
             torch.manual_seed(int(state[0]))
 
     def shard(self, batch: NDArray[np.int64], lengths: Sequence[int]) -> NDArray[np.int64]:
-        """Return the examples of a batch that are this process's, maybe none; `lengths` is of all examples."""
+        """Return this process's examples of a batch, possibly none; `lengths` covers all examples."""
         if self.size == 1:
             return batch
-        # A sentence costs between its length (a BiLSTM) and its cube (the chart): the square stands between.
+        # The cost of a sentence is between its length (a BiLSTM) and its cube (the chart), so the square is a
+        # compromise.
         costs = [float(lengths[example]) ** 2 for example in batch]
         return batch[deal(costs, self.size)[self.rank]]
 
     def reduce(self, weights: Iterable[Tensor], loss: Tensor | None, stop: bool) -> tuple[float, bool]:
-        """Add up the gradients in place; return the sum of the losses, and whether any process wants to stop.
+        """Sum the gradients in place; return the sum of the losses, and whether any process wants to stop.
 
-        All numbers go into one flat buffer. A process without a share (`loss` is None) adds zeros, and a weight
-        that no process has used is left without a gradient, as in a single process.
+        All numbers go into one flat buffer. A process without a share (`loss` is None) adds zeros. A weight that no
+        process used has no gradient, as in a single process.
         """
         if self.size == 1:
             return (0.0 if loss is None else float(loss.detach())), stop
@@ -132,7 +132,7 @@ class Group:
         return total, stops > 0
 
     def spread(self, tensors: Iterable[Tensor]) -> None:
-        """Put the writer's values into tensors of the same shapes."""
+        """Copy the writer's values into tensors of the same shapes."""
         if self.size > 1:
             tensors = [tensor.detach() for tensor in tensors]
             buffer = torch.cat([tensor.flatten() for tensor in tensors])
@@ -153,9 +153,9 @@ class Group:
         return message.item()
 
     def barrier(self) -> None:
-        """Wait until all processes are here."""
+        """Wait until all processes arrive."""
         if self.size > 1:
-            # A sum on the CPU, not torch's own barrier, which would make NCCL claim GPUs to wait with.
+            # A sum on the CPU instead of torch's barrier, which would make NCCL claim GPUs.
             with _connected():
                 distributed.all_reduce(torch.zeros(1))
 
@@ -165,47 +165,47 @@ ALONE = Group()
 
 @contextmanager
 def joined() -> Iterator[Group]:
-    """Join the group of processes that a launcher started this one in, if any, until the end of the block."""
+    """Join the launcher's group of processes, if any, until the end of the block."""
     group = _launched(os.environ)
     if group.size == 1:
         yield group
         return
-    # The processes of a machine share its cores. OMP_NUM_THREADS says nothing: torchrun sets it to 1 by itself.
+    # The processes of a machine share its cores. OMP_NUM_THREADS is no hint: torchrun sets it to 1 by itself.
     chart.set_threads(max(1, chart.get_threads() // group.local_size))
     backend = "gloo"
     if torch.cuda.is_available() and distributed.is_nccl_available():
-        # Each tensor by the backend of its device: gradients on GPUs by NCCL, numbers on the CPU by gloo.
+        # Each tensor uses the backend of its device: NCCL for gradients on GPUs, gloo for numbers on the CPU.
         backend = "cpu:gloo,cuda:nccl"
         if torch.cuda.device_count() >= group.local_size:
             torch.cuda.set_device(group.local_rank)
     try:
         distributed.init_process_group(backend, rank=group.rank, world_size=group.size, timeout=_PATIENCE)
     except (RuntimeError, ValueError) as error:
-        raise ZishuError(f"the processes do not find each other: {str(error).splitlines()[0]}") from error
+        raise ZishuError(f"the processes cannot find each other: {str(error).splitlines()[0]}") from error
     yield group
-    # Reached by all or, after an error, by none: waiting for a process that failed could take for ever.
+    # Reached by all processes or, after an error, by none: waiting for a failed process could take forever.
     group.barrier()
     distributed.destroy_process_group()
 
 
 def _launched(environment: os._Environ[str] | dict[str, str]) -> Group:
-    """Read what `torchrun` and its like tell a process about its group."""
+    """Read what `torchrun` and similar launchers tell a process about its group."""
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
     if not {"RANK", "WORLD_SIZE"} <= environment.keys():
         return ALONE
-    # Who sets only the first two is taken to start all processes on one machine.
+    # If only the first two are set, we assume that all processes run on one machine.
     values = [environment.get(name, environment[name.removeprefix("LOCAL_")]) for name in names]
     try:
         rank, size, local_rank, local_size = map(int, values)
     except ValueError:
         told = ", ".join(f"{name}={value}" for name, value in zip(names, values, strict=True))
-        raise ZishuError(f"the environment names no group of processes: {told}") from None
+        raise ZishuError(f"the environment does not describe a valid group of processes: {told}") from None
     return Group(rank, size, local_rank, local_size) if size > 1 else ALONE
 
 
 @contextmanager
 def _connected() -> Iterator[None]:
-    """Turn what the backends say about a lost connection into `PeerLost`."""
+    """Convert the backends' errors about a lost connection to `PeerLost`."""
     try:
         yield
     except RuntimeError as error:

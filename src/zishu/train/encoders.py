@@ -3,12 +3,12 @@
     encoder = build_encoder(config.encoder, vocabulary, bigram_vocabulary)
     encoded = encoder(chars, bigrams, lengths, styles)   # batch n+1 encoder.width
 
-Position 0 is the begin of the sentence, which stands for ROOT, and `lengths` counts the characters after it.
-What follows a sentence in its row never changes the sentence's encoding. Section 3.4 of the paper encodes with
-BERT only; the other two learn from the treebank alone and are small enough to train and to run anywhere.
+Position 0 is the beginning of the sentence and represents ROOT; `lengths` counts the characters after it. Padding never
+changes a sentence's encoding. Section 3.4 of the paper uses only BERT; the other two learn from the treebank alone and
+are small enough to train and run anywhere.
 
-Every encoder is exportable to ONNX with a dynamic batch and length. Nothing here reads a configuration file or
-a treebank. Cost: BiLSTM linear in the length, transformer and BERT quadratic.
+Every encoder can be exported to ONNX with a dynamic batch and length. This module does not read configuration files or
+treebanks. Cost: linear in the length for a BiLSTM, quadratic for a transformer and BERT.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Encoder(nn.Module):
-    """What the three encoders have in common."""
+    """Define the common interface of the three encoders."""
 
     width: int
     """Numbers in a character's encoding."""
@@ -58,19 +58,19 @@ def build_encoder(
     hf_config: Mapping[str, Any] | None = None,
     weights: Mapping[str, Tensor] | None = None,
 ) -> Encoder:
-    """Build an encoder; with `pretrained=False` its weights are random, for a checkpoint to be loaded over them.
+    """Build an encoder; with `pretrained=False` its weights are random, to be replaced by a checkpoint.
 
-    With `styles` there is an embedding for each of that many styles, which is added to those of the characters. A BERT
-    without its pre-trained weights is built from `hf_config`, which an encoder keeps under that name. Every other kind
-    starts from `weights`, those of an encoder that is equal except for its styles, if there are any.
+    With `styles` there is one embedding per style, which is added to those of the characters. A BERT without its
+    pre-trained weights is built from `hf_config`, which an encoder keeps under that name. Every other kind starts from
+    `weights`, if given; these belong to an encoder that is equal except for its styles.
     """
     if config.kind == "bert":
-        # Imported here: only this kind needs transformers, which takes seconds to import.
+        # Imported here because only this kind needs transformers, which takes seconds to import.
         from zishu.train import _hf
 
         return _hf.build(config, vocabulary, styles=styles, pretrained=pretrained, hf_config=hf_config)
     if config.bigram_width and bigram_vocabulary is None:
-        raise ConfigError("encoder.bigram_width: bigrams are wanted, but there is no vocabulary of them")
+        raise ConfigError("encoder.bigram_width: bigrams need a vocabulary of bigrams")
     pairs = bigram_vocabulary if config.bigram_width else None
     embeddings = Embeddings(config, vocabulary, pairs, styles=styles)
     encoder: Encoder
@@ -79,7 +79,7 @@ def build_encoder(
     elif config.kind == "transformer":
         encoder = Transformer(embeddings, config)
     else:
-        raise ConfigError(f"encoder.kind: {config.kind!r} is none of bilstm, transformer, bert")
+        raise ConfigError(f"encoder.kind: {config.kind!r} is not one of bilstm, transformer, bert")
     if weights is not None:
         _load(encoder, weights)
     return Topped(encoder, config.top, dropout=config.dropout) if config.top else encoder
@@ -92,7 +92,7 @@ def _load(encoder: Encoder, weights: Mapping[str, Tensor]) -> None:
         encoder.load_state_dict({**styles, **weights})
     except RuntimeError as error:
         raise ConfigError(
-            f"encoder.pretrained: the weights do not fit this encoder: {one_line(str(error))}"
+            f"encoder.pretrained: the weights do not match this encoder: {one_line(str(error))}"
         ) from error
 
 
@@ -100,7 +100,7 @@ def _load(encoder: Encoder, weights: Mapping[str, Tensor]) -> None:
 
 
 class Embeddings(nn.Module):
-    """Look characters and bigrams up, side by side, and add the style's; in training forget some characters."""
+    """Concatenate the embeddings of characters and bigrams and add the style's; in training, hide some characters."""
 
     def __init__(
         self,
@@ -140,18 +140,18 @@ class Embeddings(nn.Module):
         return embedded if self.styles is None else embedded + self.styles(styles)[:, None]
 
     def _forget(self, chars: Tensor, bigrams: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Replace some characters by the unknown one, as they will be met in new text."""
+        """Replace some characters by the unknown one, as will happen in new text."""
         forgotten = torch.rand(chars.shape, device=chars.device) < self.character_dropout
-        forgotten[:, 0] = False  # the begin of a sentence is always known
+        forgotten[:, 0] = False  # the beginning of a sentence is always known
         if bigrams is not None:
-            # No pair with an unknown character is known, and a character stands in two pairs.
+            # No bigram with an unknown character is known, and a character is part of two bigrams.
             pairs = forgotten | F.pad(forgotten[:, :-1], (1, 0))
             bigrams = bigrams.masked_fill(pairs, self.unknown_bigram)
         return chars.masked_fill(forgotten, self.unknown), bigrams
 
 
 def _embedding(vocabulary: Vocabulary, width: int) -> nn.Embedding:
-    """Make a table of embeddings of length about one each; padding is zero and stays so."""
+    """Create a table of embeddings with a norm of about one; padding is zero and stays so."""
     table = nn.Embedding(len(vocabulary.symbols), width, padding_idx=vocabulary.pad)
     with torch.no_grad():
         table.weight.normal_(std=width**-0.5)
@@ -160,7 +160,7 @@ def _embedding(vocabulary: Vocabulary, width: int) -> nn.Embedding:
 
 
 def style_embedding(styles: int, width: int) -> nn.Embedding | None:
-    """Make a table of styles; all start equal, so that at first they change nothing."""
+    """Create a table of styles; all start at zero, so that they change nothing at first."""
     if not styles:
         return None
     table = nn.Embedding(styles, width)
@@ -169,10 +169,10 @@ def style_embedding(styles: int, width: int) -> nn.Embedding | None:
 
 
 def drop_embeddings(parts: list[Tensor], rate: float) -> list[Tensor]:
-    """Drop whole embeddings, each part of each character on its own, and scale up what is left of the character.
+    """Drop whole embeddings, each part of each character independently, and scale up the rest of the character.
 
-    As biaffine parsers do (Dozat and Manning, 2017): the parts of a character keep their sum's size, so that
-    one part learns to stand in for the other.
+    This follows biaffine parsers (Dozat and Manning, 2017): the sum of the parts keeps its size, so that one part
+    learns to replace the other.
     """
     keep = torch.rand(*parts[0].shape[:2], len(parts), device=parts[0].device) >= rate
     scale = keep * (len(parts) / keep.sum(-1, keepdim=True).clamp(min=1))
@@ -180,10 +180,10 @@ def drop_embeddings(parts: list[Tensor], rate: float) -> list[Tensor]:
 
 
 class Dropout(nn.Module):
-    """Drop features, each on its own, as `nn.Dropout` does.
+    """Drop features independently, like `nn.Dropout`.
 
-    On a CPU that one draws a random number for every feature, which takes a tenth of the time of training a small
-    transformer. Here one number of 64 bits decides for four features, and the rate is true to 1 / 65,536.
+    On a CPU, `nn.Dropout` draws a random number for every feature, which takes a tenth of the training time of a small
+    transformer. Here one 64-bit number decides about four features, so the rate is exact to 1 / 65,536.
     """
 
     def __init__(self, rate: float) -> None:
@@ -191,7 +191,7 @@ class Dropout(nn.Module):
         self.rate = rate
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return `x` with some of its numbers zeroed, and the others scaled up."""
+        """Zero some of the numbers and scale up the others."""
         if not self.training or not self.rate:
             return x
         if x.device.type != "cpu":
@@ -206,7 +206,7 @@ class SharedDropout(Dropout):
     """Drop the same features at all positions of a sentence (variational dropout)."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return `[batch, n, width]` with the same columns of a sentence zeroed throughout."""
+        """Zero the same columns at all positions of a sentence, `[batch, n, width]`."""
         if not self.training or not self.rate:
             return x
         return x * super().forward(x.new_ones(x.shape[0], 1, x.shape[2]))
@@ -218,9 +218,9 @@ class SharedDropout(Dropout):
 class Recurrence(nn.Module):
     """Read vectors in both directions, layer by layer.
 
-    The backward LSTM is a forward one over the reversed sentence, padding left where it is. So padding comes
-    last on both sides and needs no packing: packed sequences miss oneDNN's kernels (twice the time in training
-    on a CPU) and do not export to ONNX.
+    The backward LSTM is a forward LSTM over the reversed sentence, with padding left in place. So padding comes last in
+    both directions and needs no packing: packed sequences cannot use oneDNN's kernels (twice the training time on a
+    CPU) and cannot be exported to ONNX.
     """
 
     def __init__(self, width: int, layers: int, hidden: int, *, dropout: float) -> None:
@@ -234,8 +234,8 @@ class Recurrence(nn.Module):
             _initialise_lstm(lstm)
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
-        """Take `[batch, n+1, ...]` and the lengths, return `[batch, n+1, width]`."""
-        last = lengths[:, None]  # the position of the last character, as characters count from 1
+        """Map `[batch, n+1, ...]` and the lengths to `[batch, n+1, width]`."""
+        last = lengths[:, None]  # position of the last character, because characters count from 1
         position = torch.arange(x.shape[1], device=x.device)
         mirror = torch.where(position <= last, last - position, position)[..., None]  # batch n+1 1
         for ahead, back in zip(self.forwards, self.backwards, strict=True):
@@ -264,10 +264,10 @@ class BiLSTM(Encoder):
 
 
 class Topped(Encoder):
-    """An encoder with a recurrent layer on top, which learns from the treebank alone.
+    """Add a recurrent layer on top of an encoder; it learns from the treebank alone.
 
-    What precedes what is plain to an LSTM, and has to be learned by attention: with little text to learn from, this
-    layer finds heads that a small transformer misses.
+    An LSTM knows the order of characters by design, attention has to learn it. With little training text, this layer
+    finds heads that a small transformer misses.
     """
 
     def __init__(self, base: Encoder, hidden: int, *, dropout: float) -> None:
@@ -302,10 +302,10 @@ def _initialise_lstm(lstm: nn.Module) -> None:
 
 
 class Transformer(Encoder):
-    """Attend over the sentence, layer by layer; normalised before each step, which trains without much care.
+    """Attend over the sentence, layer by layer; normalised before each step, which makes training robust.
 
-    Positions enter as a learned bias on attention for each bucket of distances (`distance_buckets`), so a
-    sentence may be longer than any that was trained on.
+    Positions enter as a learned attention bias for each bucket of distances (`distance_buckets`), so a sentence may be
+    longer than those seen in training.
     """
 
     def __init__(self, embeddings: Embeddings, config: EncoderConfig) -> None:
@@ -339,9 +339,9 @@ class Transformer(Encoder):
 
 
 class Neighbours(nn.Module):
-    """Add to each character what it and the two beside it say together: a convolution of width three.
+    """Add a convolution of width three over each character and its neighbours.
 
-    Words are short. Attention has to learn from far more text what a neighbour is; this knows it from the start.
+    Words are short. Attention needs much more text to learn what a neighbour is; a convolution knows it from the start.
     """
 
     def __init__(self, width: int) -> None:
@@ -349,7 +349,7 @@ class Neighbours(nn.Module):
         self.mix = nn.Linear(3 * width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Take and return `[batch, n+1, width]`; what follows a sentence must be 0."""
+        """Map `[batch, n+1, width]` to the same shape; padding must be 0."""
         before, after = F.pad(x[:, :-1], (0, 0, 1, 0)), F.pad(x[:, 1:], (0, 0, 0, 1))
         mixed: Tensor = x + F.gelu(self.mix(torch.cat((before, x, after), dim=-1)))
         return mixed
@@ -387,9 +387,9 @@ class Block(nn.Module):
         return fed
 
 
-_NEAR = 16  # distances up to this have a bucket of their own
+_NEAR = 16  # distances up to this have their own bucket
 _FAR = 128  # distances from this on share one
-_GROUPS = 8  # buckets for those between, each wider than the last by the same factor
+_GROUPS = 8  # number of buckets between, each wider than the last by the same factor
 _SIDE = _NEAR + _GROUPS + 1
 _BUCKETS = 2 * _SIDE + 1
 

@@ -1,7 +1,7 @@
-"""Score a network in training: torch behind the interface that users' models have.
+"""Score a network in training through the same interface as users' models.
 
-`TorchNetworks` takes the place of the ONNX networks, so a network in training is an ordinary `Model` and parses by the code
-that people run. It decodes in the way of the paper, so that scores compare with its tables.
+`TorchNetworks` replaces the ONNX networks, so a network in training is an ordinary `Model` and parses with the code
+that users run. It uses the paper's decoding, so that scores are comparable with its tables.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TorchNetworks:
-    """A network in training as a `zishu.model.networks.Scorer`."""
+    """Wrap a network in training as a `zishu.model.networks.Scorer`."""
 
     network: Network
     inventory: Inventory
@@ -40,7 +40,7 @@ class TorchNetworks:
 
     @torch.inference_mode()
     def run(self, sentences: Sentences, word_lengths: Sequence[Sequence[int]] | None = None) -> Outputs:
-        """Return the scores of one batch; a parser of words needs `word_lengths`."""
+        """Return the scores of one batch; a word-level parser needs `word_lengths`."""
         device = self._device
         arrays = features(sentences, self.inventory.chars, self.inventory.bigrams, self.style)
         inputs = {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
@@ -61,7 +61,7 @@ class TorchNetworks:
 
     @property
     def structures(self) -> None:
-        """Return nothing: a structure scorer is trained later, for a finished model."""
+        """Return None: a structure scorer is trained later, for a finished model."""
 
     def in_style(self, number: int) -> TorchNetworks:
         """Return the same network for the style with this number."""
@@ -80,7 +80,7 @@ def evaluate_network(
     given_words: bool = False,
     style: str = "",
 ) -> Evaluation:
-    """Score the network on gold trees: from raw characters or, if its task or the caller says so, from gold words."""
+    """Score the network on gold trees: from raw characters or, if its task or the caller requires it, gold words."""
     settings = settings_of(network)
     model = Model(settings, TorchNetworks(network, inventory)).in_style(style or None)
     training = network.training

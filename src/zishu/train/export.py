@@ -1,10 +1,11 @@
 """Write a trained network as a model directory that runs without torch (see `zishu.model.settings`).
 
-The encoder, the scorer and the label scorer become an ONNX graph each, with dynamic batch and length. The
-encoder is on its own because one that reads only so many characters at once is run on windows of longer
-sentences, and their encodings are put together before anything is scored.
+The encoder, the scorer and the label scorer become one ONNX graph each, with dynamic batch and length. The encoder is
+separate because an encoder with limited input runs on windows of longer sentences, whose encodings are combined before
+scoring.
 
-What was written is loaded by the runtime and compared with the network before it gets its name. It holds no pickle.
+The runtime loads the result, and its outputs are compared with the network's before it gets its final name. It contains
+no pickle.
 """
 
 from __future__ import annotations
@@ -45,16 +46,16 @@ if TYPE_CHECKING:
 
     from zishu.train.systems import Network
 
-# LayerNormalization came with it; every ONNX Runtime that Zishu allows reads it.
+# LayerNormalization was added in this version; every ONNX Runtime that Zishu allows can read it.
 _OPSET = 17
-# What two orders of adding up single-precision numbers may make of a score; a wrong export is off by far
+# Tolerated difference of a score, from adding single-precision numbers in another order; a wrong export is off by far
 # more.
 _TOLERANCE = 1e-3
-# The sentences that the graphs are traced with, and those that are compared: the lengths of their words.
+# Word lengths of the sentences used for tracing the graphs, and of those that are compared.
 _TRACED = ((2, 3), (1, 5, 1), (3,))
 _COMPARED = ((1,), (4, 2, 3, 1, 1))
 
-# The dynamic dimensions of what the graphs read and return.
+# The dynamic dimensions of the graphs' inputs and outputs.
 _DIMENSIONS = {
     **dict.fromkeys(("chars", "bigrams", "encoded", "tags", "pairs"), ("batch", "n")),
     **dict.fromkeys(("lengths", "styles"), ("batch",)),
@@ -68,7 +69,7 @@ _DIMENSIONS = {
 
 
 def settings_of(network: Network, training: Mapping[str, Any] | None = None) -> Settings:
-    """Return the settings of a network as it is now: those that it learned, too."""
+    """Return the present settings of a network, including learned ones."""
     settings = replace(
         network.settings,
         bigrams=network.bigram_vocabulary is not None,
@@ -91,11 +92,11 @@ def settings_of(network: Network, training: Mapping[str, Any] | None = None) -> 
 
 
 def export_model(network: Network, directory: Path, *, training: Mapping[str, Any] | None = None) -> Model:
-    """Write a network as a model directory, replacing one that is there, and return it as loaded from there.
+    """Write a network as a model directory, replacing an existing one, and return it as loaded from there.
 
-    `training` is kept in config.json for people to read: the configuration of the run, its scores.
+    `training` is kept in config.json for information: the configuration of the run, its scores.
     """
-    # A copy: tracing wants evaluation mode on the CPU, and the encoder is going to be taken out.
+    # A copy, because tracing needs evaluation mode on the CPU, and the encoder will be removed.
     network = copy.deepcopy(network).cpu().eval()
     compared = _example(network, _COMPARED)
     with torch.inference_mode():
@@ -106,7 +107,7 @@ def export_model(network: Network, directory: Path, *, training: Mapping[str, An
 
 
 def _write(network: Network, settings: Settings, folder: Path) -> None:
-    """Write all files of a model directory; the network loses its encoder."""
+    """Write all files of a model directory; removes the network's encoder."""
     write_json(folder / CONFIG, settings.to_json())
     write_json(folder / CHARS, network.vocabulary.to_json())
     if network.bigram_vocabulary is not None:
@@ -127,7 +128,7 @@ def _write(network: Network, settings: Settings, folder: Path) -> None:
 
 
 class _Encoder(nn.Module):
-    """An encoder with inputs in the order of their names."""
+    """Wrap an encoder so that its inputs are in the order of their names."""
 
     def __init__(self, encoder: nn.Module, names: list[str]) -> None:
         super().__init__()
@@ -143,7 +144,7 @@ class _Encoder(nn.Module):
 
 
 class _Scorer(nn.Module):
-    """A network whose encoder is `_Given`: all that comes after the encoder."""
+    """Wrap a network whose encoder is `_Given`: everything after the encoder."""
 
     def __init__(self, network: Network) -> None:
         super().__init__()
@@ -155,7 +156,7 @@ class _Scorer(nn.Module):
 
 
 class _Given(nn.Module):
-    """Stands in for an encoder whose work is done: returns what it gets in place of characters."""
+    """Replace an encoder that has already run: return the input instead of encoding characters."""
 
     def forward(self, encoded: Tensor, _bigrams: None, _lengths: None, _styles: None) -> Tensor:
         return encoded
@@ -166,14 +167,13 @@ def write_graph(
 ) -> None:
     """Trace a module and write it as an ONNX graph with named inputs and outputs.
 
-    With `fold`, what depends on no input is computed now, else when the graph is loaded: `CompactLinear` stays small.
+    With `fold`, constant parts are computed now, otherwise when the graph is loaded: `CompactLinear` stays small.
     """
     names = [*inputs, *outputs]
-    graph = io.BytesIO()  # so that a full disk is met by Python, which says so
+    graph = io.BytesIO()  # so that Python notices and reports a full disk
     with warnings.catch_warnings():
-        # This exporter is deprecated for one that is slower and fixes the length of an LSTM's input;
-        # tracing also warns of every branch on a shape, and that the shapes are right is compared
-        # afterwards.
+        # This exporter is deprecated in favour of one that is slower and fixes the length of an LSTM's input. Tracing
+        # also warns about every branch on a shape; the comparison afterwards shows that the shapes are right.
         warnings.simplefilter("ignore")
         torch.onnx.export(
             module.eval(),
@@ -190,7 +190,7 @@ def write_graph(
 
 
 def _example(network: Network, word_lengths: Sequence[Sequence[int]]) -> dict[str, Tensor]:
-    """Make up a batch of sentences whose words have these lengths."""
+    """Create a batch of artificial sentences whose words have these lengths."""
     random = np.random.default_rng(0)
     lengths = np.array([sum(sizes) for sizes in word_lengths])
     inside = np.arange(lengths.max() + 1) <= lengths[:, None]
@@ -209,7 +209,7 @@ def _example(network: Network, word_lengths: Sequence[Sequence[int]]) -> dict[st
 
 
 def _run(network: Network, example: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Run a network on a made-up batch; the arcs that get labels are all those between neighbours."""
+    """Run a network on an artificial batch; all arcs between neighbours get labels."""
     outputs: dict[str, Tensor] = network(
         example["chars"],
         example.get("bigrams"),
@@ -228,7 +228,7 @@ def _neighbours(dependents: Any, heads: Any) -> tuple[Any, Any]:
 
 
 def _check(example: Mapping[str, Tensor], expected: Mapping[str, Tensor], folder: Path) -> Model:
-    """Load what was written and make sure that it gives the scores of the network."""
+    """Load the written model and check that it gives the network's scores."""
     model = load_model(folder)
     assert isinstance(model, Model)
     networks = model.networks

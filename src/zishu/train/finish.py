@@ -1,6 +1,6 @@
 """Turn a trained network into results: scores, evaluations to compare, the exported model, result.json.
 
-Nothing here trains, and nothing knows a checkpoint: `zishu.train.loop` hands over the weights that it kept.
+This module does not train and does not know checkpoints: `zishu.train.loop` passes the weights it kept.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from zishu.train.systems import Network
 
 RESULT, MODEL = "result.json", "model"
-_SAMPLES = 300  # training sentences of each style that give the scales of an 8-bit model's activations
+_SAMPLES = 300  # training sentences per style, to find the scales of an 8-bit model's activations
 
-Gold = dict[str, tuple[WordTree, ...]]  # by style; without styles there is one, whose name is empty
+Gold = dict[str, tuple[WordTree, ...]]  # by style; without styles there is one with an empty name
 
 
 def criterion(task: TaskName) -> str:
@@ -46,7 +46,7 @@ def criterion(task: TaskName) -> str:
 
 
 def scores_of(evaluation: Evaluation, task: TaskName) -> dict[str, float]:
-    """Pick the scores that mean something for a task; with given words UF and LF are UAS and LAS."""
+    """Select the scores that are meaningful for a task; with given words UF and LF are UAS and LAS."""
     trees = ("uf", "lf", "ucm", "lcm")
     can = TASKS[task]
     names = (*(("seg",) if can.finds_words else ()), *(trees if can.parses else ()))
@@ -76,7 +76,7 @@ def finish(
     *,
     best_epoch: int,
 ) -> dict[str, float]:
-    """Score the best weights on dev and, once, on test, export them, calibrate them, write result.json."""
+    """Score the best weights on dev and, once, on test; export and calibrate them; write result.json."""
     parts = [("dev", style, gold) for style, gold in dev.items()]
     parts += [("test", style, read_trees(paths)) for style, paths in by_style(config.data.test).items()]
     result: dict[str, Any] = {"name": config.name, "seed": config.seed, "best_epoch": best_epoch}
@@ -100,8 +100,8 @@ def finish(
 
 
 def _quantise(config: Config, folder: Path, model: Model, dev: Gold, result: dict[str, Any]) -> Model:
-    """Turn the exported model into an 8-bit one, and record its dev scores before and after."""
-    # Imported here: the quantiser brings onnx along.
+    """Convert the exported model to 8 bits, and record its dev scores before and after."""
+    # Imported here because the quantiser imports onnx.
     from zishu.train.quantise import quantise
 
     files = by_style(config.data.train)
@@ -117,7 +117,7 @@ def _quantise(config: Config, folder: Path, model: Model, dev: Gold, result: dic
 
 
 def _exported_scores(model: Model, dev: Gold, task: TaskName) -> dict[str, float]:
-    """Score an exported model on dev, by the decoding that users get."""
+    """Score an exported model on dev, with the decoding that users get."""
     scores = {}
     for style, gold in dev.items():
         trees = parse_trees(model.in_style(style or None), gold)
@@ -126,7 +126,7 @@ def _exported_scores(model: Model, dev: Gold, task: TaskName) -> dict[str, float
 
 
 def finish_pipeline(config: Config, folder: Path, *, segmenter: Path, treecrf: Path) -> dict[str, float]:
-    """Put two trained models into one, score it on raw dev and test text, write result.json."""
+    """Combine two trained models, score the result on raw dev and test text, write result.json."""
     write_pipeline(segmenter / MODEL, treecrf / MODEL, folder / MODEL, name=config.name)
     model = load_model(folder / MODEL)
     result: dict[str, Any] = {"name": config.name, "seed": config.seed}
@@ -153,7 +153,7 @@ def _part_name(part: str, style: str) -> str:
 def _record(
     folder: Path, part: str, evaluation: Evaluation, task: TaskName, *, given_words: bool
 ) -> dict[str, dict[str, float]]:
-    """Keep an evaluation for later comparisons, and return its entry in result.json."""
+    """Save an evaluation for later comparisons, and return its entry in result.json."""
     save_evaluation(evaluation, folder / evaluation_file(part, given_words=given_words), follow=False)
     return {f"{part}_given_words" if given_words else part: scores_of(evaluation, task)}
 

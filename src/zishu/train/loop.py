@@ -1,18 +1,18 @@
 """Train one system from its configuration: one flat loop, no callbacks.
 
-A run lives in a folder:
+A run has a folder:
 
     run.json            settings, program and machine (see `zishu.train.provenance`)
     metrics.jsonl       one line for every epoch: losses, speed, dev scores
     curve.png           the same as a picture
-    last.safetensors    everything needed to go on (see `zishu.train.checkpoint`)
+    last.safetensors    everything needed to continue (see `zishu.train.checkpoint`)
     best.safetensors    the same, after the epoch with the best dev score
     evaluation/         counts of every dev and test sentence, for `zishu compare`
     model/              the exported model of the best epoch
     result.json         final scores; it exists when the run is finished
 
-What a run does depends on its configuration and seed only: batches are a function of seed and epoch, and the random
-state is part of the checkpoint, so a run that was killed at any moment and resumed ends as an unbroken one.
+A run depends only on its configuration and seed: batches are a function of seed and epoch, and the random state is part
+of the checkpoint. So a run that was killed at any moment and resumed gives the same result as an uninterrupted one.
 
 Several processes may train one network (`zishu.train.distributed`). They do everything below in step, each with its
 share of every batch; only the writer touches files, scores, and shows progress.
@@ -97,7 +97,7 @@ LAST, BEST, METRICS, CURVE = "last.safetensors", "best.safetensors", "metrics.js
 
 @dataclass
 class _Position:
-    """Where a run is: the next batch of an epoch, and what has been gathered so far."""
+    """Hold the position of a run: the next batch of an epoch, and sums so far."""
 
     epoch: int = 0
     batch: int = 0
@@ -111,7 +111,7 @@ class _Position:
 
 @dataclass(eq=False)
 class _Run:
-    """All that changes while a run goes on, and what it needs to go on."""
+    """Hold the state of a run, and what it needs to continue."""
 
     config: Config
     folder: Path
@@ -128,10 +128,10 @@ class _Run:
 def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict[str, float]:
     """Train the configured system in its run folder, export the best epoch's model, return its final scores.
 
-    All processes of a group call this; the writer gets the scores, the others nothing.
+    All processes of a group call this; the writer gets the scores, the others an empty result.
     """
     folder = run_directory(config)
-    # The writer decides for all: another process may come here late, when the folder has changed.
+    # The writer decides for all: another process may arrive late, when the folder has changed.
     if group.tell((folder / RESULT).exists()):
         return read_result(folder) if group.is_writer else {}
     if config.task == "pipeline":
@@ -197,15 +197,15 @@ def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict
 
 @dataclass(frozen=True, eq=False)
 class _Deck:
-    """The sentences of a run, as far as dealing them to batches goes."""
+    """Hold what is needed to group the sentences of a run into batches."""
 
     lengths: NDArray[np.int64]
     weights: NDArray[np.float64]  # how often an epoch sees each
-    kinds: NDArray[np.int64]  # a batch has sentences of one kind: 0 of treebanks, or raw text of one style
+    kinds: NDArray[np.int64]  # a batch has sentences of one kind: 0 for treebanks, or raw text of one style
 
 
 def _batches(config: Config, deck: _Deck, epoch: int) -> list[NDArray[np.int64]]:
-    """Return the batches of an epoch as numbers of sentences; the number of batches varies a little."""
+    """Return the batches of an epoch as sentence numbers; their number varies slightly."""
     chosen = repeat_sentences(deck.weights, seed=config.seed, epoch=epoch)
     dealt = []
     for kind in np.unique(deck.kinds[chosen]):
@@ -228,7 +228,7 @@ def _train_epoch(
     progress: Progress,
     interrupted: threading.Event,
 ) -> None:
-    """Go through the rest of an epoch, with a checkpoint every now and then."""
+    """Run the rest of an epoch, with occasional checkpoints."""
     config, position, network, group = run.config, run.position, run.network, run.group
     lengths = [example.length for example in examples]
     progress.start_epoch(position.epoch, len(batches), position.batch)
@@ -257,7 +257,7 @@ def _train_epoch(
         progress.advance(value, chars)
         if stop:
             _save(run, LAST)
-            # A launcher ends all processes when it sees the first one go, so none may go before all is saved.
+            # A launcher ends all processes when the first one exits, so none may exit before everything is saved.
             group.barrier()
             raise Interrupted(run.folder)
         if time.monotonic() - saved >= config.run.checkpoint_seconds:
@@ -268,7 +268,7 @@ def _train_epoch(
 def _backward(
     run: _Run, batch: list[Example | Unlabelled], share: list[Example | Unlabelled]
 ) -> Tensor | None:
-    """Compute the gradients of a share of a batch, and return what it adds to the batch's loss."""
+    """Compute the gradients of a share of a batch, and return its contribution to the batch's loss."""
     run.optimiser.zero_grad(set_to_none=True)
     if not share:
         return None
@@ -290,7 +290,7 @@ def _backward(
 
 
 def _end_epoch(run: _Run, dev: Gold, log: MetricsLog | None, progress: Progress) -> None:
-    """Score the dev set after an epoch, keep the best weights, and turn to the next epoch."""
+    """Score the dev set after an epoch, keep the best weights, and move on to the next epoch."""
     position, task = run.position, run.config.task
     scores: dict[str, float] = {}
     if run.group.is_writer:
@@ -310,7 +310,7 @@ def _end_epoch(run: _Run, dev: Gold, log: MetricsLog | None, progress: Progress)
         "dev": scores,
     }
     score = run.group.tell(scores.get(criterion(task), 0.0))
-    # Of two equal epochs the later one has seen more.
+    # If two epochs are equal, the later one has seen more.
     better = score >= position.best
     if better:
         position.best, position.best_epoch = score, position.epoch
@@ -325,7 +325,7 @@ def _end_epoch(run: _Run, dev: Gold, log: MetricsLog | None, progress: Progress)
 
 
 def _finish(run: _Run, dev: Gold) -> dict[str, float]:
-    """Go back to the best weights, and make the results from them."""
+    """Restore the best weights and compute the results from them."""
     best = _restore(run.config, run.folder, BEST, group=run.group)
     epoch = best.position.best_epoch + 1
     with _averaged(best):
@@ -333,7 +333,7 @@ def _finish(run: _Run, dev: Gold) -> dict[str, float]:
 
 
 def _train_pipeline(config: Config, folder: Path, group: Group, *, resume: bool) -> dict[str, float]:
-    """Train a segmenter and a parser of words, each on its own, and put both into one model directory."""
+    """Train a segmenter and a word-level parser separately, and combine them in one model directory."""
     parts: dict[TrainedTask, Path] = {"segment": folder / "segmenter", "parse-words": folder / "treecrf"}
     for task, place in parts.items():
         run = replace(config.run, directory=str(place))
@@ -360,13 +360,13 @@ def _start(config: Config, folder: Path, treebank: Treebank, group: Group = ALON
 
 
 def _initial(config: Config, treebank: Treebank) -> tuple[Network, Inventory]:
-    """Return the best network of another run, which knows the labels of this treebank.
+    """Return the best network of another run; it must know the labels of this treebank.
 
     Tag columns that it does not know are added, with random weights.
     """
     path = Path(config.initial) / BEST
     if not path.is_file():
-        raise ConfigError(f"initial: {config.initial}: no {BEST} in it; `zishu train` leaves such a folder")
+        raise ConfigError(f"initial: {config.initial}: not a run of `zishu train` (it has no {BEST})")
     tensors, state = load_checkpoint(path)
     inventory = inventory_from_json(state["inventory"])
     styles = tuple(style for style in by_style(config.data.train) if style)
@@ -385,12 +385,12 @@ def _initial(config: Config, treebank: Treebank) -> tuple[Network, Inventory]:
         network.load_state_dict(weights)
     except RuntimeError as error:
         reason = " ".join(str(error).split())
-        raise ConfigError(f"initial: the weights of {config.initial} do not fit: {reason}") from error
+        raise ConfigError(f"initial: the weights of {config.initial} do not match: {reason}") from error
     return network, inventory
 
 
 def _optimiser(config: Config, network: Network) -> torch.optim.Optimizer:
-    """AdamW with its own learning rate for a pre-trained encoder (Appendix A.4)."""
+    """Return AdamW with a separate learning rate for a pre-trained encoder (Appendix A.4)."""
     settings = config.optimiser
     groups: dict[bool, list[Tensor]] = {True: [], False: []}
     for name, weight in network.named_parameters():
@@ -407,7 +407,7 @@ def _optimiser(config: Config, network: Network) -> torch.optim.Optimizer:
 
 
 def _set_learning_rates(run: _Run, total_steps: int) -> None:
-    """Rise linearly to the peak over the warm-up, then fall linearly to 0."""
+    """Increase linearly to the peak over the warm-up, then decrease linearly to 0."""
     warmup = run.config.optimiser.warmup * total_steps
     step = run.position.step
     share = (step + 1) / warmup if step < warmup else (total_steps - step) / max(1.0, total_steps - warmup)
@@ -416,7 +416,7 @@ def _set_learning_rates(run: _Run, total_steps: int) -> None:
 
 
 def _update_average(run: _Run) -> None:
-    """Move the average towards the weights; it starts fast, as the first weights are worth little."""
+    """Move the average towards the weights; fast at first, because early weights are of little value."""
     if run.average:
         decay = min(run.config.optimiser.averaging, (1 + run.position.step) / (10 + run.position.step))
         weights = dict(run.network.named_parameters())
@@ -426,7 +426,7 @@ def _update_average(run: _Run) -> None:
 
 @contextmanager
 def _averaged(run: _Run) -> Iterator[None]:
-    """Put the averaged weights in place of the last ones for a while."""
+    """Use the averaged weights instead of the last ones inside the block."""
     if not run.average:
         yield
         return
@@ -495,7 +495,7 @@ def _out_of_patience(run: _Run) -> bool:
 
 @contextmanager
 def _interruptible() -> Iterator[threading.Event]:
-    """Turn Ctrl-C into a flag that the loop looks at between two steps, when its state is whole."""
+    """Turn Ctrl-C into a flag that the loop checks between two steps, when its state is consistent."""
     event = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield event

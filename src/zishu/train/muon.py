@@ -1,11 +1,11 @@
-"""Muon: an optimiser for the matrices inside a network's layers (Jordan et al., 2024).
+"""Implement Muon, an optimiser for the matrices inside a network's layers (Jordan et al., 2024).
 
 The momentum of a matrix is replaced by the nearest orthogonal matrix, so all directions of a layer learn at the same
 pace. Small encoders reach a given pre-training loss in fewer steps than with AdamW. Embeddings, biases, norms and
-output layers stay with AdamW (`split_weights` says which is which).
+output layers stay with AdamW (see `split_weights`).
 
-torch has an optimiser of this name that always computes in bfloat16, which is very slow on processors without
-instructions for it; here the caller chooses. The method does not need exact products.
+torch's optimiser of this name always computes in bfloat16, which is very slow on processors without instructions for
+it; here the caller chooses. The method does not need exact products.
 
 Cost: fifteen products per matrix and step, independent of the batch.
 """
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _MOMENTUM = 0.95
-# The quintic a x + b x^3 + c x^5 drives all singular values towards 1 within five rounds; constants of the authors.
+# The quintic a x + b x^3 + c x^5 drives all singular values towards 1 in five rounds; constants from the authors.
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 _ROUNDS = 5
 
 
 class Muon(torch.optim.Optimizer):
-    """Nesterov momentum whose updates are orthogonal; only for weights with two dimensions."""
+    """Apply Nesterov momentum with orthogonal updates; only for weights with two dimensions."""
 
     def __init__(
         self,

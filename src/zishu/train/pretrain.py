@@ -1,19 +1,19 @@
-"""Teach an encoder about the language before it sees a treebank.
+"""Pre-train an encoder on text before it sees a treebank.
 
     zishu pretrain configs/default.toml      # writes the folder that `encoder.pretrained` names
 
-The text is tagged (`zishu.train.tagged_text`). Some characters of each sentence are hidden, and the encoder learns
-from one of two objectives:
+The text is tagged (`zishu.train.tagged_text`). Some characters of each sentence are hidden, and the encoder learns from
+one of two objectives:
 
     masked      guess the hidden characters (Devlin et al., 2019)
-    replaced    a small generator guesses them; the encoder tells for every character whether it is the original one
+    replaced    a small generator guesses them; the encoder predicts for every character whether it is original
                 (ELECTRA, Clark et al., 2020)
 
-and, if `word_weight` is not 0, from the words: the place of every character in its word (B M E S) and the tag of its
-word. The folder gets the encoder's weights and the vocabularies of characters and of pairs of characters, which also
-hold those of the training treebanks. Section 3.4 of the paper takes a BERT; this makes small stand-ins for it.
+and, if `word_weight` is not 0, from the words: the position of every character in its word (BMES) and the tag of its
+word. The folder gets the encoder's weights and the vocabularies of characters and bigrams, which include those of the
+training treebanks. Section 3.4 of the paper uses a BERT; this trains small replacements for it.
 
-Cost: the encoder's, once per character. It runs on the processor only.
+Cost: one pass of the encoder per character. It runs on the CPU only.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 WEIGHTS, LAST = "weights.safetensors", "last.safetensors"
 _PLACES = 4  # B M E S
-_BEGINS = (0, 3)  # of these, those that begin a word
+_BEGINS = (0, 3)  # those that begin a word
 _REPORT = 50  # steps between two reports
 
 
@@ -62,7 +62,7 @@ def pretrain(
 ) -> Path:
     """Pre-train the configured encoder and return its folder; `report` gets step, steps, seconds, mean losses.
 
-    A folder that holds finished weights is returned as it is with `resume`, and refused otherwise.
+    A folder with finished weights is returned unchanged with `resume`, and is an error otherwise.
     """
     settings = config.pretrain
     folder = Path(config.encoder.pretrained)
@@ -72,7 +72,7 @@ def pretrain(
             "than BERT"
         )
     if config.run.device not in ("", "cpu"):
-        raise ConfigError(f"run.device: {config.run.device}: pre-training runs on the processor only")
+        raise ConfigError(f"run.device: {config.run.device}: pre-training runs on the CPU only")
     if (folder / WEIGHTS).exists() and not (folder / LAST).exists():
         if resume:
             return folder
@@ -141,19 +141,19 @@ def pretrain(
     write_json(folder / CHARS, text.chars.to_json())
     if text.pairs is not None:
         write_json(folder / BIGRAMS, text.pairs.to_json())
-    # In half precision: fine-tuning moves the weights by far more than the rounding.
+    # In half precision, because fine-tuning moves the weights by far more than the rounding.
     weights = {name: tensor.half() for name, tensor in network.encoder.state_dict().items()}
-    # Last, because a folder with weights counts as finished.
+    # Written last, because a folder with weights counts as finished.
     save_checkpoint(folder / WEIGHTS, weights, {"config": asdict(config)})
     (folder / LAST).unlink(missing_ok=True)
     return folder
 
 
 def load_pretrained(folder: str) -> tuple[dict[str, Tensor], Vocabulary, Vocabulary | None]:
-    """Read what `pretrain` wrote: the encoder's weights, the characters, and the pairs if it reads them."""
+    """Read the output of `pretrain`: the encoder's weights, the characters, and the bigrams if it uses them."""
     place = Path(folder)
     if not (place / WEIGHTS).is_file():
-        raise ConfigError(f"{folder}: no {WEIGHTS} in it; `zishu pretrain` writes such a folder")
+        raise ConfigError(f"{folder}: not written by `zishu pretrain` (it has no {WEIGHTS})")
     tensors, _ = load_checkpoint(place / WEIGHTS)
     pairs = place / BIGRAMS
     return (
@@ -164,7 +164,7 @@ def load_pretrained(folder: str) -> tuple[dict[str, Tensor], Vocabulary, Vocabul
 
 
 class Pretraining(nn.Module):
-    """An encoder with the output layers of the objectives; only the encoder is kept."""
+    """Combine an encoder with the output layers of the objectives; only the encoder is kept."""
 
     def __init__(self, config: Config, text: TaggedText, initial: dict[str, Tensor] | None = None) -> None:
         super().__init__()
@@ -181,7 +181,7 @@ class Pretraining(nn.Module):
         if settings.objective == "replaced":
             if not isinstance(encoder, Transformer):
                 raise ConfigError("pretrain.objective = 'replaced' needs encoder.kind = 'transformer'")
-            # It reads with the encoder's own embeddings.
+            # It shares the encoder's embeddings.
             half = replace(
                 bare,
                 layers=max(1, bare.layers // 3),
@@ -194,7 +194,7 @@ class Pretraining(nn.Module):
                 nn.Linear(encoder.width, encoder.width), nn.GELU(), nn.Linear(encoder.width, 1)
             )
             self.weights["replaced"] = settings.detection_weight
-        # The embedding of a character also serves to guess it.
+        # The embedding of a character is also used to predict it.
         width = bare.char_width
         self.hidden = nn.Sequential(nn.Linear(guesser.width, width), nn.GELU(), nn.LayerNorm(width))
         self.bias = nn.Parameter(torch.zeros(len(text.chars)))
@@ -204,14 +204,14 @@ class Pretraining(nn.Module):
             self.weights |= dict.fromkeys(("places", "tags"), settings.word_weight)
 
     def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return the losses by name; `weights` says how much each counts."""
+        """Return the losses by name; `weights` gives the weight of each."""
         chars, inside = batch["chars"], batch["places"] != IGNORED
         hidden = self._choose(batch["places"]) & inside
         seen = chars.masked_fill(hidden, self.unknown)
         losses: dict[str, Tensor] = {}
         if self.settings.objective == "replaced":
             guesses = self._guess(self._encode(self.generator, seen, batch["lengths"])[hidden])
-            # A sample of the generator's distribution, by the Gumbel trick.
+            # A sample from the generator's distribution, with the Gumbel trick.
             noise = -torch.empty_like(guesses).exponential_().log()
             seen = chars.clone()
             seen[hidden] = (guesses.detach() + noise).argmax(-1)
@@ -270,20 +270,20 @@ def _optimisers(config: Config, network: Pretraining) -> list[tuple[torch.optim.
 
 
 def _bare_encoder(config: Config) -> EncoderConfig:
-    """Return the encoder without what only a treebank teaches it."""
+    """Return the encoder without the parts that only a treebank can train."""
     return replace(
         config.encoder, top=0, dropout=config.pretrain.dropout, embedding_dropout=0.0, character_dropout=0.0
     )
 
 
 def _what_counts(config: Config) -> tuple[object, ...]:
-    """Return what must stay the same when a run is resumed; it may be made longer or shorter."""
+    """Return the settings that must stay the same if a run is resumed; its length may change."""
     settings = replace(config.pretrain, steps=0)
     return config.seed, config.data.train, settings, _bare_encoder(config), config.run.precision
 
 
 def _rate(step: int, steps: int, warmup: float, decay: float) -> float:
-    """Return the share of the peak learning rate: rising, constant, then falling to 0, all linear."""
+    """Return the share of the peak learning rate: linear increase, constant, then linear decrease to 0."""
     rising = (step + 1) / max(1.0, warmup * steps)
     falling = (steps - step) / max(1.0, decay * steps)
     return min(1.0, rising, falling)

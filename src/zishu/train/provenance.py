@@ -1,11 +1,11 @@
-"""Record what a run was made with: run.json, beside its results, so that a number can be traced and repeated.
+"""Record how a run was made in run.json, next to its results, so that numbers can be traced and repeated.
 
-    config          every setting of the run, also those that no file or `--set` gave
-    zishu, commit   the version, and the commit if this is a checkout (with "+" if files under it have changed)
+    config          every setting of the run, including defaults
+    zishu, commit   the version, and the commit if this is a checkout (with "+" if files below it have changed)
     python, torch   their versions
     machine         processor, cores, threads in use, device, number of processes
 
-It is written when a run starts, and again when it is resumed: the last machine to work on it is the one named.
+It is written when a run starts and again when it is resumed, so it names the last machine.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RUN = "run.json"
 
 
 def record_run(config: Config, folder: Path, *, device: str, processes: int = 1) -> None:
-    """Write down the settings, the program and the machine of a run."""
+    """Write the settings, the program and the machine of a run."""
     found = {
         "config": asdict(config),
         "zishu": __version__,
@@ -51,7 +51,7 @@ def record_run(config: Config, folder: Path, *, device: str, processes: int = 1)
 def commit_of(package: Path) -> str:
     """Return the commit of a package's checkout, with "+" if the package differs from it; "" if it is installed.
 
-    A package that merely lies below somebody's repository (in a virtual environment, say) is not part of it.
+    A package that merely lies inside another repository (for example in a virtual environment) is not part of it.
     """
     if _git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
         return ""
@@ -72,7 +72,7 @@ def processor() -> str:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """Return what git says, None if it fails or there is no git."""
+    """Return the output of git, None if it fails or git is missing."""
     try:
         done = subprocess.run(
             ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=20, check=False

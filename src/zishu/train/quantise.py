@@ -1,18 +1,18 @@
-"""Turn the networks of a model directory into 8-bit ones.
+"""Convert the networks of a model directory to 8 bits.
 
-The products with weights, which are nearly all of the work, are computed in 8 bits; everything else, attention too,
+The products with weights, which are nearly all of the computation, use 8 bits; everything else, including attention,
 stays in single precision. Weights have one scale per output channel. Activations have one fixed scale each, found on
-sample sentences, so that the result for a sentence does not depend on its batch. Weights use 7 of their 8 bits: then
-no sum of products overflows 16 bits, which processors without VNNI instructions add in, and every processor computes
-the same integers.
+sample sentences, so that the result for a sentence does not depend on its batch. Weights use only 7 of their 8 bits.
+Then no sum of products overflows 16 bits, which processors without VNNI instructions use for sums, and every processor
+computes the same integers.
 
-The quantiser is ONNX Runtime's own. It puts nodes around every product that quantise and dequantise, and ONNX Runtime
-turns each such group into its operator MatMulIntegerToFloat when it loads the file. `_fuse` does so here, because it
-can give that operator the bias, too, which saves a pass over the output. Nothing here needs torch.
+The quantiser is ONNX Runtime's own. It puts nodes around every product that quantise and dequantise, and on loading
+ONNX Runtime fuses each such group into its operator MatMulIntegerToFloat. `_fuse` does so here, because it can also add
+the bias, which saves a pass over the output. Nothing here needs torch.
 
-Measured on a CPU and left out: the operators MultiHeadAttention (not faster than the graph that ONNX Runtime makes of
-the exported one) and SkipLayerNormalization (a third slower), GELU by tanh as torch exports it (slower), and one product
-each for queries, keys and values (equal).
+Measured on a CPU and not used: the operators MultiHeadAttention (not faster than the graph that ONNX Runtime makes of
+the exported one) and SkipLayerNormalization (a third slower), GELU by tanh as torch exports it (slower), and separate
+products for queries, keys and values (equal).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def quantise(folder: Path, sentences: Mapping[str, Sequence[Sequence[str]]]) -> 
                 assert outputs.label_dep is not None
                 assert outputs.label_head is not None
                 inside = np.arange(outputs.label_dep.shape[1]) <= arrays["lengths"][:, None]
-                # Whose head a character is does not matter for its scale.
+                # The scale of a character does not depend on whose head it is.
                 arcs.append({"dep": outputs.label_dep[inside], "head": outputs.label_head[inside]})
     _quantise(folder / ENCODER, inputs)
     if of_characters:
@@ -78,7 +78,7 @@ def quantise(folder: Path, sentences: Mapping[str, Sequence[Sequence[str]]]) -> 
 
 
 class _Samples(CalibrationDataReader):  # type: ignore[misc]
-    """Hand out one batch after the other, as the quantiser asks for them."""
+    """Provide one batch after the other to the quantiser."""
 
     def __init__(self, batches: Sequence[dict[str, NDArray[Any]]]) -> None:
         self._batches: Iterator[dict[str, NDArray[Any]]] = iter(batches)
@@ -111,13 +111,13 @@ def _quantise(path: Path, samples: Sequence[dict[str, NDArray[Any]]]) -> None:
 
 
 def _other_products(graph: Any) -> list[str]:
-    """Name the products of two activations."""
+    """Return the names of the products of two activations."""
     weights = {weight.name for weight in graph.initializer}
     return [node.name for node in graph.node if node.op_type == "MatMul" and node.input[1] not in weights]
 
 
 def _fuse(network: Any) -> None:
-    """Make one operator of each quantised product, with its bias if it has one."""
+    """Fuse each quantised product into one operator, with its bias if it has one."""
     graph = network.graph
     weights = {weight.name for weight in graph.initializer}
     made_by = {name: node for node in graph.node for name in node.output}
@@ -151,7 +151,7 @@ def _fuse(network: Any) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the quantiser's advice, which is for interactive use, out of the log."""
+    """Hide the quantiser's advice, which is for interactive use."""
     logger = logging.getLogger()
     before = logger.level
     logger.setLevel(logging.ERROR)

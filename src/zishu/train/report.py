@@ -1,8 +1,8 @@
-"""Tell how a training run is going: live progress, metrics.jsonl, the training curve, averages over seeds.
+"""Report how a training run is going: live progress, metrics.jsonl, the training curve, averages over seeds.
 
-Nothing here changes a run; it only sees numbers. Progress goes to standard error: a live bar on a terminal, plain
-lines anywhere else. `metrics.jsonl` has one JSON object a line, one line an epoch: epoch, step, loss, seconds,
-chars_per_second, and the scores of the dev set under `dev`.
+This module only reads numbers and never changes a run. Progress goes to standard error: a live bar on a terminal, plain
+lines elsewhere. `metrics.jsonl` has one JSON object per epoch: epoch, step, loss, seconds, chars_per_second, and the
+scores of the dev set under `dev`.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
     from zishu.train.config import Config
 
-# Seconds between two lines of progress where there is no terminal.
+# Seconds between two lines of progress without a terminal.
 _QUIET = 30.0
 
-# The scores that the curve shows, and what the paper calls them.
+# The scores in the curve, and their names in the paper.
 _CURVES = {"seg": "F1$_{seg}$", "uf": "UF", "lf": "LF"}
 
 
@@ -61,21 +61,21 @@ class Progress:
         self._epochs = config.optimiser.epochs
         self._title = f"{config.name}, seed {config.seed}: {sentences:,} sentences"
         if left_out:
-            self._title += f" ({left_out:,} non-projective ones left out)"
+            self._title += f" ({left_out:,} non-projective ones skipped)"
         self._live = LiveProgress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[numbers]}"),
             console=self.console,
-            transient=True,  # what stays is the line of each finished epoch
+            transient=True,  # only the line of each finished epoch remains
             disable=not self.console.is_terminal,
         )
         self._task = self._live.add_task("", total=None, numbers="")
-        self._epoch = self._batches = self._batch = 0  # where the run is
+        self._epoch = self._batches = self._batch = 0  # position of the run
         self._loss = self._chars = 0.0  # of this epoch, as far as this process has seen it
         self._epoch_started = self._told = 0.0
-        self._started: float | None = None  # when this process began with its first batch
+        self._started: float | None = None  # when this process started its first batch
         self._done = 0  # batches since then
 
     def __enter__(self) -> Self:
@@ -89,7 +89,7 @@ class Progress:
         self._live.stop()
 
     def start_epoch(self, epoch: int, batches: int, done: int = 0) -> None:
-        """Begin, or go on with, an epoch (from 0) of so many batches, some of which may be done."""
+        """Start or continue an epoch (from 0) with this number of batches, some of which may be done."""
         now = self._clock()
         self._epoch, self._batches, self._batch = epoch, batches, done
         self._loss = self._chars = 0.0
@@ -115,7 +115,7 @@ class Progress:
             self._say(f"{self._where()}  batch {self._batch}/{self._batches}  {numbers}")
 
     def end_epoch(self, line: Mapping[str, Any], *, better: bool = False) -> None:
-        """Print the results of an epoch on one line that stays."""
+        """Print the results of an epoch on one permanent line."""
         scores = [f"{name} {value:.2f}" for name, value in line.get("dev", {}).items()]
         parts = [
             self._where(),
@@ -133,22 +133,22 @@ class Progress:
     def _numbers(self) -> str:
         now = self._clock()
         speed = self._chars / max(now - self._epoch_started, 1e-9)
-        # Batches are of about equal size; scoring the dev set is counted with the batches before it.
+        # Batches have about equal size; the time for scoring the dev set counts towards the batches before it.
         left = self._batches - self._batch + (self._epochs - self._epoch - 1) * self._batches
         seconds = (now - (self._started or 0.0)) / max(self._done, 1) * left
         mean = self._loss / max(self._chars, 1)
         return f"loss {mean:.4f}  {speed:,.0f} characters/s  {_duration(seconds)} left"
 
     def _say(self, text: str) -> None:
-        # Not wrapped, because a line is a line in a log file; not marked up, because a name may have brackets.
+        # Not wrapped, because a log file has one line per entry; no markup, because a name may have brackets.
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 class MetricsLog:
-    """Keep a run's metrics.jsonl, to which lines are only ever added.
+    """Keep a run's metrics.jsonl, which is append-only.
 
-    A run that goes on from a checkpoint gives the number of epochs that are finished there: what an earlier process
-    wrote about later ones is dropped, so that nothing is there twice. Without one the log starts empty.
+    A resumed run passes the number of epochs finished in its checkpoint: lines about later epochs are dropped, so that
+    nothing is listed twice. Otherwise the log starts empty.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, epochs: int = 0) -> None:
@@ -157,7 +157,7 @@ class MetricsLog:
         write_atomically(self.path, "".join(map(_to_line, kept)))
 
     def append(self, line: Mapping[str, Any]) -> None:
-        """Add one object, which has at least an `epoch`, and wait until it is on the disk."""
+        """Append one object, which has at least an `epoch`, and wait until it is on disk."""
         try:
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(_to_line(line))
@@ -168,7 +168,7 @@ class MetricsLog:
 
 
 def read_metrics(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Read a metrics.jsonl; no file is no lines, and a last line that was cut off by a kill is left out."""
+    """Read a metrics.jsonl; a missing file has no lines, and an incomplete last line is ignored."""
     path = Path(path)
     if not path.exists():
         return []
@@ -187,7 +187,7 @@ def read_metrics(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 
 def plot_curve(metrics: str | os.PathLike[str], picture: str | os.PathLike[str]) -> None:
-    """Draw loss and dev scores over the epochs of a metrics.jsonl into a PNG; without epochs draw nothing."""
+    """Plot loss and dev scores over the epochs of a metrics.jsonl as a PNG; without epochs plot nothing."""
     try:
         from matplotlib.figure import Figure
         from matplotlib.ticker import MaxNLocator
@@ -217,12 +217,12 @@ def plot_curve(metrics: str | os.PathLike[str], picture: str | os.PathLike[str])
 
 
 def _plot_scores(axes: Axes, epochs: Sequence[int], scores: Sequence[Mapping[str, float]]) -> None:
-    """Draw each score as a line, circled at the epoch that is kept, with its value there at the line's end."""
+    """Plot each score as a line, with a circle at the kept epoch and the value there at the line's end."""
     shown = [name for name in _CURVES if all(name in at for at in scores)]
     curves = {name: [at[name] for at in scores] for name in shown}
     if not curves:
         return
-    # The last of the best epochs by LF or, for a segmenter, by the only score there is.
+    # The last of the best epochs by LF or, for a segmenter, by its only score.
     by = curves.get("lf", curves[shown[0]])
     kept = max(range(len(by)), key=lambda k: (by[k], k))
     for number, values in enumerate(curves.values()):
@@ -231,7 +231,7 @@ def _plot_scores(axes: Axes, epochs: Sequence[int], scores: Sequence[Mapping[str
     bottom, top = axes.get_ylim()
     place = float("inf")
     for number, (name, values) in sorted(enumerate(curves.items()), key=lambda item: -item[1][1][-1]):
-        # Lines may end close together; their names must not.
+        # Lines may end close together, but their names must not overlap.
         place = min(values[-1], place - 0.06 * (top - bottom))
         axes.annotate(
             f"{_CURVES[name]} {values[kept]:.2f}",
@@ -250,7 +250,7 @@ def _to_line(line: Mapping[str, Any]) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Return a time in one or two units: 8 s, 3 min 20 s, 2 h 05 min."""
+    """Format a time in one or two units: 8 s, 3 min 20 s, 2 h 05 min."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

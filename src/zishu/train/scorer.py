@@ -1,7 +1,7 @@
 """Score arcs, labels and tags from character encodings (section 3.4 and Appendix A.3 of the paper).
 
-Every layer is small and does one thing; `zishu.train.systems` puts them together. Shapes: b sentences, u units
-(ROOT included), k allowed heads of a unit, l labels.
+Every layer is small and does one thing; `zishu.train.systems` combines them. Shapes: b sentences, u units (including
+ROOT), k allowed heads of a unit, l labels.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Projection(nn.Module):
-    """One hidden layer, as head or as modifier."""
+    """Apply one hidden layer, for heads or for modifiers."""
 
     def __init__(self, width: int, out: int, *, dropout: float) -> None:
         super().__init__()
@@ -29,27 +29,27 @@ class Projection(nn.Module):
         self.dropout = SharedDropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Take `[b, u, width]`, return `[b, u, out]`."""
+        """Map `[b, u, width]` to `[b, u, out]`."""
         projected: Tensor = self.dropout(self.activation(self.linear(x)))
         return projected
 
 
 class ArcBiaffine(nn.Module):
-    """Biaffine arc scores: s(d, h) = [m_d; 1]^T W h_h, one W for each role."""
+    """Compute biaffine arc scores: s(d, h) = [m_d; 1]^T W h_h, one W for each role."""
 
     def __init__(self, width: int, *, roles: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(roles, width + 1, width))
 
     def forward(self, modifiers: Tensor, heads: Tensor) -> list[Tensor]:
-        """Take two `[b, u, width]`, return for each role `[b, u, u]`, dependent first."""
-        # The bias by itself, and roles by number, so that an exported graph has plain products with weights.
+        """Map two `[b, u, width]` to one `[b, u, u]` per role, dependent first."""
+        # The bias is separate, and roles are indexed, so that an exported graph has plain products with weights.
         by_role = (self.weight[role] for role in range(len(self.weight)))
         return [(modifiers @ weight[:-1] + weight[-1]) @ heads.transpose(1, 2) for weight in by_role]
 
 
 class LabelBiaffine(nn.Module):
-    """Biaffine label scores with both biases: s(d, h, l) = [m_d; 1]^T W_l [h_h; 1]."""
+    """Compute biaffine label scores with both biases: s(d, h, l) = [m_d; 1]^T W_l [h_h; 1]."""
 
     def __init__(self, width: int, labels: int) -> None:
         super().__init__()
@@ -57,15 +57,15 @@ class LabelBiaffine(nn.Module):
         self.weight = nn.Parameter(torch.zeros(width + 1, labels * (width + 1)))
 
     def forward(self, modifiers: Tensor, heads: Tensor) -> Tensor:
-        """Take the ends of m arcs, two `[m, width]`, return the log-probabilities `[m, l]`."""
+        """Map the ends of m arcs, two `[m, width]`, to log-probabilities `[m, l]`."""
         return self.of_heads(modifiers, heads.unsqueeze(1)).squeeze(1)
 
     def of_heads(self, modifiers: Tensor, heads: Tensor) -> Tensor:
-        """Take m modifiers `[m, width]` and k heads for each `[m, k, width]`, return `[m, k, l]`.
+        """Map m modifiers `[m, width]` and k heads for each `[m, k, width]` to `[m, k, l]`.
 
-        The product with W is taken once for a modifier, whatever the number of its heads.
+        The product with W is computed once per modifier, whatever the number of its heads.
         """
-        # The bias by itself, so that an exported graph has a plain product with weights.
+        # The bias is separate, so that an exported graph has a plain product with weights.
         by_label = modifiers @ self.weight[:-1] + self.weight[-1]
         by_label = by_label.view(-1, self.labels, len(self.weight))
         heads = torch.cat([heads, torch.ones_like(heads[..., :1])], dim=-1)

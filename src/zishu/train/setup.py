@@ -1,7 +1,7 @@
-"""Build a network from a configuration, with what it learned to number.
+"""Build a network from a configuration, with its vocabularies.
 
-The one place where configuration, vocabularies, encoder and scorer meet: for a new run, and for one that is restored
-from a checkpoint without the files it started from.
+This is the only place where configuration, vocabularies, encoder and scorer meet: for a new run, and for one that is
+restored from a checkpoint without its original files.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def build_network(
     inventory: Inventory | None = None,
     hf_config: dict[str, Any] | None = None,
 ) -> tuple[Network, Inventory]:
-    """Return a network and its inventory, of a treebank or as given; then the caller loads the weights."""
+    """Return a network and its inventory, from a treebank or as given; then the caller loads the weights."""
     encoder_config = config.encoder
     restored = inventory is not None
     weights: dict[str, Tensor] | None = None
@@ -47,7 +47,7 @@ def build_network(
         if is_bert:
             if not encoder_config.pretrained:
                 raise ConfigError("encoder.pretrained must name a model when encoder.kind is bert")
-            # Imported here: only this kind needs transformers, which takes seconds to import.
+            # Imported here because only this kind needs transformers, which takes seconds to import.
             from zishu.train._hf import hf_vocabulary
 
             chars = hf_vocabulary(encoder_config.pretrained)
@@ -120,7 +120,7 @@ def read_annotated(config: Config) -> Structures | None:
 
 
 def inventory_to_json(inventory: Inventory) -> dict[str, Any]:
-    """Return an inventory as plain objects, for a checkpoint."""
+    """Convert an inventory to plain objects for a checkpoint."""
     return {
         "chars": inventory.chars.to_json(),
         "bigrams": inventory.bigrams.to_json() if inventory.bigrams else None,
@@ -132,8 +132,8 @@ def inventory_to_json(inventory: Inventory) -> dict[str, Any]:
 
 
 def inventory_from_json(data: dict[str, Any]) -> Inventory:
-    """Rebuild what `inventory_to_json` gave."""
-    # Older checkpoints have no other column.
+    """Rebuild an inventory from the output of `inventory_to_json`."""
+    # Older checkpoints have no other columns.
     tags = data["tags"] if "tags" in data else {"upos": data["upos"]}
     return Inventory(
         Vocabulary.from_json(data["chars"]),

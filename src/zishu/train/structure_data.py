@@ -1,8 +1,8 @@
-"""Find the words of the structure lexicon in text, and what a frozen encoder says about their characters there.
+"""Find the words of the structure lexicon in text, with a frozen encoder's vectors for their characters.
 
-Text is CoNLL-U, whose words are taken as they are, or plain, one sentence or paragraph per line, which the parser cuts into
-words: what it takes for a word of the lexicon is one. Sentences are dealt to the styles of the model in turn, so
-the result serves all of them. Each word also occurs once by itself, for words without a sentence.
+Text is CoNLL-U, whose words are used as they are, or plain text, one sentence or paragraph per line, which the parser
+segments: words that it finds and that are in the lexicon count. Sentences are distributed over the styles of the model
+in turn, so the result serves all of them. Each word also occurs once by itself, for words without context.
 
 Cost: parsing the text. Memory: the encodings of `cap` occurrences per word of the lexicon.
 """
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from zishu.text import RawSentence
 
 _BATCH_CHARS = 2000
-_CHUNK = 4000  # sentences that are held at once
-_LONGEST = 128  # characters of a sentence
+_CHUNK = 4000  # number of sentences in memory at once
+_LONGEST = 128  # maximum number of characters of a sentence
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Occurrence:
-    """A word of the lexicon in a sentence, or by itself."""
+    """Hold a word of the lexicon in a sentence, or by itself."""
 
     entry: Structure
     encoded: NDArray[np.float16]  # characters width
@@ -47,11 +47,11 @@ class Occurrence:
 
 @dataclass(slots=True, eq=False)
 class Samples:
-    """What was found: occurrences of words, and the mean encodings of characters that are words by themselves."""
+    """Hold occurrences of words, and the mean encodings of characters that are words by themselves."""
 
     occurrences: dict[str, list[Occurrence]] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)  # how often each word was met
-    # Of characters that are words by themselves: the sums of their encodings, and how many there are.
+    counts: dict[str, int] = field(default_factory=dict)  # number of occurrences of each word
+    # For characters that are words by themselves: the sums of their encodings, and their number.
     sums: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     singles: dict[str, int] = field(default_factory=dict)
 
@@ -87,13 +87,13 @@ def collect(
 
 
 def _treebank(path: Path) -> Iterator[RawSentence]:
-    """Yield the sentences of a CoNLL-U file, whose words are known."""
+    """Yield the sentences of a CoNLL-U file with their words."""
     for sentence in read_conllu(path):
         yield gold_sentence(sentence.tree(), words=True)
 
 
 def _plain(path: Path) -> Iterator[RawSentence]:
-    """Yield the sentences of a plain text; only its white space says anything about words."""
+    """Yield the sentences of a plain text; only white space constrains their words."""
     for line in read_lines(path):
         yield from text_sentences(line)
 
@@ -129,7 +129,7 @@ def _collect(
 
 
 def _reading(entries: Sequence[Structure], upos: str | None) -> Structure:
-    """Return the entry of a word for its part of speech, the first one if none has it."""
+    """Return the entry of a word for its part of speech, or the first one."""
     return next((entry for entry in entries if upos in entry.upos), entries[0])
 
 

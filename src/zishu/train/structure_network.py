@@ -1,19 +1,18 @@
-"""The network that scores arcs and relations inside words, and its loss; `zishu.model.inner` has its inputs and outputs.
+"""Define the network that scores arcs and relations inside words, and its loss; inputs: see `zishu.model.inner`.
 
-A character is what the frozen encoder says about it in its sentence, plus what the character is by itself: a
-vector from the encoder (its mean encoding where it is a word of its own) and one learned from the lexicon. A small
-network goes without these two. Its place in the word and the known words of two characters around it, with their
-relations, complete the picture. Two projections of each character, as dependent and as head, meet in one biaffine
-product per relation. A part that the lexicon knows as a word is likely to have the same arc inside a longer word, which
-is a learned bonus:
+A character is represented by the frozen encoder's vector in its sentence, plus two static vectors: one from the encoder
+(its mean encoding as a one-character word) and one learned from the lexicon. A small network omits these two. The
+character's position in the word and the known two-character words around it, with their relations, are added. Two
+projections of each character, as dependent and as head, meet in one biaffine product per relation. A part that is a
+word in the lexicon is likely to have the same arc inside a longer word, which is a learned bonus:
 
     s(d, h, r) = dep(d)^T U_r head(h) + b_r(h - d) + k_r [d and h are a known word with the relation r]
                  r legal on this side of the head, otherwise -inf
     s(d, h)    = logsumexp_r s(d, h, r)
     s(d, 0)    = an MLP of d and of the mean of the word
 
-The loss is the exact negative log-likelihood of the labelled tree among all projective trees: words are so short that the
-trees are enumerated (2, 7, 30 for two, three, four characters).
+The loss is the exact negative log-likelihood of the labelled tree among all projective trees: words are short enough to
+enumerate the trees (2, 7, 30 for two, three, four characters).
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-_PLACE = 8  # features of a place in a word, from each end, and of the relation of a known pair
-_FARTHEST = 4  # places and distances from here on are alike
+_PLACE = 8  # features of a position in a word, from each end, and of the relation of a known pair
+_FARTHEST = 4  # positions and distances from here on are treated alike
 _ILLEGAL = -1e9  # not -inf, whose softmax has no gradient
 
 
 class StructureNetwork(nn.Module):
-    """Scores the arcs and relations inside words."""
+    """Score the arcs and relations inside words."""
 
     mean: Tensor
     scale: Tensor
@@ -60,10 +59,10 @@ class StructureNetwork(nn.Module):
         dropout: float = 0.15,
         char_dropout: float = 0.2,
     ) -> None:
-        """Make a network for encodings like these.
+        """Create a network for encodings like these.
 
-        `static` has a vector for each character of the vocabulary. Without it, nothing is known about single
-        characters but their encodings.
+        `static` has one vector per character of the vocabulary. Without it, nothing is known about single characters
+        but their encodings.
         """
         super().__init__()
         self.register_buffer("mean", encodings.mean(0))
@@ -128,7 +127,7 @@ class StructureNetwork(nn.Module):
     def _features(
         self, encoded: Tensor, chars: Tensor, pairs: Tensor, place: Tensor, lengths: Tensor
     ) -> Tensor:
-        # Is a character the second one of a known pair, the first one; is there a pair behind it, before it?
+        # Whether a character is the second one of a known pair, the first one; whether a pair follows or precedes it.
         first = (pairs > 0).to(encoded.dtype)
         second = _behind(first)
         earlier = torch.cumsum(second, 1) - second
@@ -161,13 +160,13 @@ class StructureNetwork(nn.Module):
 
 
 def _behind(pairs: Tensor) -> Tensor:
-    """Return for each character what the character before it has."""
+    """Return for each character the value of its predecessor."""
     return torch.cat([torch.zeros_like(pairs[:, :1]), pairs[:, :-1]], 1)
 
 
 @lru_cache
 def projective_trees(length: int) -> tuple[tuple[int, ...], ...]:
-    """Return the heads of all projective trees over so many characters, by enumeration."""
+    """Return the heads of all projective trees over `length` characters, by enumeration."""
     return tuple(
         heads
         for heads in product(range(length + 1), repeat=length)
@@ -192,7 +191,7 @@ def tree_log_probs(arcs: Tensor) -> Tensor:
 def structure_loss(arcs: Tensor, relations: Tensor, tree: Tensor, gold: Tensor) -> Tensor:
     """Return -log P(labelled tree) for words of one length.
 
-    `tree` is the place of each word's tree in `projective_trees`, `gold [w, L]` the numbers of its relations.
+    `tree` is the index of each word's tree in `projective_trees`, `gold [w, L]` the numbers of its relations.
     """
     of_tree = tree_log_probs(arcs).gather(1, tree[:, None])[:, 0]
     heads = torch.tensor(projective_trees(arcs.shape[1]))[tree]

@@ -1,9 +1,9 @@
 """Train the structure scorer of a finished model, and write it into the model's directory.
 
-The parser stays as it is, file by file: its encoder is run over text, and a small network (`zishu.train.structure_network`)
-learns from the encodings of lexicon words what their structures are. This happens twice. The first run leaves out a
-tenth of the words: on these the scores are measured that structures.json reports, and the temperature of the
-probabilities is found. The second run learns from all words, and is what is written.
+The parser itself does not change: its encoder is run over text, and a small network (`zishu.train.structure_network`)
+learns the structures of lexicon words from their encodings. This happens twice. The first run holds out a tenth of the
+words, to measure the scores in structures.json and to find the temperature of the probabilities. The second run learns
+from all words and is written to the directory.
 
 Cost: a few minutes on one core.
 """
@@ -43,24 +43,24 @@ if TYPE_CHECKING:
 
 _NAMES = tuple(RELATIONS)
 _NUMBERS = {name: number for number, name in enumerate(_NAMES)}
-_BATCH = 128  # words
+_BATCH = 128  # number of words
 _RATE = 3e-3
-_WARMUP = 100  # steps
+_WARMUP = 100  # number of steps
 _STATIC_WIDTH = 64
 _SMALL = 64  # hidden units of a small network; others have twice as many
-_LONGEST = 5  # characters of a word that is learned from: there are 143 trees
-_HELD_OUT = 10  # one word in so many
+_LONGEST = 5  # maximum number of characters of a training word: there are 143 trees
+_HELD_OUT = 10  # one word in ten
 _TEMPERATURES = [round(0.5 + 0.05 * k, 2) for k in range(51)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Group:
-    """Occurrences of words of one length, as tensors."""
+    """Hold occurrences of words of one length as tensors."""
 
     entries: list[Structure]
     inputs: dict[str, Tensor]
-    trees: Tensor  # the place of each gold tree in `projective_trees`
-    relations: Tensor  # the numbers of the gold relations, 0 for the root
+    trees: Tensor  # index of each gold tree in `projective_trees`
+    relations: Tensor  # numbers of the gold relations, 0 for the root
 
     def __len__(self) -> int:
         return len(self.trees)
@@ -78,16 +78,16 @@ def train_structures(
     small: bool = False,
     report: Callable[[str], None] = lambda _: None,
 ) -> InnerSettings:
-    """Train a structure scorer for the model in a directory from words of `entries` in files, and write it there.
+    """Train a structure scorer for the model in a directory on words of `entries` in files, and write it there.
 
-    Without `entries` the bundled lexicon is learned. `cap` is the number of occurrences of each word that are used. A
-    `small` network has no tables of characters, and takes about 150 kB.
+    The default `entries` are the bundled lexicon. `cap` is the maximum number of occurrences per word. A `small`
+    network has no tables of characters, and takes about 150 kB.
     """
     model = load_model(directory)
     if not isinstance(model, Model) or not isinstance(model.networks, Networks):
-        raise InputError(f"{directory}: train the structure scorers of its parts, one by one")
+        raise InputError(f"{directory}: train the structure scorers of its parts separately")
     if not model.settings.can.finds_structures:
-        raise InputError(f"{directory}: only a parser of characters has trees inside words")
+        raise InputError(f"{directory}: only a character-level parser has trees inside words")
     lexicon = bundled_structures() if entries is None else _texts(entries)
     entries = [e for e in (entries or load_structures()) if len(e.form) <= _LONGEST]
     samples = collect(model, entries, files, cap=cap, sentences=sentences, seed=seed)
@@ -122,14 +122,14 @@ def _texts(entries: Iterable[Structure]) -> dict[str, tuple[str, ...]]:
 
 
 def is_held_out(form: str) -> bool:
-    """Tell whether a word belongs to the tenth that scores are measured on."""
+    """Tell whether a word belongs to the held-out tenth."""
     return zlib.crc32(form.encode()) % _HELD_OUT == 0
 
 
 def _static_vectors(samples: Samples, vocabulary: Vocabulary) -> Tensor:
-    """Return a vector for each character: the main components of its mean encoding as a word of its own.
+    """Return one vector per character: the main components of its mean encoding as a one-character word.
 
-    The mean of few occurrences is drawn towards the mean of all, which is 0, like that of none.
+    Means of few occurrences are shrunk towards the overall mean, which is 0; without occurrences the vector is 0.
     """
     width = next(iter(samples.occurrences.values()))[0].encoded.shape[1]
     means = torch.zeros(len(vocabulary), width)
@@ -153,7 +153,7 @@ def _train(
     seed: int,
     report: Callable[[str], None],
 ) -> tuple[StructureNetwork, Mapping[str, int]]:
-    """Return a network that has learned from these words, and those of them that may be parts of longer ones."""
+    """Return a network trained on these words, and those of them that may be parts of longer ones."""
     # Each word occurs by itself at the end, with its first structure.
     pairs = pair_relations(_texts(found[-1].entry for found in occurrences.values()), _NAMES)
     groups = _groups((found for several in occurrences.values() for found in several), vocabulary, pairs)
@@ -192,7 +192,7 @@ def _train(
 def _groups(
     occurrences: Iterable[Occurrence], vocabulary: Vocabulary, pairs: Mapping[str, int]
 ) -> list[_Group]:
-    """Put occurrences of words of the same length together."""
+    """Group occurrences of words of the same length."""
     by_length: dict[int, list[Occurrence]] = {}
     for occurrence in occurrences:
         by_length.setdefault(len(occurrence.entry.form), []).append(occurrence)
@@ -215,9 +215,9 @@ def _evaluate(
     vocabulary: Vocabulary,
     pairs: Mapping[str, int],
 ) -> tuple[float, dict[str, Any]]:
-    """Return the temperature with the least loss on held-out words, and by length the shares that are right.
+    """Return the temperature with the lowest loss on held-out words, and accuracies by length.
 
-    A share is of words by themselves: whose trees are right, whose trees and relations are right.
+    An accuracy counts words by themselves: those with the correct tree, and with the correct tree and relations.
     """
     if not occurrences:
         return 1.0, {}
@@ -251,7 +251,7 @@ def _evaluate(
 def _write(
     network: StructureNetwork, settings: InnerSettings, directory: Path, vocabulary: Vocabulary
 ) -> None:
-    """Write both files, then load the model with them and compare its scores with the network's."""
+    """Write both files, then load the model and compare its scores with the network's."""
     encoded = np.random.default_rng(0).normal(size=(7, len(network.mean))).astype(np.float32)
     words = ["火车", "科学家", "车站"]
     pairs = pair_relations(settings.lexicon, settings.relations)

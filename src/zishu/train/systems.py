@@ -1,17 +1,17 @@
-"""The network of every system of the paper, and its loss.
+"""Define the network of every system of the paper, and its loss.
 
 One class serves them all; the systems are settings:
 
-    segmenter               task "segment": emissions of B M E S, a linear-chain CRF
+    segmenter               task "segment": emissions of BMES tags, a linear-chain CRF
     treecrf                 task "parse-words": units are words, an untyped chart
-    latent, leftward, ...   task "parse", one role: an untyped chart; the forest decides which structures are right
+    latent, leftward, ...   task "parse", one role: an untyped chart; the forest defines the correct structures
     latent-c2f              task "parse", two roles: a typed chart
 
-The loss is minus the log-likelihood of the labelled forest (Appendix A.2): log-probabilities of labels are added to the
-scores of the forest's arcs before they are summed, so that label loss and tree loss are one number. Labels are scored
-for the arcs that the forest allows, nowhere else. The objective "head-selection" normalises over the heads of each unit
-instead of over trees: with leftward structures that is the parser of Yan and others (2020), with annotated structures
-and parts of speech that of Wu and Zhang (2021).
+The loss is the negative log-likelihood of the labelled forest (Appendix A.2): log-probabilities of labels are added to
+the scores of the forest's arcs before they are summed, so label loss and tree loss are one number. Labels are scored
+only for the arcs that the forest allows. The objective "head-selection" normalises over the heads of each unit instead
+of over trees: with leftward structures this is the parser of Yan and others (2020), with annotated structures and parts
+of speech that of Wu and Zhang (2021).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Network(nn.Module):
-    """Characters in, scores out: what training fits and what is exported."""
+    """Map characters to scores: this network is trained and exported."""
 
     def __init__(
         self,
@@ -98,9 +98,9 @@ class Network(nn.Module):
         return outputs
 
     def loss(self, batch: ExampleBatch) -> Tensor:
-        """Return minus the log-likelihood of a batch, for each unit of it."""
+        """Return the negative log-likelihood of a batch, per unit."""
         outputs = self(batch.chars, batch.bigrams, batch.lengths, batch.pool, batch.styles)
-        # Sums over trees are in single precision, whatever the matrix products are in.
+        # Sums over trees use single precision, whatever the precision of the matrix products.
         outputs = {name: output.float() for name, output in outputs.items()}
         units = batch.units.sum()
         if not self.settings.can.parses:
@@ -126,7 +126,7 @@ class Network(nn.Module):
         return everything - forest
 
     def _selection_loss(self, outputs: dict[str, Tensor], batch: ExampleBatch) -> Tensor:
-        """Return -log p(head and label | unit) of every unit, summed over those of a sentence.
+        """Return -log p(head and label | unit), summed over the units of each sentence.
 
         Every unit chooses its head, and with two roles the role of the arc, by one softmax.
         """
@@ -146,7 +146,7 @@ class Network(nn.Module):
         return per_sentence.index_add(0, dependents[0], everything - right)
 
     def _transition_loss(self, outputs: dict[str, Tensor], batch: ExampleBatch) -> Tensor:
-        """Return -log p(action | state) along the oracle's way, and -log p(label | arc), summed over a sentence."""
+        """Return -log p(action | state) along the oracle's path plus -log p(label | arc), summed over a sentence."""
         device = outputs["states"].device
         sentences, places, chosen, legal = [], [], [], []
         columns = (batch.units, batch.slot_heads[:, 1:, 0], batch.slot_intra[:, 1:, 0])
@@ -173,7 +173,7 @@ class Network(nn.Module):
         return tuple(tuple(row) for row in joined.tolist())
 
     def _forest_scores(self, outputs: dict[str, Tensor], batch: ExampleBatch) -> tuple[Tensor, Tensor]:
-        """Return the arc scores with the log-probabilities of their labels, -inf where the forest has no arc."""
+        """Return the arc scores plus the log-probabilities of their labels; arcs outside the forest are -inf."""
         inter = outputs["inter"]
         intra = outputs.get("intra", inter)
         label = self._slot_labels(outputs, batch)

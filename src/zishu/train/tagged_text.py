@@ -1,9 +1,9 @@
-"""Read the tagged text that `zishu pretrain` learns from, into a few bytes per character.
+"""Read the tagged text for `zishu pretrain` into a few bytes per character.
 
-The text has one sentence per line, its words with tags (`上海/ns 计划/v`), split at the last slash. Where they come
-from does not matter; `tools/tag_text.py` takes them from a dictionary. The file is read twice, first to count what
-occurs in it and then to number it; only arrays of numbers stay in memory, four bytes per character. A sentence
-longer than the limit is cut into pieces between words.
+The text has one sentence per line; words have tags (`上海/ns 计划/v`), split at the last slash. `tools/tag_text.py` takes
+them from a dictionary, but any source will do. The file is read twice, first to count and then to number its content;
+only arrays of numbers stay in memory, four bytes per character. Sentences longer than the limit are split between
+words.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 
     from zishu.train.config import Config
 
-IGNORED = -100  # a target that does not count, as `cross_entropy` calls it
+IGNORED = -100  # a target that is ignored by `cross_entropy`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaggedText:
-    """A tagged text in numbers, all sentences one after the other."""
+    """Hold a tagged text in numbers, all sentences concatenated."""
 
     chars: Vocabulary
     pairs: Vocabulary | None
     tags: tuple[str, ...]
-    starts: NDArray[np.int64]  # where each sentence begins, and where the last one ends
+    starts: NDArray[np.int64]  # start of each sentence, and end of the last one
     char_ids: NDArray[np.uint16]
     places: NDArray[np.int8]  # B M E S
     tag_ids: NDArray[np.uint8]
@@ -52,7 +52,7 @@ class TaggedText:
         return np.diff(self.starts)
 
     def batch(self, numbers: NDArray[np.int64]) -> dict[str, Tensor]:
-        """Return sentences side by side; position 0 is the beginning of the sentence."""
+        """Return sentences as a padded batch; position 0 is the beginning of the sentence."""
         spans = [slice(self.starts[k], self.starts[k + 1]) for k in numbers]
         width = max(span.stop - span.start for span in spans) + 1
 
@@ -71,7 +71,7 @@ class TaggedText:
 def read_tagged_text(
     config: Config, vocabularies: tuple[Vocabulary, Vocabulary | None] | None = None
 ) -> TaggedText:
-    """Read the text of a configuration; without `vocabularies` those of text and treebank are made."""
+    """Read the text of a configuration; without `vocabularies`, build them from text and treebank."""
     settings = config.pretrain
     counts: Counter[str] = Counter()
     pairs: Counter[str] = Counter()
@@ -85,7 +85,7 @@ def read_tagged_text(
         tag_counts.update(tags)
         sizes.append(len(chars))
     if not sizes:
-        raise ConfigError(f"pretrain.text: {settings.text} has no sentence in it")
+        raise ConfigError(f"pretrain.text: {settings.text} contains no sentence")
     char_vocabulary, pair_vocabulary = vocabularies or _vocabularies(config, counts, pairs)
     tags_by_count = tuple(tag for tag, _ in tag_counts.most_common())
     if len(char_vocabulary) > 2**16 or len(tags_by_count) > 2**8:
@@ -108,12 +108,12 @@ def read_tagged_text(
 
 
 class PairTable:
-    """The numbers of pairs of neighbouring characters, looked up by the numbers of the characters."""
+    """Look up the numbers of bigrams by the numbers of their characters."""
 
     def __init__(self, chars: Vocabulary, pairs: Vocabulary) -> None:
         numbers = {symbol: number for number, symbol in enumerate(chars.symbols)}
         self._unknown, self._bos, self._size = pairs.unknown, pairs.bos, len(chars)
-        # A character may have several code points, so a pair may be cut at more than one place.
+        # A character may have several code points, so a bigram may be split in more than one way.
         rows = sorted(
             (numbers[pair[:cut]] * self._size + numbers[pair[cut:]], number)
             for number, pair in enumerate(pairs.symbols)
@@ -124,7 +124,7 @@ class PairTable:
         self._numbers = torch.tensor([number for _, number in rows] or [pairs.unknown])
 
     def __call__(self, chars: Tensor) -> Tensor:
-        """Return the pair of each character with the one before it, `[batch, n+1]` to the same shape."""
+        """Return the bigram of each character with its predecessor, `[batch, n+1]` to the same shape."""
         keys = chars[:, :-1] * self._size + chars[:, 1:]
         places = torch.searchsorted(self._keys, keys).clamp(max=len(self._keys) - 1)
         found = torch.where(self._keys[places] == keys, self._numbers[places], self._unknown)
@@ -151,7 +151,7 @@ def _keep(
     min_count: int,
     treebank_min_count: int = 1,
 ) -> Vocabulary:
-    """Make a vocabulary of what is frequent in the text or in the treebank."""
+    """Build a vocabulary of what is frequent in the text or in the treebank."""
     known = Counter(symbol for sentence in treebank for symbol in sentence)
     kept = {symbol: count for symbol, count in counts.items() if count >= min_count}
     for symbol, count in known.items():
@@ -161,7 +161,7 @@ def _keep(
 
 
 def _read(path: str, longest: int) -> Iterator[tuple[list[list[str]], list[str]]]:
-    """Yield the words, each as its characters, and the tags of every sentence; long ones in pieces."""
+    """Yield the words (as lists of characters) and the tags of every sentence; split long sentences."""
     for place, line in enumerate(read_lines(path, path), start=1):
         words: list[list[str]] = []
         tags: list[str] = []

@@ -1,15 +1,15 @@
-"""Learn from the probabilities that another parser gives to raw text (`[teacher]` of a configuration).
+"""Learn from the probabilities that another parser assigns to raw text (`[teacher]` of a configuration).
 
-A tree that a teacher found says nothing of its doubts. Here a student is moved towards the teacher's whole
-distribution instead. For trees that is exact: the divergence of the student's distribution q from the teacher's p
+A tree predicted by a teacher does not show its uncertainty. Here a student is trained towards the teacher's whole
+distribution instead. For trees this is exact: the divergence of the student's distribution q from the teacher's p
 
     KL(p || q) = log Z_q - E_p[score_q] - (log Z_p - E_p[score_p])
 
 needs only the probabilities of arcs under p, because scores are sums over arcs. Its gradient by the score of an arc is
-the student's probability of the arc minus the teacher's. The distributions over the labels of an arc count as much as
-the arc is probable; arcs below `PROBABLE` are left out. Tags count once per character.
+the student's probability of the arc minus the teacher's. The distributions over the labels of an arc are weighted by
+the arc's probability; arcs below `PROBABLE` are ignored. Tags count once per character.
 
-The teacher is any model folder that parses characters with two roles, an ensemble too. It is asked again in every
+The teacher is any model folder that parses characters with two roles, or an ensemble of these. It runs again in every
 epoch, so nothing is stored. Cost per sentence: the teacher's networks and one chart, then that of a training sentence.
 """
 
@@ -45,15 +45,15 @@ if TYPE_CHECKING:
     from zishu.train.systems import Network
 
 PROBABLE: Final = 0.02
-_LONGEST: Final = 128  # characters; longer sentences are left out
+_LONGEST: Final = 128  # number of characters; longer sentences are skipped
 
 
 @dataclass(frozen=True, slots=True)
 class Unlabelled:
-    """A sentence of raw text in a style."""
+    """Hold a sentence of raw text in a style."""
 
     chars: tuple[str, ...]
-    style: int  # the number of the style
+    style: int  # number of the style
 
     @property
     def length(self) -> int:
@@ -63,12 +63,12 @@ class Unlabelled:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Teacher:
-    """A model that teaches, and how its labels and tags are numbered by the student."""
+    """Hold a teaching model, and the mapping of its labels and tags to the student's."""
 
     model: Model
     inventory: Inventory
-    labels: NDArray[np.int64]  # for each label of the student its number in the teacher
-    tags: dict[str, NDArray[np.int64]]  # the same for the tag columns that both know
+    labels: NDArray[np.int64]  # the teacher's number of each label of the student
+    tags: dict[str, NDArray[np.int64]]  # the same for the tag columns that both have
 
     def loss(self, network: Network, sentences: Sequence[Unlabelled]) -> Tensor:
         """Return the divergence of a network from the teacher on sentences of one style, per character."""
@@ -144,7 +144,7 @@ def tree_divergence(
     *,
     root_as_head: bool,
 ) -> Tensor:
-    """Return KL(teacher || student) over the typed trees of every sentence, with gradients by the student's scores.
+    """Return KL(teacher || student) over the typed trees of every sentence, with gradients for the student.
 
     `teacher` has the scores of inter-word and intra-word arcs, and their marginals.
     """
@@ -160,7 +160,7 @@ def tree_divergence(
 
 
 def load_teacher(config: Config, inventory: Inventory) -> Teacher | None:
-    """Load the teacher of a configuration, if it names one, for a student with this inventory."""
+    """Load the teacher of a configuration, if any, for a student with this inventory."""
     if not config.teacher.model:
         return None
     model = load_model(config.teacher.model)
@@ -172,11 +172,11 @@ def load_teacher(config: Config, inventory: Inventory) -> Teacher | None:
         or settings.beam
     ):
         raise ConfigError(
-            f"teacher.model: {config.teacher.model}: expected a parser of characters with two roles and a chart"
+            f"teacher.model: {config.teacher.model}: expected a character-level parser with two roles and a chart"
         )
     if not config.can.finds_structures or config.structure.roles != 2 or config.objective == "transition":
         raise ConfigError(
-            "teacher.model: only a parser of characters with two roles can learn from a teacher"
+            "teacher.model: only a character-level parser with two roles can learn from a teacher"
         )
     if settings.styles != inventory.styles:
         raise ConfigError(
@@ -192,7 +192,7 @@ def load_teacher(config: Config, inventory: Inventory) -> Teacher | None:
 
 
 def read_unlabelled(config: Config) -> list[Unlabelled]:
-    """Read the raw text of a teacher, one sentence per line; empty lines and long ones are left out."""
+    """Read the raw text for a teacher, one sentence per line; skip empty and long lines."""
     styles = list(by_style(config.data.train))
     sentences = []
     for style, paths in by_style(config.teacher.text).items():
@@ -205,10 +205,10 @@ def read_unlabelled(config: Config) -> list[Unlabelled]:
 
 
 def _numbers(theirs: Sequence[str], own: Sequence[str], name: str, source: str) -> NDArray[np.int64]:
-    """Return the teacher's number of each name of the student; both must know the same ones."""
+    """Return the teacher's number of each name of the student; both must have the same names."""
     if set(theirs) != set(own):
         different = ", ".join(sorted(set(theirs) ^ set(own)))
-        raise ConfigError(f"teacher.model: {source}: other {name} than data.train: {different}")
+        raise ConfigError(f"teacher.model: {source}: {name} differ from data.train: {different}")
     return np.array([theirs.index(symbol) for symbol in own])
 
 

@@ -1,14 +1,13 @@
 """Compute log partition, marginals and best tree of the typed chart as batched torch operations.
 
-The twin of `zishu.chart` for scores that live on a GPU: the same class over the same arrays, as tensors on any
-device, with the methods that training needs. The recursions (sections 2.3 and 2.4 of the paper, in the form of
+This is the twin of `zishu.chart` for scores on a GPU: the same class over the same arrays, as tensors on any device,
+with the methods that training needs. The recursions (sections 2.3 and 2.4 of the paper, in the form of
 `docs/algorithm.md`) are written once, in `_total`, over a sum that is logsumexp or max. There is no outside pass:
 marginals are the gradient of the log partition, and the best tree is the gradient of the best score.
 `zishu.train.chart_bridge` chooses between the backends.
 
-Cost: O(n^3) work in n steps, each of a fixed number of operations over all spans of one width in the whole
-batch. For the gradient of the log partition autograd keeps O(batch n^3) numbers, for the best tree
-O(batch n^2).
+Cost: O(n^3) work in n steps, each with a fixed number of operations over all spans of one width in the whole batch.
+Autograd keeps O(batch n^3) numbers for the gradient of the log partition, and O(batch n^2) for the best tree.
 """
 
 from __future__ import annotations
@@ -45,17 +44,18 @@ class Marginals:
 
 @dataclass(frozen=True, slots=True)
 class Trees:
-    """Hold one tree for each sentence."""
+    """Hold one tree per sentence."""
 
     heads: Tensor  # batch d
-    intra: Tensor  # batch d, true where the arc lies inside a word
+    intra: Tensor  # batch d; true if the arc lies inside a word
     score: Tensor  # batch
 
 
 class TreeDistribution:
-    """The distribution over the trees of each sentence of a batch; see `zishu.chart.TreeDistribution`.
+    """Represent the distribution over the trees of each sentence of a batch; see `zishu.chart.TreeDistribution`.
 
-    Scores are checked and laid out once, when it is made. Answers are not kept, since they hold autograd's memory.
+    Scores are checked and laid out once, in the constructor. Answers are not cached, because they hold autograd's
+    memory.
     """
 
     def __init__(
@@ -73,24 +73,24 @@ class TreeDistribution:
         self._arc_scores = _lay_out(inter, self._intra, self._lengths, self._gap_scores.shape[-1])
 
     def log_partition(self) -> Tensor:
-        """Sum over all trees of each sentence, in logs; -inf where no tree is possible. Differentiable, once."""
+        """Sum over all trees of each sentence, in log space; -inf if there is no tree. Differentiable once."""
         return _total(
             self._arc_scores, self._lengths, self._gap_scores, _LogSum.apply, root_as_head=self._root_as_head
         )
 
     def marginals(self) -> Marginals:
-        """Return the probability of every arc and word boundary; zeros where no tree is possible."""
+        """Return the probability of every arc and word boundary; zeros if there is no tree."""
         logz, by_inter, by_intra, by_gap = self._gradients(_LogSum.apply)
         boundary = None
         if by_intra is not None:
-            # The score of an inter-word arc holds the score of the gap it owns, so the gap's gradient is the
+            # The score of an inter-word arc includes the score of the gap that it owns, so the gap's gradient is the
             # expected number of inter-word arcs that own it: the probability of a word boundary.
             boundary = by_gap.new_zeros(self._inter.shape[:2])
             boundary[:, : by_gap.shape[-1]] = by_gap[-1]
         return Marginals(logz, by_inter, by_intra, boundary)
 
     def best(self) -> Trees:
-        """Return the tree of the highest score of each sentence; raise `Infeasible` where no tree is possible."""
+        """Return the tree with the highest score of each sentence; raise `Infeasible` if there is none."""
         score, arcs, by_intra, _ = self._gradients(_maximum)
         for sentence in torch.isneginf(score).nonzero().flatten().tolist():
             raise Infeasible(f"sentence {sentence}: no tree satisfies the constraints")
@@ -106,9 +106,9 @@ class TreeDistribution:
 
         The caller may be in any gradient mode.
         """
-        # A tensor made in inference mode takes part in no gradient; its clone made outside does.
+        # A tensor made in inference mode takes part in no gradient; a clone made outside does.
         with torch.inference_mode(mode=False), torch.enable_grad():
-            # `intra` may be the very tensor `inter`: leaves of their own keep the two roles apart.
+            # `intra` may be the same tensor as `inter`; separate leaves keep the two roles apart.
             inter, gap_scores = (x.detach().clone().requires_grad_() for x in (self._inter, self._gap_scores))
             intra = None if self._intra is None else self._intra.detach().clone().requires_grad_()
             lengths = self._lengths.clone()
@@ -136,9 +136,9 @@ def _total(
     roles, batch, n = gap_scores.shape
     typed = roles == 2
 
-    # The two sides of all splits of all spans of one width are two tables with one more dimension, for k.
-    # A start table has a row for each i and grows to the right, an end table a row for each j and grows to
-    # the left. Each loses one row with every width, so that row i always belongs to the span (i, i + w).
+    # The two sides of all splits of all spans of one width are two tables with an extra dimension for k. A start table
+    # has one row per i and grows to the right, an end table one row per j and grows to the left. Each loses one row
+    # with every width, so that row i always belongs to the span (i, i + w).
     if typed and not root_as_head:
         roles = 3  # spans of t; of a, t; of a, t, c
     t = 1 if typed else 0
@@ -149,7 +149,7 @@ def _total(
     link_start = link_end = span_start[0, :2]
     inside = [spans[:, t]]
     for w in range(1, n):
-        right, left = spans  # of width w - 1
+        right, left = spans  # spans of width w - 1
 
         # Ihat(i->j) = s_intra(i,j) (x) SUM_k a(i->k) (x) a(k+1<-j)          gap k not BREAK
         # I   (i->j) = s_inter(i,j) (x) SUM_k t(i->k) (x) t(k+1<-j)          gap k not JOIN
@@ -193,7 +193,7 @@ def _grow_end(table: Tensor, column: Tensor) -> Tensor:
 
 
 class _LogSum(torch.autograd.Function):
-    """Sum in the log semiring over the last dimension; where all terms are -inf the gradient is zero."""
+    """Sum in the log semiring over the last dimension; if all terms are -inf, the gradient is zero."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -201,7 +201,7 @@ class _LogSum(torch.autograd.Function):
         top = top.masked_fill(torch.isneginf(top), 0.0)
         weights = (x - top).exp_()
         mass = weights.sum(-1, keepdim=True)
-        # The mass is at least 1 wherever it is not 0.
+        # The mass is at least 1 unless it is 0.
         ctx.save_for_backward(weights.div_(mass.clamp(min=1.0)))
         return (mass.log_() + top).squeeze(-1)
 
@@ -215,8 +215,8 @@ class _LogSum(torch.autograd.Function):
 def _maximum(x: Tensor) -> Tensor:
     """Sum in the max semiring over the last dimension.
 
-    Its derivative follows one argument, also among equals (that of `amax` is shared between them), so that
-    the gradient of the best score is one whole tree.
+    Its derivative follows one argument even in a tie (that of `amax` is shared), so that the gradient of the best score
+    is exactly one tree.
     """
     return x.max(-1).values
 
@@ -225,7 +225,7 @@ def _lay_out(inter: Tensor, intra: Tensor | None, lengths: Tensor, n: int) -> _A
     """Return the scores of arcs by width [direction, role, batch, i] and from ROOT, and the total's shift."""
     index = torch.arange(n + 1, device=inter.device)
     outside = index > lengths[:, None]  # batch n+1
-    # What is not an arc gets -inf, so that nothing found there, not even NaN, reaches a value or a gradient.
+    # Entries that are not arcs become -inf, so that nothing in them, not even NaN, reaches a value or a gradient.
     no_arc = (
         outside[:, :, None] | outside[:, None, :] | torch.eye(n + 1, dtype=torch.bool, device=inter.device)
     )
@@ -235,15 +235,15 @@ def _lay_out(inter: Tensor, intra: Tensor | None, lengths: Tensor, n: int) -> _A
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     scores = scores.masked_fill(torch.stack(forbidden), -_INF)
 
-    # Every character has one head. So taking its best score from the scores of all its heads changes no
-    # tree's share, and it keeps the numbers of a long sentence small enough for float32.
+    # Every character has one head. So subtracting its best score from the scores of all its heads changes no tree's
+    # probability, and keeps the numbers of a long sentence small enough for float32.
     best = scores.detach()[:, :, 1:, :].amax(3).amax(0)  # batch d
     for sentence in (~(best < _INF)).any(1).nonzero().flatten().tolist():
-        raise ValueError(f"sentence {sentence}: scores must be numbers below infinity")
+        raise ValueError(f"sentence {sentence}: scores must not be NaN or +inf")
     best = best.masked_fill(torch.isneginf(best), 0.0)
     scores = scores[:, :, 1:, :] - best[:, :, None]
 
-    # All diagonals, of equal length: the part of one that lies beyond the matrix wraps round and is not read.
+    # All diagonals have equal length: the part of one beyond the matrix wraps around and is not read.
     low, width = index[:n], index[:n, None]
     high = (low + width) % n
     diagonals = torch.stack([high * (n + 1) + low + 1, low * (n + 1) + high + 1])  # direction width i

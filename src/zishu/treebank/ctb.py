@@ -49,7 +49,7 @@ class Dependencies:
 
     @classmethod
     def of(cls, tree: Tree, sentence: ConlluSentence) -> Dependencies | str:
-        """Return what another program made of a tree, or a string that says what is missing."""
+        """Return the dependencies that another program made of a tree, or a string that says what is missing."""
         heads = [token.head for token in sentence.tokens]
         if None in heads:
             return f"{sentence.path}:{sentence.line_of(heads.index(None))}: no head for word {heads.index(None) + 1}"
