@@ -61,7 +61,7 @@ def ancestors(heads: Sequence[int], d: int) -> list[int]:
 
 
 def is_tree(heads: Sequence[int]) -> bool:
-    """Tell whether exactly one item hangs from ROOT and all the others below it."""
+    """Tell whether exactly one item depends on ROOT and all others descend from it."""
     return list(heads).count(0) == 1 and all(ancestors(heads, d)[-1] == 0 for d in range(1, len(heads) + 1))
 
 
@@ -144,7 +144,7 @@ def _typed_trees(n: int, known: tuple[int, ...], root_as_head: bool) -> tuple[Ty
 def typed_trees(
     n: int, gaps: Sequence[int] | None = None, *, root_as_head: bool = True
 ) -> tuple[TypedTree, ...]:
-    """List the legal typed trees over n characters that agree with what is known of the gaps."""
+    """List the legal typed trees over n characters that agree with the known gaps."""
     inner = (FREE,) * (n - 1) if gaps is None else tuple(gaps[1:n])
     return _typed_trees(n, (FREE, *inner), root_as_head)
 
@@ -184,7 +184,7 @@ def forest_trees(
 def _structure_arcs(
     words: Words, policy: str, structures: Mapping[str, Sequence[int]]
 ) -> set[tuple[int, int]]:
-    """Collect the (dependent, head) pairs that a structure policy lets stand inside the words."""
+    """Collect the (dependent, head) pairs that a structure policy allows inside the words."""
     allowed = set()
     first = 1
     for form in words.forms:
@@ -265,7 +265,7 @@ def best(
     *,
     root_as_head: bool = True,
 ) -> tuple[float, set[TypedTree]] | None:
-    """Give the highest score and all trees that reach it up to rounding, None if there is no tree."""
+    """Return the highest score and all trees that reach it up to rounding, None if there is no tree."""
     candidates = ranked(inter, n, intra, gaps, root_as_head=root_as_head)
     if not candidates:
         return None

@@ -32,7 +32,7 @@ def parsed(
     prob: float | None = None,
     after: str = "",
 ) -> Sentence:
-    """Return the sentence of rows (form, upos, head, deprel, char_heads); `spaces[i]` stands behind word i + 1."""
+    """Return the sentence of rows (form, upos, head, deprel, char_heads); `spaces[i]` follows word i + 1."""
     words = []
     text = ""
     for i, (form, upos, head, deprel, char_heads) in enumerate(rows):

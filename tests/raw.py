@@ -1,4 +1,4 @@
-"""Sentences for models, made of characters or words without a text; what models say of them, one value per word."""
+"""Create sentences for models from characters or words, without a text, and network outputs for them."""
 
 from __future__ import annotations
 

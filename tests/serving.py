@@ -144,7 +144,7 @@ class Client:
         return float(found[1])
 
     def until_waiting(self, count: int) -> None:
-        """Wait until so many requests are in the queue."""
+        """Wait until this number of requests is in the queue."""
         eventually(lambda: self.figure("zishu_waiting_requests") == count)
 
 

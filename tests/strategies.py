@@ -29,7 +29,7 @@ def projective_heads(draw: DrawFn, n: int) -> tuple[int, ...]:
     heads = [0] * (n + 1)
 
     def attach(first: int, last: int, head: int, *, blocks: bool = True) -> None:
-        """Cut first..last into blocks, or take it as one, and hang each block's root below the head."""
+        """Split first..last into blocks, or take it as one, and attach each block's root to the head."""
         while first <= last:
             end = draw(st.integers(first, last)) if blocks else last
             root = draw(st.integers(first, end))

@@ -96,7 +96,7 @@ def test_a_very_long_line_without_punctuation(parser: Parser, size: int) -> None
     check_long(parser, size)
 
 
-# Characters of which every rule of sentences, graphemes and white space takes notice, and all others.
+# Characters that the rules of sentences, graphemes and white space treat specially, and all others.
 anything = st.text(
     st.characters(exclude_categories=())
     | st.sampled_from("我喜欢北京的大学，。！？“”（）《》 \n\r.!?aB1\u200d\u0301\ufe0f🇨👍\ud800\u3000"),
@@ -159,7 +159,7 @@ def test_arbitrary_pins_and_breaks_hold_or_are_refused(
 @given(text=anything, data=st.data())
 @few
 def test_constraints_that_fit_are_never_refused(parser: Parser, text: str, data: st.DataObject) -> None:
-    """Take words that lie beside one another in the text, so that nothing contradicts."""
+    """Take words that do not overlap in the text, so that nothing contradicts."""
     pins = []
     breaks = []
     for sentence in split_sentences(text):

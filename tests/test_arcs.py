@@ -1,4 +1,4 @@
-"""Fixed arcs: what is refused, and the distribution that is left, against the enumeration of all trees."""
+"""Fixed arcs: rejected ones, and the conditional distribution, compared with the enumeration of all trees."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def constraints(text: str, **known: object) -> Constraints:
 
 
 def gaps(text: str, **known: object) -> str:
-    """Return the gaps of a text of one sentence, a letter each, the two ends left out."""
+    """Return the gaps of a text of one sentence, one letter each, without the two ends."""
     [sentence] = split_sentences(text)
     found = constraints(text, **known).gaps(sentence)
     return "" if found is None else "".join("-JB"[value] for value in found[1:-1])

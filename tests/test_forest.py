@@ -40,7 +40,7 @@ def arc_labels(arcs: Arcs) -> dict[tuple[int, int], str]:
 
 
 def trees_of(forest: Forest, *, root_as_head: bool) -> Iterator[TypedTree]:
-    """Filter all legal typed trees by what a forest says: its gaps and its arcs."""
+    """Filter all legal typed trees by the gaps and arcs of a forest."""
     inter, intra = arc_labels(forest.inter), arc_labels(forest.intra)
     for tree in oracle.typed_trees(forest.length, forest.gaps.tolist(), root_as_head=root_as_head):
         arcs = zip(enumerate(tree.heads, start=1), tree.intra, strict=True)

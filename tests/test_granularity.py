@@ -1,4 +1,4 @@
-"""Affixes joined with their stems: trees, offsets, structures, tags; and that nothing else is joined."""
+"""Affixes joined with their stems: trees, offsets, structures and tags; nothing else is joined."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from parsed import parsed, sentences
 from zishu.granularity import coarsen
 from zishu.tree import check_heads, is_projective
 
-# 副总统和图书馆长喜欢老师们。 in the words of GSD; 馆长 stands for a chain of two suffixes.
+# 副总统和图书馆长喜欢老师们。 in the words of GSD; 馆长 is an example of two suffixes in a row.
 FINE = parsed(
     [
         ("副", "PART", 2, "case", (0,)),

@@ -88,7 +88,7 @@ LATE: dict[str, set[str]] = {"document": {"formats", "render"}}
 # Names that any module may take from `zishu` itself.
 FROM_ROOT = {"__version__"}
 
-# Packages with a home, the layer or the one file that may import them; who else needs them asks there.
+# Packages that only one layer or file may import; other modules must go through it.
 HOMES: dict[str, tuple[str, ...]] = {
     "torch": ("train",),
     "transformers": ("train/_hf.py",),
@@ -115,7 +115,7 @@ HOMES: dict[str, tuple[str, ...]] = {
 
 
 def imported_names(source: str) -> Iterator[tuple[int, str, bool]]:
-    """Yield every import, wherever it stands: its line, its dotted name, and whether a function holds it."""
+    """Yield every import: its line, its dotted name, and whether it is inside a function."""
     tree = ast.parse(source)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     late = {id(inner) for function in functions for inner in ast.walk(function)}
@@ -132,7 +132,7 @@ def layer_of(path: str) -> str:
 
 
 def violations(path: str, source: str) -> list[str]:
-    """Say what the module at this path under the package imports and must not."""
+    """List the forbidden imports of the module at this path under the package."""
     layer = layer_of(path)
     found = []
     for line, name, late in imported_names(source):

@@ -1,4 +1,4 @@
-"""Lexicons: what is a word of one, how a file is read, what is found in a sentence."""
+"""Lexicons: valid words, reading files, finding words in a sentence."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ import zishu
 from zishu import errors
 from zishu.cli import COMMANDS
 
-# What a user who only parses must never wait for, and what a light import must not load.
+# Modules that users who only parse must never wait for, and that a light import must not load.
 HEAVY = ("torch", "transformers", "safetensors", "matplotlib", "onnx", "numba", "onnxruntime", "numpy")
 TRAINING = HEAVY[:5]
 

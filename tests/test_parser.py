@@ -230,7 +230,7 @@ def test_reading_is_lazy_and_may_stop_at_any_time(parser: Parser) -> None:
 
 
 class Piece(str):
-    """A string that tells when it is forgotten."""
+    """Record when a string is garbage-collected."""
 
 
 @pytest.mark.parametrize("sentences_of", [stream_sentences, line_sentences])

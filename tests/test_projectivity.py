@@ -34,7 +34,7 @@ any_tree = st.integers(1, 9).flatmap(any_heads).flatmap(labelled)
 
 
 def test_a_lifted_arc_says_where_it_came_from():
-    # 1 <- 2(root); 3 and 4 hang from 2; 5 belongs to 3, over 4.
+    # 1 <- 2(root); 3 and 4 depend on 2; 5 depends on 3, across 4.
     tree = tree_of((2, 0, 2, 2, 3), ("nsubj", "root", "obj", "obl", "acl"))
     lifted = projectivize(tree)
     assert lifted.heads == (2, 0, 2, 2, 2)

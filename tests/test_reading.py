@@ -31,7 +31,7 @@ def test_what_was_written_is_read(tmp_path, ending):
     assert read(path) == TEXT * 2
     with open_bytes(path) as stream:
         assert stream.read() == (TEXT * 2).encode()
-    # Appending makes a second member, and an empty piece or none at all does no harm.
+    # Appending creates a second member, and an empty piece or none at all does no harm.
     write(path, "尾", append=True)
     write(path, append=True)
     assert read(path) == TEXT * 2 + "尾"

@@ -1,4 +1,4 @@
-"""Tag columns: what is a tag, what is unknown, and lemmas as what is dropped from a word."""
+"""Tag columns: known and unknown tags, and lemmas as dropped characters."""
 
 from __future__ import annotations
 

@@ -419,7 +419,7 @@ def test_memory_of_a_stream_does_not_grow_with_it(line: str, monkeypatch: pytest
     assert peak(20_000) < 1.5 * peak(2000)
 
 
-# Rows that stay together or stand where no sentence ends, and those that separate lines.
+# Rows that stay together or occur where no sentence ends, and those that separate lines.
 ROWS = ["。", "…", ".", "！”", "”", "\u200b", "\0", "'", "\n", "\r\n", "\n \t"]
 
 

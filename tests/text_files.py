@@ -26,5 +26,5 @@ def write(path: Path, *pieces: str, append: bool = False) -> Path:
 
 
 def keep_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let runs leave the record of their options behind, as if they were killed just before their end."""
+    """Let runs leave the record of their options, as if they were killed just before their end."""
     monkeypatch.setattr("zishu.corpus.claim._give_up", lambda *_: None)

@@ -95,8 +95,8 @@ def load(
 ) -> Parser:
     """Load a parser: a bundled model by its name (without one, "default"), or the model in a directory.
 
-    `style` names the treebank whose conventions the parser follows from then on; without it, the model's first one.
-    `inner` says which trees inside words it returns (see `Parser`).
+    `style` names the treebank whose conventions the parser follows (default: the model's first style).
+    `inner` selects the trees inside words (see `Parser`).
     Networks and chart run on `threads` threads; 0 means one for each core. The chart has one setting for the whole
     process (`zishu.chart.set_threads`), so the last parser that is loaded with a number decides for all of them.
     """
@@ -109,18 +109,18 @@ def load(
 
 
 class Parser:
-    """A model and the way to it from text and back.
+    """Parse text with a model.
 
     Offsets are half-open and count code points. `pins` are words that must be kept as exactly one word,
-    `breaks` offsets that no word goes over (at white space and at the ends of the text that is so anyway),
-    `lexicon` words that are kept whole where they occur, as a `Lexicon` (build it once if it is large) or any
+    `breaks` are offsets that no word may cross (white space and the ends of the text always are),
+    `lexicon` holds words that are kept whole wherever they occur, as a `Lexicon` (build it once if it is large) or any
     collection of strings. `arcs` are pairs (dependent, head) of pinned words that the tree must have, given by the offsets
     where the words begin; the head None is the root, and a third entry fixes the relation. `tags` are parts of speech of
     pinned words, by the same offsets; they do not influence the tree. See `zishu.constraints` and
     `zishu.arcs`. `style` names the treebank whose conventions for words and relations
-    are followed; `parser.styles` lists those that the model knows. `inner` says which trees inside words are returned:
+    are followed; `parser.styles` lists those that the model knows. `inner` selects the trees inside words:
     "structure" (the default), those of the structure scorer, with relations, if the model has one (see
-    docs/word-structure.md); "latent", those of the paper, which the parser has learned by itself.
+    docs/word-structure.md); "latent", those of the paper, which the parser has learned without annotation.
     """
 
     __slots__ = ("inner", "model", "path", "style")
@@ -182,10 +182,10 @@ class Parser:
     ) -> Document:
         """Parse a text.
 
-        Without `confidence` probabilities are None, and it goes faster. `decoding` is "mbr", the tree with
-        the most heads expected to be right; "viterbi", the most probable character tree; or "vanilla", which decodes a
-        model with one role as the paper does, where trees may need repairs. Vanilla decoding cannot honour constraints,
-        so sentences with any (even a space) use "viterbi", and patterns are not looked for.
+        Without `confidence`, probabilities are None and parsing is faster. `decoding` is "mbr", the tree with
+        the highest expected number of correct heads; "viterbi", the most probable character tree; or "vanilla", which
+        decodes a model with one role as the paper does, where trees may need repairs. Vanilla decoding cannot honour
+        constraints, so sentences with any (even a space) use "viterbi", and patterns are not used.
         """
         patterns = patterns and decoding != "vanilla"
         raw = text_sentences(

@@ -2,27 +2,27 @@
 
 A *character* is an extended grapheme cluster (UAX #29) inside a run of non-white-space: a letter with its
 combining marks is one, and so is a family emoji. White space (`str.isspace`) separates words and belongs to
-none. Every other code point, control characters and lone surrogates included, is in exactly one character of
+none. Every other code point, including control characters and lone surrogates, is in exactly one character of
 exactly one sentence.
 
 Where a sentence ends:
-- At a line break. In text that is `wrapped` a line break is plain white space, and only a blank line ends a sentence.
+- At a line break. In `wrapped` text a line break is plain white space, and only a blank line ends a sentence.
 - At 。！？ ! ? and their relatives (Unicode's STerm). A run such as ？！ or !!! or 。。。 stays together, and
-  closing quotes and brackets stay with it, 256 of each at most. No end if a clause mark follows (”，), or 的 after a
-  closing mark.
+  closing quotes and brackets stay with it, at most 256 of each. The sentence continues if a clause mark follows (”，),
+  or 的 after a closing mark.
 - At a Western full stop before white space or before a letter that is neither Latin nor a digit, unless it
   follows an abbreviation (Mr.), an initial (U.S.) or an item number (1.), or precedes a small letter. So
   decimals, web and mail addresses and version numbers stay whole.
 - Not at an ellipsis (…… or ...) nor at ；, as in the UD treebanks.
-- Inside quotes as outside: 他说：“你好。我走了。”然后离开。 makes three sentences. UD_Chinese-GSD is cut so,
-  sentences stay short, and a quotation that is never closed does no harm. But a quote that opens right after
-  a letter is part of its clause and keeps its ？ and ！ (节目“谁是球王？”开播了); title marks and brackets
-  keep all end marks (《你好！李焕英》), save brackets that open a sentence: they hold sentences of their own.
+- Inside quotes as well: 他说：“你好。我走了。”然后离开。 is three sentences. UD_Chinese-GSD does the same,
+  sentences stay short, and an unclosed quotation does no harm. But a quote that opens right after a letter is
+  part of its clause and keeps its ？ and ！ (节目“谁是球王？”开播了). Title marks and brackets keep all end marks
+  (《你好！李焕英》), except brackets that open a sentence: they contain whole sentences.
 
-It does not segment words or normalise anything, and beside Chinese it knows only Latin-script tokens.
+It does not segment words or normalise anything, and besides Chinese it knows only Latin-script tokens.
 
-Cost: linear in the text, about a second for a million characters. Memory: that of a block, of the longest character (a
-letter may have any number of combining marks) and of the longest white space.
+Cost: linear in the text, about a second for a million characters. Memory: one block, plus the longest character (a
+letter may have any number of combining marks) and the longest white space.
 """
 
 from __future__ import annotations
@@ -242,8 +242,8 @@ def _blocks(
 
 
 # How the rules work: every character has a kind, one letter. A block of text becomes a string of kinds, as
-# long as its list of characters, and the rules are patterns over that string. A small letter says that white
-# space stands before the character.
+# long as its list of characters, and the rules are patterns over that string. A small letter means that
+# white space precedes the character.
 #   T end mark     P full stop      E ellipsis    M clause mark    N Western clause mark
 #   O opening mark C closing mark   Q straight double quote (resolved into O or C)    A straight single quote
 #   W Latin letter or digit         Z invisible: control or format character          X anything else

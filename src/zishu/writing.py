@@ -1,18 +1,18 @@
-"""Write files: sentence by sentence so that nothing written is ever lost, or whole or not at all.
+"""Write files: sentence by sentence, so that nothing written is ever lost, or atomically.
 
     with Output("news.conllu.gz") as out: out.write(sentence)
     with replacing(path) as file: file.write(data)
 
-- An `Output` hands every piece to the operating system before `write` returns. Compressed pieces are blocks of their
-  own, which an interrupt (Ctrl-C) does not tear. So a process that ends early loses nothing that it wrote. Lone
-  surrogates, which UTF-8 cannot hold, become `\\ud800`.
-- `replacing` writes beside the final name, and renames the file when it is safe on the disk. Devices and pipes are
-  written into. `moving` is the same for files that were written elsewhere on the file system.
-- Unfinished files have random names and are made afresh, so nobody can put a link in their place. What a killed process
-  left of them is removed by the next one that writes the same file.
+- An `Output` passes every piece to the operating system before `write` returns. Compressed pieces are separate blocks,
+  which an interrupt (Ctrl-C) does not damage. So a process that ends early loses nothing that it wrote. Lone
+  surrogates, which UTF-8 cannot encode, become `\\ud800`.
+- `replacing` writes under a temporary name, and renames the file when it is safely on disk. Devices and pipes are
+  written directly. `moving` is the same for files that were written elsewhere on the file system.
+- Unfinished files have random names and are always new, so nobody can replace them by a link. The next process that
+  writes the same file removes what a killed process left behind.
 - `exclusive` keeps other processes out of a folder, and `lock` out of a file.
 
-Constant memory. `zishu.compression` knows the compressed formats; `zishu.reading` reads.
+Memory is constant. `zishu.compression` knows the compressed formats; `zishu.reading` reads.
 """
 
 from __future__ import annotations

@@ -233,7 +233,7 @@ def test_predictions_must_be_for_the_words():
 GOLD = WordTree(
     ("上海", "计划", "发展", "金融业", "。"), (2, 0, 2, 3, 2), ("nsubj", "root", "xcomp", "obj", "punct")
 )
-# 金融业 hangs from 计划: one head of three characters is wrong, and so is that of 。
+# 金融业 depends on 计划: one of three heads is wrong, and so is that of 。
 WRONG = WordTree(GOLD.forms, (2, 0, 2, 2, 3), GOLD.deprels)
 
 

@@ -34,7 +34,7 @@ SIGNATURE = f"punct:no|labels:full|version:zishu-{zishu.__version__}"
 
 
 def evaluation(right: Sequence[int]) -> Evaluation:
-    """Evaluate a system that has so many right arcs in each sentence: UF and LF are their share of all."""
+    """Evaluate a system with the given number of correct arcs in each sentence; UF and LF are their share."""
     return evaluate((GOLD, PREDICTIONS[k]) for k in right)
 
 
@@ -48,7 +48,7 @@ def write_run(
     given_words: bool = False,
     keep: bool = True,
 ) -> Path:
-    """Write what training leaves: result.json and, unless it is not kept, the evaluation behind it."""
+    """Write the files of a training run: result.json and, unless omitted, the evaluation behind it."""
     scored = evaluation(right)
     metrics = ("uf", "lf", "ucm", "lcm") if given_words else ("seg", "uf", "lf", "ucm", "lcm")
     folder.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ def table(*arguments: str | Path, part: str = "dev", given_words: bool = False, 
 
 @pytest.fixture
 def three_systems(tmp_path: Path) -> list[Path]:
-    """Write runs whose differences are the same in all sentences, so that every sample gives what is observed."""
+    """Write runs whose differences are the same in all sentences, so that every sample equals the observed one."""
     write_run(tmp_path / "left" / "seed-0", "left_ward", 0, [1, 1])
     write_run(tmp_path / "left" / "seed-1", "left_ward", 1, [2, 2])
     write_run(tmp_path / "latent" / "seed-0", "latent", 0, [2, 2])
@@ -229,7 +229,7 @@ def test_a_run_given_twice_counts_once(three_systems: list[Path]) -> None:
     assert len(table(left / "seed-0", left, left / "seed-1").systems[0].runs) == 2
 
 
-# ---- what is left out, and what is refused
+# ---- skipped and rejected runs
 
 
 def test_without_evaluations_there_are_scores_but_no_tests(tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_another_version_of_zishu_is_told(tmp_path: Path) -> None:
     assert warnings == [f"the runs were scored by different versions of Zishu: 0.0.1, {zishu.__version__}"]
 
 
-# ---- what is printed
+# ---- output
 
 
 def test_markdown(three_systems: list[Path]) -> None:

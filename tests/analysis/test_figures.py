@@ -112,7 +112,7 @@ def test_a_font_is_chosen_by_what_it_has_and_not_by_its_name(tmp_path):
     fonts = choose_fonts(["金融业"], files=[broken, poor, rich])
     assert fonts.families == ("DejaVu Sans", "Rich")
     assert fonts.warning == ""
-    # The best that there is, and the rest is told.
+    # The best available font is used, and the missing characters are reported.
     partly = choose_fonts(["金融业"], files=[broken, poor])
     assert partly.families == ("DejaVu Sans", "Poor")
     assert partly.missing == frozenset("融业")

@@ -1,4 +1,4 @@
-"""docs/results.md: its tables are what the commands in it print, from the records beside it."""
+"""docs/results.md: its tables equal the output of the commands in it, run on the records in docs/results."""
 
 import importlib.util
 import json

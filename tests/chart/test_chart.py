@@ -32,7 +32,7 @@ KINDS = ("untyped", "given words", "free", "partial", "full")
 
 @dataclass(frozen=True)
 class Problem:
-    """A batch of sentences: their scores and what is known of their gaps."""
+    """Hold a batch of sentences: their scores and known gaps."""
 
     inter: np.ndarray
     lengths: np.ndarray
@@ -91,7 +91,7 @@ def sentences(draw, *, max_length=5, forbid=None, integral=False):
 def make_batch(
     kind, lengths, seed, *, forbidden=0.0, scale=1.0, root_as_head=True, dtype=np.float64, spare=0
 ):
-    """Make a batch of mixed lengths whose padding, and all else that stands for no arc, is not a number."""
+    """Create a batch of mixed lengths in which padding, and everything else that is not an arc, is NaN."""
     random = np.random.default_rng(seed)
     width = max(lengths) + 1 + spare
     batch = len(lengths)
@@ -249,7 +249,7 @@ def test_mixed_lengths(kind, lengths, seed, dtype, spare):
     st.data(), word_trees(max_words=3, max_chars=5), st.sampled_from(POLICIES), st.booleans(), st.booleans()
 )
 def test_forest(data, tree, policy, single_root, root_as_head):
-    """The forest of a word tree holds what the oracle finds among all trees; the gold words bind, or do not."""
+    """The forest of a word tree equals what the oracle finds, with and without gold words as constraints."""
     structures = data.draw(structures_for(tree))
     forest = build_forest(
         tree,
@@ -320,7 +320,7 @@ def same(found, expected, n=None):
 
 @given(st.data(), sentences(max_length=4))
 def test_condition_on_gaps_and_arcs(data, problem):
-    """A condition leaves the trees that satisfy it; what is left of Z is its probability."""
+    """A condition keeps the trees that satisfy it; the remaining share of Z is its probability."""
     n = int(problem.lengths[0])
     trees = problem.trees()
     gaps = np.array([data.draw(gap_vectors(n, full=not trees.typed))], dtype=np.int8)
@@ -457,7 +457,7 @@ def test_sample_is_reproducible():
 
 
 def infeasible_batch():
-    """Give three sentences of which the middle one must join two characters that no arc may join."""
+    """Return three sentences; the middle one must join two characters that no arc may connect."""
     problem = make_batch("partial", [4, 4, 4], seed=5)
     problem.gaps[:, 1:4] = FREE
     problem.gaps[1, 2] = JOIN

@@ -61,7 +61,7 @@ def test_a_gap_lies_inside_a_word_exactly_if_the_arc_that_owns_it_is_intra_word(
         owner_is_intra: dict[int, bool] = {}
         for d, (h, intra) in enumerate(zip(*tree, strict=True), start=1):
             left, right = min(d, h), max(d, h)
-            # The split point ends the part between the two that hangs below the left one.
+            # The split point ends the part between the two that descends from the left one.
             below_left = [c for c in range(left + 1, right) if _hangs_below(tree.heads, c, left, d, h)]
             split = max(below_left, default=left)
             assert split not in owner_is_intra
@@ -70,7 +70,7 @@ def test_a_gap_lies_inside_a_word_exactly_if_the_arc_that_owns_it_is_intra_word(
 
 
 def _hangs_below(heads: tuple[int, ...], c: int, left: int, d: int, h: int) -> bool:
-    """Tell which end of the arc h -> d the character c under it hangs from: whether it is the left one."""
+    """Tell whether the character c under the arc h -> d descends from the left end of the arc."""
     for above in oracle.ancestors(heads, c):
         if above in (d, h):
             return above == left

@@ -165,7 +165,7 @@ def test_a_closed_input_is_one_line_and_code_2(good, command):
 def test_every_command_that_is_documented_is_there(place):
     known = {*(name for name, _ in cli.COMMANDS), "convert"}
     texts = [path.read_text(encoding="utf-8") for path in Path(__file__).parents[2].glob(place)]
-    # At the start of a line (behind a comment sign or a prompt), or in backquotes; in the Makefile behind a folder.
+    # At the start of a line (after a comment sign or a prompt), or in backquotes; in the Makefile after a folder.
     named = [
         name
         for text in texts

@@ -111,7 +111,7 @@ def test_structures_counted_by_type(folder, capsys):
 
 def test_systems_by_name_with_figures(folder, tmp_path, capsys):
     output = tmp_path / "new" / "figures"
-    # The folder of a run stands for its model, one with several seeds for all of them.
+    # The folder of a run means its model; a folder with several seeds means all of them.
     systems = [f"c2f={folder / 'wavy'}", f"left={folder / 'wavy/seed-0'}", f"words={folder / 'words/model'}"]
     options = [part for system in systems for part in ("--system", system)]
     capsys.readouterr()
@@ -131,7 +131,7 @@ def test_systems_by_name_with_figures(folder, tmp_path, capsys):
         sum(len(line) == 5 for line in lines if line[:1] == ["words"]) == 2
     )  # attachment, and how many words
     assert ["c2f", *["100.00"] * 4, "2"] in lines  # scores from raw text
-    # A machine with a Chinese font has nothing to warn of, and one without says so once.
+    # With a Chinese font there is no warning; without one there is exactly one.
     assert printed.err == "" or (printed.err.startswith("zishu: warning:") and printed.err.count("\n") == 1)
 
 

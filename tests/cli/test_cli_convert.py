@@ -1,4 +1,4 @@
-"""`zishu convert` as a user meets it: exit codes, what is printed where, and that output is whole or absent."""
+"""`zishu convert` as a user sees it: exit codes, standard output and error, and complete or absent files."""
 
 from __future__ import annotations
 

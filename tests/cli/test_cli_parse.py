@@ -48,7 +48,7 @@ def assert_one_line(stderr: str, *parts: str) -> None:
 
 
 def rebuild(conllu: str) -> str:
-    """Put a text together again from the rows and the white space that MISC tells."""
+    """Rebuild a text from the rows and the white space in MISC."""
     unescape = {r"\s": " ", r"\t": "\t", r"\n": "\n", r"\r": "\r"}
     pieces = []
     for sentence in read_conllu(io.StringIO(conllu)):
@@ -309,7 +309,7 @@ def test_what_came_before_a_fault_is_written(tmp_path, capsys, small_chunks, job
     path.write_bytes(EASY.encode() * 10 + b"\xff")
     assert run("-i", path, "-o", out, "--no-confidence", "--jobs", jobs) == 2
     assert_one_line(capsys.readouterr().err, "not valid UTF-8: byte 180 ")
-    # The last sentence may go on behind the fault. When that is mended the run goes on.
+    # The last sentence may continue after the error. Once that is fixed, the run can be resumed.
     assert rebuild(read(out)) == EASY * 9
     path.write_bytes(EASY.encode() * 10 + b"\n")
     assert run("-i", path, "-o", out, "--no-confidence", "--resume") == 0
@@ -410,7 +410,7 @@ def test_other_options_do_not_resume_a_run(tmp_path, capsys, small_chunks, monke
     assert run("-i", path, "-o", out, "--resume", *arguments) == 2
     assert_one_line(capsys.readouterr().err, f"{out}: was written with {key} = ", "with the same options")
     assert out.read_bytes() == data
-    # With the same ones it goes on, and the record goes when the run is done.
+    # With the same options it continues, and the record is removed when the run is done.
     write(path, TEXT)
     assert (tmp_path / ".out.run").exists()
     assert run("-i", path, "-o", out, "--resume") == 0

@@ -1,6 +1,6 @@
-"""Offline means offline: no look-up, no connection, no file in the home or the cache of the user.
+"""Offline means offline: no lookup, no connection, no file in the user's home or cache.
 
-The installed command runs with an empty home and cache folder under `strace`, which sees what the libraries in C do, too.
+The installed command runs with an empty home and cache folder under `strace`, which also sees what C libraries do.
 """
 
 from __future__ import annotations

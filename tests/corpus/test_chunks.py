@@ -1,4 +1,4 @@
-"""Documents in chunks: every sentence, the white space behind it, and errors after what came before them."""
+"""Documents in chunks: every sentence, the white space after it, and errors after the sentences before them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_fault_comes_after_the_sentences_before_it(error: Exception) -> None:
         raise error
 
     found = chunks_of(broken())
-    # The last sentence might go on behind the fault.
+    # The last sentence might continue after the error.
     assert [sentence.text for sentence in next(found).sentences] == [EASY, EASY]
     with pytest.raises(type(error), match=str(error).replace("[", ".").replace("]", ".")):
         next(found)

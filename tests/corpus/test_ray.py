@@ -63,7 +63,7 @@ def _local_ray() -> Iterator[None]:
         log_to_driver=False,
     )
     yield
-    # Ray does not wait for the processes that it ends, of which Python would complain some time later.
+    # Ray does not wait for the processes that it ends; Python would complain about them later.
     processes = [thing for thing in gc.get_objects() if isinstance(thing, subprocess.Popen)]
     ray.shutdown()
     for process in processes:
@@ -104,7 +104,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def expected(corpus: Path) -> dict[str, bytes]:
-    """Return what the shards should hold: every file by itself, in this process."""
+    """Return the expected content of the shards: every file parsed separately, in this process."""
     parser = zishu.load(threads=1)
     found = {}
     for path in corpus.rglob("*.txt*"):
@@ -140,7 +140,7 @@ def run(corpus: Path, output: Path, setup: Any, **more: Any) -> Told:
 
 
 class Told(Watcher):
-    """Keep what a run tells."""
+    """Record what a run reports."""
 
     def __init__(self) -> None:
         self.failures: list[str] = []

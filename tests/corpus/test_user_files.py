@@ -132,7 +132,7 @@ def test_bad_files_are_passed_over(tmp_path: Path) -> None:
     ]
     with pytest.raises(ZishuError, match="6 bad documents"):
         parse_files(names, out, QUICK, skip_bad=True, watcher=watcher)
-    # The last sentence before a fault may go on behind it.
+    # The last sentence before an error may continue after it.
     assert texts(out) == [EASY, EASY, "他走。"]
     assert [message.split(":")[0] for message in watcher.failed] == [
         str(names[k]) for k in (0, 2, 2, 3, 4, 5)

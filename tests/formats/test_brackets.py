@@ -1,4 +1,4 @@
-"""Bracketed trees: what is read, what is refused and where, and that one bad sentence costs one sentence."""
+"""Bracketed trees: valid input, errors with their location, and that one bad sentence costs one sentence."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ from zishu.formats.conllu import (
 )
 from zishu.tree import WordTree
 
-# Comments that repeat and are no key-value pairs, odd spacing, a range, empty nodes at three places, unsorted
-# features, `=` inside a MISC value, a U+2028 inside a word: all of it must come back as it was.
+# Repeated comments without a value, odd spacing, a range, empty nodes at three positions, unsorted features, `=` inside
+# a MISC value, a U+2028 inside a word: everything must be preserved.
 RICH = """\
 # newdoc
 # sent_id = a-1
@@ -119,7 +119,7 @@ def test_a_path_a_gzip_file_and_streams_read_alike(tmp_path):
         assert list(read_conllu(stream)) == expected
 
 
-# Everything but tabs, line breaks and lone surrogates may stand in a column, white space and NUL included.
+# A column may contain anything but tabs, line breaks and lone surrogates, including white space and NUL.
 values = st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r"), min_size=1, max_size=6)
 comment_lines = st.text(st.characters(codec="utf-8", exclude_characters="\n\r"), max_size=12).map("#".__add__)
 

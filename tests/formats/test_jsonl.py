@@ -102,7 +102,7 @@ def test_round_trip(sentence: Sentence) -> None:
     assert len(line.splitlines()) == 1
     again = from_json(line.encode())  # every line has UTF-8, whatever it holds
     expected = rounded(sentence)
-    # JSON joins two surrogates that stand side by side.
+    # JSON joins two adjacent surrogates.
     joined = expected.text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
     if joined == expected.text:
         assert again == expected
@@ -170,7 +170,7 @@ def test_relations_inside_words_read_back() -> None:
     sentence = replace(SHANGHAI, words=(*SHANGHAI.words[:3], word, *SHANGHAI.words[4:]))
     record = json.loads(to_json(sentence))["words"][3]
     assert (record["char_rels"], record["structure_prob"]) == (["att", "coo", "root"], 0.75)
-    # The probability of the structure is no part of that of the word in its sentence.
+    # The probability of the structure is not part of the word's probability.
     assert record["prob"] == 0.21
     assert from_json(to_json(sentence)).words[3] == word
 

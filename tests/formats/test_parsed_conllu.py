@@ -104,7 +104,7 @@ def test_white_space_follows_ud() -> None:
         r"SpacesAfter=\n\u3000",
         r"SpacesAfter=\r\n",
     ]
-    # One space each for what cannot stand in a comment: offsets stay true.
+    # One space for each character that a comment cannot contain: offsets remain valid.
     assert "# text = 甲乙 丙  丁 戊 \u3000己\n" in block
 
 

@@ -1,4 +1,4 @@
-"""The one schema of a sentence, against what the writer, the command and the service really send."""
+"""The schema of a sentence, compared with what the writer, the command and the service really send."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_sentences_are_converted_as_the_library_does(
     assert found == {"text": TEXT, "conllu": document.to_conllu()}
     (found,) = convert(client, description, text=TEXT, sentences=records, format="svg")
     assert found["sentences"] == [{"svg": sentence.to_svg()} for sentence in document]
-    # A part of a text keeps its numbers and the white space behind it.
+    # A part of a text keeps its numbers and the white space after it.
     (found,) = convert(client, description, text=TEXT, sentences=records[1:2], first=2, format="conllu")
     assert found["conllu"] == document.to_conllu().split("\n\n")[1] + "\n\n"
     (found,) = convert(client, description, text=TEXT, sentences=[], format="conllu")

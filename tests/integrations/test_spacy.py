@@ -92,7 +92,7 @@ def parses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return calls
 
 
-# ---- what a document holds
+# ---- the content of a document
 
 
 def test_a_document_of_spacy_says_what_a_sentence_of_zishu_says() -> None:

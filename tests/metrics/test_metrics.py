@@ -122,7 +122,7 @@ def test_long_words_share_a_column_and_length_counts_characters() -> None:
 def test_an_arc_needs_its_head_segmented_right() -> None:
     gold = tree("大 金融业", "2 0", "amod root")
     pred = tree("大 金融 业", "3 3 0", "amod compound root")
-    # 大 is a right word and 业 ends where its gold head ends, but 业 is no gold word. So with ROOT's arc.
+    # 大 is a correct word and 业 ends where its gold head ends, but 业 is not a gold word. The same holds for ROOT's arc.
     words = score(sentence_counts(gold, pred)).overall
     assert (words.seg.correct, words.uf.correct, words.lf.correct) == (1, 0, 0)
 
@@ -136,7 +136,7 @@ def test_arcs_under_a_punctuation_head_count() -> None:
 
 
 def test_punctuation_is_judged_on_each_side() -> None:
-    # 好！ is no punctuation, ！ is: one predicted arc against two gold words of which one is left out.
+    # 好！ is not punctuation, ！ is: one predicted arc against two gold words, one of which is ignored.
     gold = tree("好 ！", "0 1", "root punct")
     pred = tree("好！", "0", "root")
     words = score(sentence_counts(gold, pred)).overall
@@ -206,7 +206,7 @@ def test_white_space_inside_a_form_is_no_character() -> None:
     assert score(sentence_counts(gold, pred)).overall.seg.correct == 1
 
 
-# ---- what is refused
+# ---- errors
 
 
 @pytest.mark.parametrize(
@@ -404,7 +404,7 @@ def official(sentences: list[WordTree]) -> Any:
     lines = []
     for t in sentences:
         assert t.upos is not None
-        # The other columns are made of the part of speech, so that they are right at different words.
+        # The other columns are derived from the part of speech, so that they are correct at different words.
         for d, (form, tag, head, label) in enumerate(
             zip(t.forms, t.upos, t.heads, t.deprels, strict=True), start=1
         ):
@@ -603,7 +603,7 @@ def test_drawn_seeds_agree_with_the_enumeration_of_all_draws() -> None:
         for drawn_a in itertools.product(values_a, repeat=2)  # one fewer than there are
         for drawn_b in itertools.product(values_b, repeat=1)
     ]
-    # They vary as a difference of two means over so many seeds does.
+    # They vary like a difference of two means over this number of seeds.
     variance = statistics.variance(values_a) / 3 + statistics.variance(values_b) / 2
     assert statistics.pvariance(draws) == pytest.approx(variance)
     exact = statistics.fmean(abs(draw - observed) >= abs(observed) - 1e-9 for draw in draws)
@@ -655,7 +655,7 @@ def test_comparisons_made_together_are_those_made_alone() -> None:
 
 
 def saved(evaluation: Evaluation) -> dict[str, Any]:
-    """Return what a file of an evaluation holds."""
+    """Return the content of an evaluation file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "new", "evaluation.json")
         save_evaluation(evaluation, path)

@@ -67,7 +67,7 @@ def tree_of(found, t=0):
 
 
 def word_tree(heads, intra):
-    """Return the words as sets of characters, each with the word that it hangs from."""
+    """Represent the words as sets of characters, each with its head word."""
     words = [*map(frozenset, trees.words_of(trees.TypedTree(tuple(heads), tuple(intra))))]
     word_of = {d: word for word in words for d in word} | {0: frozenset()}
     return frozenset((word_of[d], word_of[h]) for d, h in enumerate(heads, 1) if not intra[d - 1])

@@ -1,4 +1,4 @@
-"""A model's temperature: found where it is known, against enumeration, and told but never used to choose trees."""
+"""A model's temperature: recovered where it is known, checked by enumeration, and never used to choose trees."""
 
 import json
 import math
@@ -303,7 +303,8 @@ def test_reliability_of_true_probabilities():
     treebank = draw(model, 1.0, 600)
     found = reliability(model, treebank)
     assert abs(found["heads"].sure - found["heads"].right) < 0.03
-    # What is told of a word is its least certain edge or joint, which its own probability does not exceed.
+    # The probability of a word's boundaries is that of its least certain edge or join, which bounds its own
+    # probability.
     assert 0 < found["words"].sure - found["words"].right < 0.1
     sure = replace(model, networks=MadeUp(2, len(LABELS), scale=3.0))
     assert reliability(sure, treebank)["heads"].error > 3 * found["heads"].error

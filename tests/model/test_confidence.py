@@ -41,7 +41,7 @@ class Case:
         random = np.random.default_rng(seed)
         batch, width = len(lengths), max(lengths) + 1
         inter, intra = random.normal(0, spread, (2, batch, width, width))
-        # The representation of a unit says which it is.
+        # The representation of a unit identifies it.
         numbers = np.arange(batch * width, dtype=np.float64).reshape(batch, width, 1)
         self.width, self.labels = width, len(LABELS)
         self.table = random.normal(0, 2, (batch, width, width, len(LABELS)))
@@ -308,7 +308,7 @@ def test_a_sentence_with_few_trees_has_few_analyses():
     case = Case([1, 2], 1)
     one, two = decode_k_best(case.outputs, case.units, parser(), case.label_scorer, 9)
     assert [analysis.prob for analysis in one] == [1.0]
-    # One word, or two of which either may be the root.
+    # One word, or two, either of which may be the root.
     assert len(two) == 3
 
 

@@ -272,7 +272,7 @@ def test_words_as_units():
 
 
 def test_upos_is_the_best_mean_of_a_words_characters():
-    # The second character alone says VERB, and so do both on average, against the first one's weaker NOUN.
+    # The second character alone predicts VERB, and so do both on average, against the first one's weaker NOUN.
     upos = np.log([[0.5, 0.5], [0.6, 0.4], [0.01, 0.99], [0.9, 0.1]])
     scorer, _ = label_table({})
     [analysis] = decode(

@@ -19,7 +19,7 @@ def test_a_model_of_every_format_finds_what_it_found(number: int, tmp_path: Path
     folder = FORMATS / str(number)
     assert folder.is_dir(), "run tests/make_format.py"
     assert json.loads((folder / "config.json").read_text(encoding="utf-8"))["format"] == number
-    # A copy without the analyses, which are no file of a model.
+    # A copy without the analyses, which are not a model file.
     model = tmp_path / "model"
     model.mkdir()
     for path in folder.iterdir():

@@ -43,7 +43,7 @@ def cases(draw):
 
 
 def ranked(case, sentence, b, model, gaps, favoured):
-    """List all trees of a sentence with their scores at the model's temperature and what is favoured."""
+    """List all trees of a sentence with their scores, at the model's temperature and with favoured boundaries."""
     n = len(sentence)
     known = [[FREE] * (len(s) + 1) for s in case.units]
     known[b] = gaps
@@ -101,7 +101,7 @@ def test_probabilities_with_and_without(drawn):
 
 @given(st.integers(1, 5), st.integers(0, 1000), st.data())
 def test_a_segmenter_adds_the_same_scores(n, seed, data):
-    """By enumeration of all segmentations: a boundary behind character k adds its score."""
+    """By enumeration of all segmentations: a boundary after character k adds its score."""
     random = np.random.default_rng(seed)
     tags = random.normal(size=(1, n + 1, 4))
     scores = random.normal(size=(4, 4)), random.normal(size=4), random.normal(size=4)

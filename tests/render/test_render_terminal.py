@@ -128,7 +128,7 @@ def test_the_structure_of_a_word(form: str, heads: tuple[int, ...] | None, brack
 
 
 def arcs_of(lines: list[str]) -> list[int]:
-    """Follow the line of every arrow back to the word it comes from: what a reader's eye does."""
+    """Follow the line of every arrow back to its word, as a reader would."""
     up, down, left, right = "│┤├┼┘└┴╵", "│┤├┼┐┌┬╷", "─┤┼┘┐┴┬╴", "─├┼└┌┴┬╶"
     heads = []
     for y, line in enumerate(lines):

@@ -1,4 +1,4 @@
-"""The page in a real browser, on the real service: what a person sees after typing, clicking, pressing keys."""
+"""The page in a real browser, on the real service: what a user sees after typing, clicking and pressing keys."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Page:
         WebDriverWait(self.browser, 30, poll_frequency=0.05).until(lambda _: condition())
 
     def settle(self) -> None:
-        """Wait until all that was asked is answered; what a click starts begins in the next turn of the page."""
+        """Wait until all requests are answered; a click takes effect in the next turn of the event loop."""
         self.browser.execute_async_script("setTimeout(arguments[0])")
         self.until(lambda: "busy" not in (self.one("body").get_attribute("class") or ""))
 
@@ -532,7 +532,7 @@ def test_wide_figures_shrink_to_fit_and_keep_their_labels_in_view(page: Page) ->
     assert page.browser.execute_script(width) > first
     page.click("#smaller")
     page.click("#larger")
-    # Every arc of which enough is seen shows its label there, wherever the figure is scrolled to.
+    # Every arc that is sufficiently visible shows its label there, however the figure is scrolled.
     hidden = """
         const box = document.querySelector('.scroll').getBoundingClientRect();
         return Array.from(document.querySelectorAll('.arc')).filter((arc) => {
@@ -649,7 +649,7 @@ def test_offsets_count_code_points(page: Page) -> None:
     page.click(f'.gap[data-offset="{start}"]')
     assert page.words()[-3:] == ["北", "京", "。"]
     assert f"breaks={start}" in page.hash()
-    # White space separates words anyway: nothing to click there. Nor is there inside a character.
+    # White space always separates words, so there is nothing to click there, nor inside a character.
     offsets = [int(offset) for offset in page.texts(".gap", "node.dataset.offset")]
     assert not {2, 3, 4, 5, 6, 7} & set(offsets)
 
@@ -733,7 +733,7 @@ def as_sent(sentence: zishu.Sentence) -> zishu.Sentence:
 
 @pytest.fixture
 def download(page: Page, tmp_path: Path) -> Callable[[str, str], bytes]:
-    """Return a function that downloads what a card (or all of the text) has in a format."""
+    """Return a function that downloads a card (or the whole text) in a format."""
     behaviour = {"behavior": "allow", "downloadPath": str(tmp_path)}
     page.browser.execute_cdp_cmd("Browser.setDownloadBehavior", behaviour)
 

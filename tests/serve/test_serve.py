@@ -628,7 +628,7 @@ def test_the_page_is_served(client: Client) -> None:
     assert client("HEAD", "/").headers["content-length"] == str(len(page.body))
 
 
-# ---- what the service tells of itself
+# ---- information about the service
 
 
 def test_the_model_is_described_without_paths(client: Client, parser: zishu.Parser) -> None:

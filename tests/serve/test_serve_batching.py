@@ -56,7 +56,7 @@ def texts(answer: Answer) -> list[str]:
 
 
 def block(batcher: Batcher, model: HeldModel) -> Answer:
-    """Occupy the thread, so that what is submitted next gathers."""
+    """Occupy the thread, so that the next submissions collect in the queue."""
     answer = batcher.submit(job(text="零。"))
     assert model.entered.acquire(timeout=PATIENCE)
     return answer

@@ -234,7 +234,7 @@ def test_connections_between_requests_end_too(parser: zishu.Parser) -> None:
                 assert b" 200 " in connection.recv(65536)
                 connection.sendall(rest)
                 read_all(connection)
-        # A request that is refused before its body has come does not keep the connection either.
+        # A request that is rejected before its body has arrived does not keep the connection either.
         with client.connect("Content-Type: text/plain\r\nContent-Length: 1000000\r\n") as connection:
             assert b" 415 " in connection.recv(65536)
             connection.sendall(b" ")

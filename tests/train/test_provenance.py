@@ -1,4 +1,4 @@
-"""run.json: what a run was made with."""
+"""run.json: the origin of a run."""
 
 import json
 import os

@@ -38,7 +38,7 @@ def _line(epoch: int, **dev: float) -> dict[str, Any]:
 
 
 class Clock:
-    """A clock that goes only when told to."""
+    """A clock that advances only on demand."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -48,7 +48,7 @@ class Clock:
 
 
 def _run(console: Console, seconds: float) -> None:
-    """Go through one epoch of four batches, with so many seconds for each."""
+    """Run one epoch of four batches, with this number of seconds for each."""
     clock = Clock()
     with Progress(CONFIG, 3997, 12, console=console, clock=clock) as progress:
         progress.start_epoch(0, 4)

@@ -32,7 +32,7 @@ KINDS = ("untyped", "given words", "free", "partial", "full")
 
 @dataclass(frozen=True)
 class Problem:
-    """A batch of sentences of mixed lengths with random scores and what is known of their gaps."""
+    """Hold a batch of sentences of mixed lengths with random scores and known gaps."""
 
     inter: torch.Tensor
     lengths: torch.Tensor

@@ -45,7 +45,7 @@ WIST = """\
 3\t业\t0\troot
 """
 
-# name -> what makes the system; everything else is the same for all
+# name -> settings of the system; everything else is the same for all
 SYSTEMS = {
     "segmenter": {"task": "segment"},
     "treecrf": {"task": "parse-words"},
@@ -160,7 +160,7 @@ def test_a_transition_parser_honours_words_and_says_what_it_cannot_do(treebank, 
 
 
 def in_pieces(tree):
-    """Return the tree of another convention: every character is a word, and hangs on the one before it."""
+    """Return a tree in another convention: every character is a word and depends on the preceding one."""
     chars = tree.chars
     return WordTree(tuple(chars), tuple(range(len(chars))), ("root", *["flat"] * (len(chars) - 1)))
 

@@ -1,4 +1,4 @@
-"""Dependencies that another program made of the same trees."""
+"""Dependencies that another program computed from the same trees."""
 
 from __future__ import annotations
 

@@ -376,14 +376,14 @@ LABELLED = [
     ("(NP (CP (IP (VP (VV 写))) (DEC 的)) (NP (NN 书)))", "SBAR VMOD ROOT"),
     # A clause below a complementizer.
     ("(DNP (IP (VP (VV 写))) (DEC 的))", "SBAR ROOT"),
-    # Modifiers are called after their head: a noun, a preposition, an adjective, a measure word, anything else.
+    # Modifiers are named after their head: a noun, a preposition, an adjective, a measure word, anything else.
     ("(NP (ADJP (JJ 新)) (NP (NN 书)))", "NMOD ROOT"),
     ("(PP (P 在) (NP (NN 家)))", "ROOT PMOD"),
     ("(ADJP (ADVP (AD 很)) (JJ 新))", "AMOD ROOT"),
     ("(QP (CD 三) (CLP (M 个)))", "AMOD ROOT"),
     ("(DNP (NP (NN 人)) (DEG 的))", "DEP ROOT"),
     ("(LCP (NP (NN 桌)) (LC 上))", "DEP ROOT"),
-    # A parenthetical is headed by its first mark; what is in it depends on the mark.
+    # The head of a parenthetical is its first mark; the rest depends on the mark.
     ("(NP (NP (NN 书)) (PRN (PU （) (NP (NN 新版)) (PU ）)))", "ROOT PRN DEP P"),
 ]
 
@@ -397,8 +397,8 @@ def test_every_functional_relation_has_a_sentence():
     assert {relation for _, relations in LABELLED for relation in relations.split()} == FUNCTIONAL_RELATIONS
 
 
-# The two sentences of training data that the paper's release shows, and the brackets behind them. Their labels show
-# that function tags count for nothing and that the phrase decides.
+# The two training sentences in the paper's release, and their brackets. Their labels show that function tags do not
+# matter and that the phrase decides.
 SHOWN = [
     (
         (

@@ -1,4 +1,4 @@
-"""Stanford Dependencies with a stand-in for Java: a program that reads its arguments and the file of trees."""
+"""Stanford Dependencies with a fake Java: a program that reads its arguments and the file of trees."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zishu.formats.conllu import read_conllu
 from zishu.treebank.convert import convert_brackets, convert_ctb
 from zishu.treebank.stanford import MAIN_CLASS, stanford_dependencies
 
-# Every word depends on the next one and the last is the root. BEHAVIOUR says how the program goes wrong.
+# Every word depends on the next one, and the last is the root. BEHAVIOUR selects how the program fails.
 JAVA = f"""#!{sys.executable}
 import os, re, sys
 arguments = sys.argv[1:]
@@ -70,7 +70,7 @@ TREES = """( (IP (NP-SBJ (-NONE- *pro*)) (VP (VV 来))) )
 
 @pytest.fixture
 def jar(tmp_path, monkeypatch) -> Path:
-    """Put the stand-in first on PATH, and return a jar for it."""
+    """Put the fake first on PATH, and return a jar for it."""
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     java.write_text(JAVA, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The reader of annotated word structures: what it returns, and that it refuses all else with file and line."""
+"""The reader of annotated word structures: its results, and errors with file and line."""
 
 from __future__ import annotations
 

@@ -5,18 +5,18 @@ r"""Write parsed sentences as CoNLL-U, with one row per word or one row per char
     # prob = 0.4211
     1  上海  上海  PROPN  NNP  _  2  nsubj  _  CharHeads=2,0|Conf=0.9703|ConfWord=...|Start=0|End=2|SpaceAfter=No
 
-Comments: `sent_id`, `text`, `prob` (probability of words and tree), `prob_without_lexicon`, `cut = yes` for a sentence
-that was cut for its length, then those of the caller. The keys of MISC for a word; unknown values are left out:
+Comments are `sent_id`, `text`, `prob` (probability of words and tree), `prob_without_lexicon`, `cut = yes` for a sentence
+that was cut because of its length, then the caller's. MISC has these keys for a word; unknown values are omitted:
 
     CharHeads   the head of each character, numbered from 1 inside the word; 0 is the root character
     CharRels    the relation of each character to its head in the word; root for the root character
     ConfStructure   the probability of CharHeads and CharRels
-    ConfWordWithoutLexicon   what ConfWord would be without the lexicon, where that has found something
-    Conf        its probability, the product of ConfWord (boundaries), ConfHead, ConfLabel and ConfUpos
-    Start, End  its half-open place in the text that was parsed, in code points
-    SpaceAfter=No, SpacesAfter=...   the white space behind it, as UD and UDPipe write it: no key for one space,
-                `\s` space, `\t` tab, `\n`, `\r`; any other white space is `\uXXXX` here. Forms and white space
-                together are exactly the text, but for white space before the first sentence.
+    ConfWordWithoutLexicon   what ConfWord would be without the lexicon, if it found something
+    Conf        the probability of the word, the product of ConfWord (boundaries), ConfHead, ConfLabel and ConfUpos
+    Start, End  its half-open span in the parsed text, in code points
+    SpaceAfter=No, SpacesAfter=...   the white space after it, as in UD and UDPipe: no key for one space,
+                `\s` space, `\t` tab, `\n`, `\r`; other white space is `\uXXXX`. Forms and white space together
+                are exactly the text, except for white space before the first sentence.
 
 In a character tree the relation inside words is INTRA, or INTRA:obj and so on if the structure of the word is known
 (`zishu.structures.RELATIONS`). The root character of a word has the word's relation, tags and Conf, but no lemma.

@@ -10,8 +10,8 @@ The network reads the words of a batch, with at most L characters:
 
     encoded   float32 [w, L, width]   the parser's encoding of each character in its sentence
     chars     int64   [w, L]          the characters' numbers in the model's vocabulary
-    pairs     int64   [w, L]          where a character and the next one are a word of the lexicon by themselves: the number
-                                      of its relation in `InnerSettings.relations`, counted from 1; elsewhere 0
+    pairs     int64   [w, L]          if a character and the next one form a word of the lexicon: the number of its relation
+                                      in `InnerSettings.relations`, counted from 1; otherwise 0
     lengths   int64   [w]
 
 and returns
