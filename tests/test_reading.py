@@ -221,3 +221,13 @@ def test_standard_input_has_lines_too(monkeypatch):
     assert next(lines) == "a"
     with pytest.raises(FormatError, match=r"^<stdin>:2: "):
         next(lines)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+@pytest.mark.parametrize("errors", ["strict", "replace"])
+def test_a_missing_byte_order_mark_is_one_line(encoding, errors):
+    with (
+        Input(io.BytesIO("你好。".encode()), name="a.txt", encoding=encoding, errors=errors) as text,
+        pytest.raises(InputError, match=rf"a\.txt: not valid {encoding}: .*BOM; try {encoding}-le or"),
+    ):
+        list(text.lines())
