@@ -223,11 +223,10 @@ def test_standard_input_has_lines_too(monkeypatch):
         next(lines)
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
 @pytest.mark.parametrize("errors", ["strict", "replace"])
-def test_a_missing_byte_order_mark_is_one_line(encoding, errors):
+def test_a_missing_byte_order_mark_is_one_line(errors):
     with (
-        Input(io.BytesIO("你好。".encode()), name="a.txt", encoding=encoding, errors=errors) as text,
-        pytest.raises(InputError, match=rf"a\.txt: not valid {encoding}: .*BOM; try {encoding}-le or"),
+        Input(io.BytesIO("你好。".encode()), name="a.txt", encoding="utf-16", errors=errors) as text,
+        pytest.raises(InputError, match=r"a\.txt: not valid utf-16: .*BOM; try utf-16-le or utf-16-be"),
     ):
         list(text.lines())

@@ -390,6 +390,27 @@ def test_errors_below_the_app_have_the_shape_and_the_headers(parser: zishu.Parse
                 assert f"{name}: {value}".lower() in head.lower()
 
 
+@pytest.mark.parametrize("method", ["POST", "HEAD", "PUT"])
+@pytest.mark.parametrize("path", ["/v1/parse", "/nowhere"])
+def test_a_broken_body_is_no_failure_of_the_service(
+    parser: zishu.Parser, method: str, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    head = (
+        f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n"
+    )
+    with serving(parser) as client:
+        for wait in (0.0, 0.1):
+            with client.connect() as connection:
+                connection.sendall(head.encode())
+                time.sleep(wait)
+                connection.sendall(b"zz\r\n{}")
+                # The app may have answered first.
+                assert read_all(connection).startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 404 ", b"HTTP/1.1 405 "))
+        time.sleep(0.2)  # for what might still be written to the log
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
 # ---- hosts, tokens, stopping
 
 

@@ -10,6 +10,7 @@ The limits of bodies and of streams belong to requests: see `zishu.serve.service
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import time
@@ -135,8 +136,13 @@ class Connection(H11Protocol):
             reason=STATUS_PHRASES[problem.status],
         )
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            for event in (head, h11.Data(data=body), h11.EndOfMessage()):
-                self.transport.write(self.conn.send(event) or b"")
+            with contextlib.suppress(h11.LocalProtocolError):  # the answer to HEAD has no body
+                for event in (head, h11.Data(data=body), h11.EndOfMessage()):
+                    self.transport.write(self.conn.send(event) or b"")
+        if self.busy:
+            # The app may be at work on the head of this request: its answer has nowhere to go.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
         self.transport.close()
 
 
