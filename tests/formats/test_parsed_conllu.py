@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import io
 import re
+import sys
+import tracemalloc
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -172,3 +174,22 @@ def test_relations_inside_words_are_subtypes_of_intra() -> None:
         *("INTRA:att", "INTRA:coo", "obj"),
         "punct",
     ]
+
+
+def test_white_space_of_any_length_takes_little_memory() -> None:
+    after = "\n \u3000\t" * 50_000
+    sentence = replace(SHANGHAI, after=after)
+    to_conllu(sentence, sent_id="1")
+    tracemalloc.start()
+    found = to_conllu(sentence, sent_id="1")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert unescape(misc(read(found).tokens[-1].misc)["SpacesAfter"]) == after
+    assert peak < 7 * len(found)  # a list of pieces takes more
+
+
+def test_all_white_space_has_an_escape() -> None:
+    space = "".join(filter(str.isspace, map(chr, range(sys.maxunicode + 1))))
+    found = misc(read(to_conllu(replace(SHANGHAI, after=space), sent_id="1")).tokens[-1].misc)["SpacesAfter"]
+    assert found.isascii()
+    assert unescape(found) == space

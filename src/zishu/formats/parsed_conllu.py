@@ -47,7 +47,9 @@ if TYPE_CHECKING:
 
 # White space that could end a line or a column for some reader; other white space (such as U+3000) may stay.
 _ONE_LINE = dict.fromkeys(map(ord, "\t\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029"), " ")
-_ESCAPES = {" ": r"\s", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
+# For `str.translate`, which needs no memory per character: white space may be long. None lies above U+3000.
+_ESCAPES = {code: f"\\u{code:04x}" for code in range(0x3001) if chr(code).isspace()}
+_ESCAPES |= {ord(" "): r"\s", ord("\t"): r"\t", ord("\n"): r"\n", ord("\r"): r"\r"}
 
 
 def to_conllu(sentence: Sentence, *, sent_id: str, **comments: object) -> str:
@@ -182,4 +184,4 @@ def _space(space: str) -> str:
         return ""
     if not space.isspace():
         raise InputError(f"expected white space between two words, not {space!r}")
-    return "|SpacesAfter=" + "".join(_ESCAPES.get(char) or f"\\u{ord(char):04x}" for char in space)
+    return "|SpacesAfter=" + space.translate(_ESCAPES)
