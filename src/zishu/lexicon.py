@@ -35,6 +35,7 @@ from zishu.errors import FormatError, InputError, explain
 from zishu.gaps import BREAK, FREE
 from zishu.reading import Source, read_lines, source_name
 from zishu.scripts import simplify
+from zishu.tags import UPOS
 from zishu.text import LIMIT, characters
 
 if TYPE_CHECKING:
@@ -53,12 +54,6 @@ MOST: Final = 50.0
 
 # The parts of speech of Universal Dependencies, and the mapping from jieba's tags. jieba's tags that do not define a
 # part of speech (idioms, phrases, parts of words) are accepted but not used.
-_UPOS: Final = frozenset(
-    {
-        "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ", "SYM",
-        "VERB", "X",
-    }
-)  # fmt: skip
 _JIEBA: Final = {
     "n": "NOUN", "t": "NOUN", "s": "NOUN", "f": "NOUN", "q": "NOUN", "j": "NOUN", "an": "NOUN", "vn": "NOUN",
     "nr": "PROPN", "ns": "PROPN", "nt": "PROPN", "nz": "PROPN", "nrt": "PROPN", "nrfg": "PROPN",
@@ -322,7 +317,7 @@ def _entry(word: str, more: Sequence[Any]) -> Entry:
         or not 0 < frequency < float("inf")
     ):
         raise InputError(f"the frequency of {word!r} is a number above 0, not {frequency!r}")
-    if tag is None or tag in _UPOS:
+    if tag is None or tag in UPOS:
         return Entry(float(frequency), tag)
     if tag not in _JIEBA:
         raise InputError(

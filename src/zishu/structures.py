@@ -26,6 +26,7 @@ import regex
 
 from zishu.errors import FormatError, InvalidTree
 from zishu.reading import Source, read_lines, source_name
+from zishu.tags import UPOS
 from zishu.tree import ROOT_LABEL, check_heads, is_projective
 
 if TYPE_CHECKING:
@@ -63,10 +64,6 @@ NAMES: Final = {
     "red": "reduplication",
     "una": "unanalysable",
 }
-
-UPOS: Final = frozenset(
-    "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()  # noqa: SIM905
-)
 
 _CHINESE = regex.compile(r"\p{Han}+")
 _COMPLETING: Final = frozenset("子头儿")

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 COLUMNS: Final = ("upos", "xpos", "feats", "lemma")
 EMPTY: Final = "_"
 
+# The parts of speech of Universal Dependencies.
+UPOS: Final = frozenset(
+    "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()  # noqa: SIM905
+)
+
 
 def tags_of(tree: WordTree, column: str) -> tuple[str | None, ...]:
     """Return the tag of every word of a tree in a column; None if unknown."""
