@@ -230,3 +230,17 @@ def test_a_missing_byte_order_mark_is_one_line(errors):
         pytest.raises(InputError, match=r"a\.txt: not valid utf-16: .*BOM; try utf-16-le or utf-16-be"),
     ):
         list(text.lines())
+
+
+def test_a_line_has_a_limit_wherever_its_blocks_end(monkeypatch):
+    text = "一二三\n四五六\n七八九十\n"
+    for block in (1, 7, 1 << 16):
+        monkeypatch.setattr(reading, "_BLOCK", block)
+        found = []
+        with (
+            Input(io.BytesIO(text.encode()), name="a") as lines,
+            pytest.raises(FormatError, match=r"a:3: a line of more than 3 characters"),
+        ):
+            found.extend(lines.lines(3))
+        with Input(io.BytesIO(text.encode())) as lines:
+            assert "".join(lines.lines(4)) == text

@@ -228,7 +228,7 @@ class Input:
     def lines(self, longest: int = _LONGEST_LINE) -> Iterator[str]:
         """Yield the lines with their ends. Only LF ends a line: a text may contain U+2028 and the like.
 
-        A line of more than about `longest` characters raises `FormatError`, because it must fit into memory.
+        A line of more than `longest` characters raises `FormatError`, because it must fit into memory.
         """
         number = 1
         held: list[str] = []  # the beginning of a line whose end has not arrived
@@ -238,15 +238,16 @@ class Input:
                 first, *rest = block.split("\n")
                 held.append(first)
                 size += len(first)
-                for part in rest:
-                    yield "".join(held) + "\n"
-                    number += 1
-                    held = [part]
-                    size = len(part)
-                if size > longest:
-                    raise FormatError(
-                        f"a line of more than {longest:,} characters", path=self.name, line=number
-                    )
+                for part in [*rest, None]:
+                    if size > longest:
+                        raise FormatError(
+                            f"a line of more than {longest:,} characters", path=self.name, line=number
+                        )
+                    if part is not None:
+                        yield "".join(held) + "\n"
+                        number += 1
+                        held = [part]
+                        size = len(part)
             if last := "".join(held):
                 yield last
         except DamagedFile as error:

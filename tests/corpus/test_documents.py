@@ -225,3 +225,18 @@ def test_several_files_in_order(tmp_path: Path) -> None:
     (tmp_path / "3.csv").write_text("text\n三\n", encoding="utf-8")
     assert [document.read() for document in read_documents([tmp_path / "*"])] == ["一", "二", "三"]
     assert RawDocument("a", iter("一二")).read() == "一二"
+
+
+def test_a_row_has_a_limit(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('text\n一二三\n"四\n五"\n"六' + "\n七八" * 20, encoding="utf-8")
+    documents = read_documents([path], longest=20)
+    assert [next(documents).read() for _ in range(2)] == ["一二三", "四\n五"]
+    with pytest.raises(FormatError, match=r"a\.csv:\d+: a row of more than 20 characters"):
+        next(documents)
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "一"}\n{"text": "' + "一" * 20 + '"}\n', encoding="utf-8")
+    documents = read_documents([path], longest=20)
+    assert next(documents).read() == "一"
+    with pytest.raises(FormatError, match=r"a\.jsonl:2: a line of more than 20 characters"):
+        next(documents)

@@ -131,7 +131,7 @@ def read_documents(
                 if kind == "jsonl":
                     yield from _read_jsonl(fields, text.lines(longest))
                 else:
-                    yield from _read_csv(fields, text.lines(longest), tabs=kind == "tsv")
+                    yield from _read_csv(fields, text.lines(longest), tabs=kind == "tsv", longest=longest)
         except (InputError, OSError) as error:
             fields.bad(error)
 
@@ -205,13 +205,25 @@ def _read_jsonl(fields: _Fields, lines: Iterable[str]) -> Iterator[RawDocument]:
             yield from fields.documents(record[fields.text], record.get(fields.id), number, fault)
 
 
-def _read_csv(fields: _Fields, lines: Iterable[str], *, tabs: bool) -> Iterator[RawDocument]:
+def _read_csv(fields: _Fields, lines: Iterable[str], *, tabs: bool, longest: int) -> Iterator[RawDocument]:
     """Read CSV, or TSV with `tabs`, where quotation marks are ordinary characters and every line is a row."""
     # The default limit guards against files that are not CSV, but texts are often longer. It is global to the process.
     csv.field_size_limit(max(csv.field_size_limit(), (1 << 31) - 1))
     name, delimiter = ("TSV", "\t") if tabs else ("CSV", ",")
+    held = 0  # characters of a row so far
+
+    def lines_of_a_row() -> Iterator[str]:
+        """Yield lines; a quotation mark that is never closed must not hold the whole file in memory."""
+        nonlocal held
+        for line in lines:
+            held += len(line)
+            if held > longest + 1:  # the end of a line does not count
+                message = f"a row of more than {longest:,} characters"
+                raise FormatError(message, path=fields.path, line=reader.line_num + 1)
+            yield line
+
     reader = csv.reader(
-        lines,
+        lines_of_a_row(),
         delimiter=delimiter,
         quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL,
         strict=True,
@@ -225,6 +237,7 @@ def _read_csv(fields: _Fields, lines: Iterable[str], *, tabs: bool) -> Iterator[
     header: list[str] = []
     text = id_ = -1
     while True:
+        held = 0
         try:
             values = next(reader, None)
         except csv.Error as error:
