@@ -33,6 +33,7 @@ _GROUND = {
     "text",
     "tree",
     "tags",
+    "partial",
     "forest",
     "projectivity",
     "transitions",
@@ -52,7 +53,8 @@ LAYERS: dict[str, set[str]] = {
     "text": {"errors", "arcs", "gaps"},
     "tree": {"errors", "text"},
     "tags": {"text", "tree"},
-    "forest": {"errors", "gaps", "text", "tree"},
+    "partial": {"errors", "arcs", "gaps", "tags", "text", "tree"},
+    "forest": {"errors", "gaps", "partial", "text", "tree"},
     "projectivity": {"errors", "text", "tree"},
     "transitions": {"gaps"},
     "chart": {"errors", "gaps", "deal"},
@@ -64,6 +66,8 @@ LAYERS: dict[str, set[str]] = {
     "patterns": set(),
     "constraints": _GROUND | {"lexicon", "patterns"},
     "sentences": _GROUND | {"lexicon", "constraints"},
+    "annotations": _GROUND | {"formats", "sentences"},
+    "suggest": _GROUND | {"document"},
     "metrics": _GROUND,
     "stats": _GROUND | {"formats"},
     "structures": _GROUND | {"formats"},
@@ -73,7 +77,8 @@ LAYERS: dict[str, set[str]] = {
     "analysis": _RUNTIME | {"metrics", "treebank", "parser"},
     "granularity": _GROUND | {"document", "structures"},
     "corpus": _RUNTIME | {"lexicon", "constraints", "sentences", "parser", "granularity"},
-    "train": _RUNTIME | {"metrics", "treebank", "structures", "sentences"},
+    "train": _RUNTIME
+    | {"metrics", "treebank", "structures", "sentences", "annotations", "parser", "lexicon"},
 }
 # The top: these may import everything below, not one another.
 _ALL = {*LAYERS}

@@ -102,6 +102,11 @@ def place_arcs(
     ]
 
 
+def check_arcs(arcs: Iterable[ArcLike]) -> None:
+    """Refuse arcs of one sentence, by the places of its words, that no projective tree with one root has."""
+    _check_tree(list(map(_read, arcs)))
+
+
 def _read(arc: Sequence[Any]) -> _Offsets:
     try:
         dependent, head, relation = (*arc, None) if len(arc) == 2 else arc

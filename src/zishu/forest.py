@@ -14,7 +14,11 @@ Root-as-head is a rule of the chart, not of the forest: the arcs are the same wi
 projective, so the forest of a non-projective word tree is empty; the caller must skip such sentences or make them
 projective first.
 
-The cost is the number of allowed arcs: for each word, the square of its length plus its length times that of its head.
+In a partial tree (`zishu.partial`) some words, heads or relations are unknown. Its forest has the arcs of all trees that
+agree with what is known; an arc whose relation is unknown has the label ANY.
+
+The cost is the number of allowed arcs: for each word, the square of its length plus its length times that of its head;
+for a sentence of which nothing is known, twice the square of its length.
 """
 
 from __future__ import annotations
@@ -27,14 +31,17 @@ import numpy as np
 
 from zishu.errors import InputError, InvalidTree
 from zishu.gaps import BREAK, FREE, JOIN
-from zishu.tree import INTRA, ROOT, check_heads, is_projective
+from zishu.tree import INTRA, ROOT, ROOT_LABEL, check_heads, is_projective
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
+    from zishu.partial import PartialTree
     from zishu.tree import WordTree
+
+ANY: Final = -1  # in place of a label: any that may stand on an arc between two words
 
 POLICIES: Final = ("latent", "leftward", "rightward", "annotated")
 
@@ -47,7 +54,7 @@ class Arcs:
 
     dependents: NDArray[np.int32]
     heads: NDArray[np.int32]
-    labels: NDArray[np.int32]  # indices into the label vocabulary
+    labels: NDArray[np.int32]  # indices into the label vocabulary, or ANY
 
     def __len__(self) -> int:
         return len(self.dependents)
@@ -112,6 +119,46 @@ def build_forest(
         for h in roots[head[0]]
     ]
     return Forest(length, gaps, _arcs(inter), _arcs(intra))
+
+
+def build_partial_forest(
+    tree: PartialTree,
+    label_index: Mapping[str, int],
+    *,
+    policy: str = "latent",
+    structures: Structures | None = None,
+) -> Forest:
+    """Give the gaps and the allowed arcs of all character trees that agree with a partial tree.
+
+    The structure policy is for words whose boundaries are known.
+    """
+    length = len(tree.chars)
+    intra_label = _number(INTRA, label_index)
+    known = {word.span[0]: word for word in tree.words}
+    has_root_label = any(label.lower() == ROOT_LABEL for label in label_index)
+    intra: list[tuple[int, int, int]] = []
+    inter: list[tuple[int, int, int]] = []
+    for start, end in tree.stretches():
+        is_word = tree.is_word(start, end)
+        inside = _inside(
+            tree.form((start, end)),
+            (start, end),
+            policy if is_word else "latent",
+            structures or {},
+            one_tree=False,
+        )
+        intra += [(d, h, intra_label) for d, h in inside]
+        word = known.get(start)
+        label = ANY if word is None or word.deprel is None else _number(word.deprel, label_index)
+        outside = [h for h in range(ROOT, length + 1) if not is_word or not start <= h < end]
+        if word is not None and word.head is not None:
+            outside = list(range(*word.head))
+        elif word is not None and word.deprel is not None and has_root_label:
+            # A relation decides whether the head is the root, and the other way round.
+            is_root = word.deprel.lower() == ROOT_LABEL
+            outside = [h for h in outside if (h == ROOT) == is_root]
+        inter += [(d, h, label) for d in range(start, end) for h in outside if d != h]
+    return Forest(length, tree.gaps, _arcs(inter), _arcs(intra))
 
 
 def _inside(

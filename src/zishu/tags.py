@@ -36,11 +36,16 @@ def tags_of(tree: WordTree, column: str) -> tuple[str | None, ...]:
     values: tuple[str, ...] | None = getattr(tree, column)
     if values is None:
         return (None,) * len(tree.forms)
+    return tuple(tag_of(column, form, value) for form, value in zip(tree.forms, values, strict=True))
+
+
+def tag_of(column: str, form: str, value: str) -> str | None:
+    """Return the tag of a word in a column, by what stands there; None if that says nothing."""
     if column == "feats":
-        return values
+        return value
     if column == "lemma":
-        return tuple(map(_dropped, tree.forms, values))
-    return tuple(None if value == EMPTY else value for value in values)
+        return _dropped(form, value)
+    return None if value == EMPTY else value
 
 
 def values_of(column: str, tags: Iterable[str], forms: Sequence[str]) -> tuple[str, ...]:

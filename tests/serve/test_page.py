@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import zishu
+from zishu.annotations import read_annotations
 from zishu.formats.conllu import read_conllu
 from zishu.formats.jsonl import from_json
+from zishu.gaps import BREAK, FREE
 from zishu.granularity import coarsen
 
 pytest.importorskip("selenium", reason="the tests of the page need selenium")
@@ -639,6 +641,54 @@ def test_corrected_sentences_are_listed_kept_and_saved(page: Page, tmp_path: Pat
     assert page.texts("#corrected-list span") == ["他 来 了 。"]
     page.click("#corrected-clear")
     assert not page.one("#corrected").is_displayed()
+
+
+def test_a_walk_through_suggested_sentences(page: Page, tmp_path: Path, parser: zishu.Parser) -> None:
+    texts = [EASY, "他来了。", "下雨了。"]
+    path = tmp_path / "suggested.jsonl"
+    suggested = [sentence for text in texts for sentence in parser(text)]
+    path.write_text("".join(f"{sentence.to_json()}\n" for sentence in suggested), encoding="utf-8")
+    assert not page.one("#walk").is_displayed()
+    page.one("#file").send_keys(str(path))
+    page.settle()
+    assert page.one("#text").get_attribute("value") == EASY
+    assert page.one("#walk-title").text == "Suggested sentence 1 of 3 · 0 corrected"
+    assert not page.one("#walk-back").is_enabled()
+    assert not page.one("#walk-fixed").is_enabled()  # nothing is fixed yet
+
+    # Only what was fixed: a word boundary between 北 and 京.
+    page.click('.gap[data-offset="4"]')
+    page.click("#walk-fixed")
+    page.settle()
+    assert page.one("#text").get_attribute("value") == "他来了。"
+    assert page.one("#walk-title").text == "Suggested sentence 2 of 3 · 1 corrected"
+    page.click("#walk-skip")
+    page.settle()
+    page.click("#walk-right")
+    page.settle()
+    assert page.one("#walk-title").text == "Suggested sentence 3 of 3 · 2 corrected"
+
+    # Another day: the walk goes on where it was, and the file can be opened again.
+    page.open()
+    page.settle()
+    assert page.one("#text").get_attribute("value") == "下雨了。"
+    page.one("#file").send_keys(str(path))
+    page.settle()
+    assert page.one("#walk-title").text == "Suggested sentence 2 of 3 · 2 corrected"
+
+    behaviour = {"behavior": "allow", "downloadPath": str(tmp_path)}
+    page.browser.execute_cdp_cmd("Browser.setDownloadBehavior", behaviour)
+    page.click("#corrected-download")
+    saved = tmp_path / "zishu-corrected.jsonl"
+    page.until(saved.exists)
+    known, full = read_annotations(saved).trees
+    assert known.gaps[1:6].tolist() == [FREE, FREE, FREE, BREAK, FREE]
+    assert not known.words
+    assert full.is_full
+    assert "".join(full.chars) == "下雨了。"
+    page.click("#walk-end")
+    assert not page.one("#walk").is_displayed()
+    assert len(page.texts("#corrected-list span")) == 2
 
 
 def test_offsets_count_code_points(page: Page) -> None:

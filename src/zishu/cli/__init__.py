@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import zishu
+from zishu.cli.adapt import adapt_command
 from zishu.cli.analyse import analyse_command
 from zishu.cli.calibrate import calibrate_command
 from zishu.cli.compare import compare_command
@@ -32,6 +33,7 @@ from zishu.cli.pretrain import pretrain_command
 from zishu.cli.serve import serve_command
 from zishu.cli.stats import stats_command
 from zishu.cli.structure import structure_command
+from zishu.cli.suggest import suggest_command
 from zishu.cli.train import train_command
 from zishu.cli.train_structures import train_structures_command
 from zishu.cli.warm_up import warm_up_command
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
 # Every command: its name, and the function whose signature defines its options. `zishu --help` keeps this order.
 COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
+    ("adapt", adapt_command),
     ("analyse", analyse_command),
     ("calibrate", calibrate_command),
     ("compare", compare_command),
@@ -54,6 +57,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("serve", serve_command),
     ("stats", stats_command),
     ("structure", structure_command),
+    ("suggest", suggest_command),
     ("train", train_command),
     ("train-structures", train_structures_command),
     ("warm-up", warm_up_command),

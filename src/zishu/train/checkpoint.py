@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.optim import Optimizer
 
-# Keys of the file's header, which maps strings to strings, and the version of the format.
+BEST = "best.safetensors"  # the checkpoint of a run's best epoch
+
+# Keys of the file's header, which maps strings to strings, and the version of what is written here.
 _FORMAT_KEY, _STATE_KEY, _CHECKSUM_KEY = "zishu.checkpoint", "state", "checksum"
 _FORMAT = "1"
 # The types of weights and states, by their safetensors names.

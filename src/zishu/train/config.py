@@ -98,6 +98,12 @@ class DataConfig:
     weights: Weights = field(default_factory=dict)
     """How often an epoch sees the sentences of a style, by style: `{hk = 3}`; the default is 1. A fraction
     takes a random part."""
+    partial: Files = ""
+    """Files like those of `train` of which something is known, but not all: CoNLL-U with `_`, text with spaces between
+    words, JSON lines of the page (`zishu.annotations`). For the task `parse` with the objective `tree-crf`. A sentence
+    that contradicts itself is named and left out."""
+    partial_weight: NonNegative = 1.0
+    """How often an epoch sees the sentences of `partial`, times the weight of their style."""
     structures: str = ""
     """WIST-format file of annotated words; read by the policy `annotated` only."""
     pseudo_projective: bool = False
@@ -325,8 +331,9 @@ class Config:
     seed: Seed = 0
     """Random seed."""
     initial: str = ""
-    """Folder of a finished run to start from instead of random weights: its best weights, characters, labels and
-    styles. The encoder, the scorer and the styles must be the same; labels that it does not know are an error."""
+    """Folder of a finished run, or of a model, to start from instead of random weights: its weights, characters, labels
+    and styles. The encoder and the scorer must be the same. Styles and labels that it does not know are added: a style
+    starts as the model's first one, a label as improbable."""
     data: DataConfig
     structure: StructureConfig = field(default_factory=StructureConfig)
     encoder: EncoderConfig
@@ -578,16 +585,23 @@ def _check_together(config: Config, source: str) -> None:
     safe = re.fullmatch(r"[\w-][\w.-]*", config.name)
     demand(safe is not None, f"name = {config.name!r}: expected letters, digits, '_', '-' and '.'")
     data = config.data
-    demand(data.train != "", "data.train is empty: expected a CoNLL-U file")
-    demand(data.dev != "", "data.dev is empty: expected a CoNLL-U file")
-    styles = by_style(data.train)
+    if data.partial:
+        learns = config.task == "parse" and config.objective == "tree-crf" and config.structure.single_root
+        demand(
+            learns, "data.partial is for the task 'parse', the objective 'tree-crf' and structure.single_root"
+        )
+    demand(data.train != "" or data.partial != "", "data.train is empty: expected a CoNLL-U file")
+    # A run that starts from another model may learn from little.
+    demand(data.dev != "" or config.initial != "", "data.dev is empty: expected a CoNLL-U file")
+    styles = {**by_style(data.train), **by_style(data.partial)}
+    demand("" not in styles or len(styles) == 1, "data.partial: files need styles, as those of data.train")
     for name, part in (
         ("data.dev", by_style(data.dev)),
         ("data.test", by_style(data.test)),
         ("data.weights", data.weights),
         ("teacher.text", by_style(config.teacher.text)),
     ):
-        for style in part:
+        for style in () if config.initial else part:
             named = f"style {style!r}" if style else "a file without a style"
             demand(style in styles, f"{name}: {named} is not in data.train: {_join(styles)}")
     demand(

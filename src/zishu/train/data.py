@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from zishu.annotations import read_annotations
+from zishu.chart import TreeDistribution
 from zishu.chart.chain import word_tags
 from zishu.errors import InputError
-from zishu.forest import Forest, Structures, build_forest
+from zishu.forest import Forest, Structures, build_forest, build_partial_forest
 from zishu.formats.conllu import read_conllu, trees_of
 from zishu.model.features import number, pooling
 from zishu.model.settings import TASKS
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from zishu.model.settings import TaskName
+    from zishu.partial import PartialTree
     from zishu.train.config import StructureConfig
 
 
@@ -41,8 +44,22 @@ class Treebank:
     """Hold the trees of a training set, and the number of skipped non-projective trees."""
 
     trees: tuple[WordTree, ...]
-    styles: tuple[int, ...]  # the style number of each tree
+    styles: tuple[str, ...]  # the name of each tree's style
     left_out: int = 0
+    partial: tuple[PartialTree, ...] = ()
+    partial_styles: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()  # one line about each partial tree that was left out
+
+    @property
+    def sentences(self) -> list[tuple[WordTree | PartialTree, str]]:
+        """Return all sentences with their styles."""
+        full = zip(self.trees, self.styles, strict=True)
+        return [*full, *zip(self.partial, self.partial_styles, strict=True)]
+
+    @property
+    def deprels(self) -> Counter[str]:
+        """Count all relations."""
+        return Counter(label for tree, _ in self.sentences for label in tree.deprels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,24 +133,34 @@ def read_trees(paths: Iterable[str]) -> tuple[WordTree, ...]:
 
 
 def read_treebank(
-    files: Mapping[str, Iterable[str]], *, projective_only: bool = False, pseudo_projective: bool = False
+    files: Mapping[str, Iterable[str]],
+    partial: Mapping[str, Iterable[str]] | None = None,
+    *,
+    projective_only: bool = False,
+    pseudo_projective: bool = False,
 ) -> Treebank:
-    """Read the training trees of all styles; styles are numbered in order."""
-    trees = [(tree, number) for number, paths in enumerate(files.values()) for tree in read_trees(paths)]
+    """Read the training trees of all styles, and what is known of other sentences."""
+    trees = [(tree, style) for style, paths in files.items() for tree in read_trees(paths)]
     if pseudo_projective:
         trees = [(projectivize(tree), number) for tree, number in trees]
     kept = [(tree, style) for tree, style in trees if not projective_only or tree.is_projective]
-    if not kept:
+    if trees and not kept:
         raise InputError(
             f"{', '.join(p for paths in files.values() for p in paths)}: contains no projective sentence"
         )
+    read = [(style, read_annotations(path)) for style, paths in (partial or {}).items() for path in paths]
     return Treebank(
-        tuple(tree for tree, _ in kept), tuple(style for _, style in kept), len(trees) - len(kept)
+        tuple(tree for tree, _ in kept),
+        tuple(style for _, style in kept),
+        len(trees) - len(kept),
+        tuple(tree for _, found in read for tree in found.trees),
+        tuple(style for style, found in read for _ in found.trees),
+        tuple(problem for _, found in read for problem in found.problems),
     )
 
 
 def take_inventory(
-    trees: Sequence[WordTree],
+    treebank: Treebank,
     chars: Vocabulary | None,
     pairs: Vocabulary | None = None,
     *,
@@ -149,15 +176,14 @@ def take_inventory(
     """
     char_counts: Counter[str] = Counter()
     bigram_counts: Counter[str] = Counter()
-    for tree in trees:
-        sentence = tree.chars
+    for tree, _ in treebank.sentences:
+        sentence = list(tree.chars)
         char_counts.update(sentence)
         bigram_counts.update(bigrams(sentence))
-    labels = Counter(label for tree in trees for label in tree.deprels)
     return Inventory(
         chars or Vocabulary.build(char_counts),
         (pairs or Vocabulary.build(bigram_counts, min_count=bigram_min_count)) if bigram_min_count else None,
-        ((INTRA,) if joint else ()) + _by_count(labels),
+        ((INTRA,) if joint else ()) + _by_count(treebank.deprels),
         tags,
         styles,
         absent_tags or {},
@@ -169,18 +195,19 @@ def take_tags(
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
     """Return the tags of every column in the trees, and the columns that each style lacks."""
     counts = {column: Counter[str]() for column in COLUMNS}
-    known: dict[str, set[int]] = {column: set() for column in COLUMNS}
+    known: dict[str, set[str]] = {column: set() for column in COLUMNS}
     for tree, style in zip(treebank.trees, treebank.styles, strict=True):
         for column in COLUMNS:
             tags = [tag for tag in tags_of(tree, column) if tag is not None]
             counts[column].update(tags)
             if tags:
                 known[column].add(style)
+    for partial, style in zip(treebank.partial, treebank.partial_styles, strict=True):
+        for column, tag in (pair for word in partial.words for pair in word.tags.items()):
+            counts[column][tag] += 1
+            known[column].add(style)
     found = {column: _by_count(counts[column]) for column in COLUMNS if counts[column]}
-    absent = {
-        style: tuple(column for column in found if number not in known[column])
-        for number, style in enumerate(styles)
-    }
+    absent = {style: tuple(column for column in found if style not in known[column]) for style in styles}
     return found, {style: columns for style, columns in absent.items() if columns}
 
 
@@ -232,6 +259,60 @@ def make_example(
         gaps=forest.gaps,
         style=style,
     )
+
+
+def make_partial_example(
+    tree: PartialTree,
+    inventory: Inventory,
+    structure: StructureConfig,
+    structures: Structures | None,
+    *,
+    root_as_head: bool,
+    style: int = 0,
+) -> Example:
+    """Do the same for a sentence of which something is known; an `InputError` if no tree agrees with it."""
+    index = {label: number for number, label in enumerate(inventory.labels)}
+    try:
+        forest = build_partial_forest(tree, index, policy=structure.policy, structures=structures)
+        _check_feasible(forest, root_as_head=root_as_head)
+    except InputError as error:
+        raise InputError(f"{tree.source or 'a sentence'}: {error}") from None
+    n = len(tree.chars)
+    columns = np.full((len(inventory.tags), n + 1), -1)
+    shares = np.zeros(n + 1, dtype=np.float32)
+    for word in tree.words:
+        chars = slice(*word.span)
+        shares[chars] = 1 / (word.span[1] - word.span[0])
+        for row, (column, tags) in zip(columns, inventory.tags.items(), strict=True):
+            if word.tags.get(column) in tags:
+                row[chars] = tags.index(word.tags[column])
+    slot_heads, slot_labels, slot_intra = _slots(forest)
+    vocabulary = inventory.chars
+    numbers, pairs = number(tree.chars, vocabulary, inventory.bigrams)
+    return Example(
+        chars=np.array([vocabulary.bos, *numbers]),
+        bigrams=np.array([inventory.bigrams.bos if inventory.bigrams else 0, *pairs]),
+        word_lengths=(),
+        tags=np.zeros(n + 1, dtype=np.int64),
+        columns=columns,
+        shares=shares,
+        slot_heads=slot_heads,
+        slot_labels=slot_labels,
+        slot_intra=slot_intra,
+        gaps=forest.gaps,
+        style=style,
+    )
+
+
+def _check_feasible(forest: Forest, *, root_as_head: bool) -> None:
+    """Refuse a forest without a tree."""
+    shape = (1, forest.length + 1, forest.length + 1)
+    inter, intra = np.full(shape, -np.inf), np.full(shape, -np.inf)
+    inter[0, forest.inter.dependents, forest.inter.heads] = 0.0
+    intra[0, forest.intra.dependents, forest.intra.heads] = 0.0
+    trees = TreeDistribution(inter, [forest.length], intra, forest.gaps[None], root_as_head=root_as_head)
+    if not np.isfinite(trees.log_partition()[0]):
+        raise InputError("no projective tree agrees with what is known")
 
 
 def random_batches(

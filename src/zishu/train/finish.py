@@ -20,12 +20,13 @@ from zishu.tags import COLUMNS
 from zishu.train.checkpoint import write_atomically
 from zishu.train.compact import compact
 from zishu.train.config import by_style
-from zishu.train.data import read_trees
+from zishu.train.data import read_treebank, read_trees
 from zishu.train.evaluation import evaluate_network
 from zishu.train.export import export_model
 from zishu.tree import WordTree
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from zishu.metrics import Evaluation
@@ -59,6 +60,8 @@ def scores_of(evaluation: Evaluation, task: TaskName) -> dict[str, float]:
 def mean_scores(scores: dict[str, dict[str, float]]) -> dict[str, float]:
     """Return the means of the scores that all styles have and, if there are several, those of each: `hk.lf`."""
     tables = list(scores.values())
+    if not tables:
+        return {}
     common = [name for name in tables[0] if all(name in table for table in tables)]
     mean = {name: round(sum(table[name] for table in tables) / len(tables), 3) for name in common}
     if len(tables) > 1:
@@ -93,7 +96,7 @@ def finish(
     model = export_model(network, folder / MODEL, training={"config": asdict(config), **result})
     if config.export.precision == "int8":
         model = _quantise(config, folder, model, dev, result)
-    if config.can.parses and not model.settings.beam:
+    if dev and config.can.parses and not model.settings.beam:
         default = next(iter(dev))
         set_temperatures(folder / MODEL, calibrate(model.in_style(default or None), dev[default]))
     return _write_result(folder, result)
@@ -104,8 +107,11 @@ def _quantise(config: Config, folder: Path, model: Model, dev: Gold, result: dic
     # Imported here because the quantiser imports onnx.
     from zishu.train.quantise import quantise
 
-    files = by_style(config.data.train)
-    samples = {style: [tree.chars for tree in read_trees(paths)[:_SAMPLES]] for style, paths in files.items()}
+    treebank = read_treebank(by_style(config.data.train), by_style(config.data.partial))
+    samples: dict[str, list[Sequence[str]]] = {}
+    for tree, style in treebank.sentences:
+        if len(samples.setdefault(style, [])) < _SAMPLES:
+            samples[style].append(tree.chars)
     before = _exported_scores(model, dev, config.task)
     quantise(folder / MODEL, samples)
     quantised = load_model(folder / MODEL)

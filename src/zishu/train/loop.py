@@ -26,7 +26,6 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,8 +34,9 @@ from rich.console import Console
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from zishu import chart
-from zishu.errors import ConfigError, ZishuError
+from zishu.errors import InputError, ZishuError
 from zishu.train.checkpoint import (
+    BEST,
     Interrupted,
     load_checkpoint,
     optimiser_state,
@@ -53,10 +53,10 @@ from zishu.train.config import (
 )
 from zishu.train.data import (
     Example,
-    add_tags,
     collate,
     count_units,
     make_example,
+    make_partial_example,
     random_batches,
     read_treebank,
     read_trees,
@@ -75,6 +75,7 @@ from zishu.train.finish import (
     read_result,
     scores_of,
 )
+from zishu.train.initial import load_initial
 from zishu.train.provenance import record_run
 from zishu.train.report import MetricsLog, Progress, plot_curve
 from zishu.train.setup import build_network, inventory_from_json, inventory_to_json, read_annotated
@@ -82,6 +83,7 @@ from zishu.train.teacher import Unlabelled, load_teacher, read_unlabelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from numpy.typing import NDArray
     from torch import Tensor
@@ -92,7 +94,7 @@ if TYPE_CHECKING:
     from zishu.train.systems import Network
     from zishu.train.teacher import Teacher
 
-LAST, BEST, METRICS, CURVE = "last.safetensors", "best.safetensors", "metrics.jsonl", "curve.png"
+LAST, METRICS, CURVE = "last.safetensors", "metrics.jsonl", "curve.png"
 
 
 @dataclass
@@ -142,9 +144,9 @@ def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict
     torch.set_num_threads(threads)
     chart.set_threads(threads)
 
-    files = by_style(config.data.train)
     treebank = read_treebank(
-        files,
+        by_style(config.data.train),
+        by_style(config.data.partial),
         projective_only=config.can.parses,
         pseudo_projective=config.data.pseudo_projective and config.can.parses,
     )
@@ -153,34 +155,15 @@ def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict
     run = _restore(config, folder, group=group) if going_on else _start(config, folder, treebank, group)
     if group.is_writer:
         record_run(config, folder, device=_device(run).type, processes=group.size)
-    structures = read_annotated(config)
-    gold = [
-        make_example(
-            tree,
-            run.inventory,
-            config.structure,
-            structures,
-            task=config.task,
-            objective=config.objective,
-            style=style,
-        )
-        for tree, style in zip(treebank.trees, treebank.styles, strict=True)
-    ]
-    run.teacher = load_teacher(config, run.inventory)
-    text = read_unlabelled(config)
-    examples: list[Example | Unlabelled] = [*gold, *text]
-    by_number = np.array([config.data.weights.get(style, 1.0) for style in files])
-    deck = _Deck(
-        lengths=np.array([example.length for example in examples]),
-        weights=np.concatenate([by_number[list(treebank.styles)], np.ones(len(text))]),
-        kinds=np.array([0] * len(gold) + [1 + sentence.style for sentence in text]),
-    )
+    examples, deck, problems = _make_examples(run, treebank)
     log = MetricsLog(folder / METRICS, epochs=run.position.epoch) if group.is_writer else None
     console = Console(stderr=True, quiet=not group.is_writer)
     with (
         _interruptible() as interrupted,
         Progress(config, len(examples), treebank.left_out, console=console) as progress,
     ):
+        for problem in problems:
+            progress.say(f"left out: {problem}")
         epochs = range(config.optimiser.epochs)
         total_steps = sum(len(_batches(config, deck, epoch)) for epoch in epochs)
         while run.position.epoch < config.optimiser.epochs and not _out_of_patience(run):
@@ -193,6 +176,56 @@ def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict
         scores = _finish(run, dev)
     group.barrier()
     return scores
+
+
+def _make_examples(
+    run: _Run, treebank: Treebank
+) -> tuple[list[Example | Unlabelled], _Deck, tuple[str, ...]]:
+    """Number all sentences that a run learns from; partial trees that no tree agrees with are named."""
+    config, inventory = run.config, run.inventory
+    structures = read_annotated(config)
+    numbers = {style: number for number, style in enumerate(inventory.styles or ("",))}
+    weight = {style: config.data.weights.get(style, 1.0) for style in numbers}
+    gold = [
+        make_example(
+            tree,
+            inventory,
+            config.structure,
+            structures,
+            task=config.task,
+            objective=config.objective,
+            style=numbers[style],
+        )
+        for tree, style in zip(treebank.trees, treebank.styles, strict=True)
+    ]
+    weights = [weight[style] for style in treebank.styles]
+    problems = list(treebank.problems)
+    for partial, style in zip(treebank.partial, treebank.partial_styles, strict=True):
+        try:
+            example = make_partial_example(
+                partial,
+                inventory,
+                config.structure,
+                structures,
+                root_as_head=config.structure.root_as_head,
+                style=numbers[style],
+            )
+        except InputError as error:
+            problems.append(str(error))
+        else:
+            gold.append(example)
+            weights.append(weight[style] * config.data.partial_weight)
+    run.teacher = load_teacher(config, inventory)
+    text = read_unlabelled(config, inventory.styles)
+    examples: list[Example | Unlabelled] = [*gold, *text]
+    if not gold:
+        raise InputError(f"{problems[0] if problems else 'no sentence'}: nothing is left to learn from")
+    deck = _Deck(
+        lengths=np.array([example.length for example in examples]),
+        weights=np.array([*weights, *[1.0] * len(text)]),
+        kinds=np.array([0] * len(gold) + [1 + sentence.style for sentence in text]),
+    )
+    return examples, deck, tuple(problems)
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,7 +382,7 @@ def _train_pipeline(config: Config, folder: Path, group: Group, *, resume: bool)
 def _start(config: Config, folder: Path, treebank: Treebank, group: Group = ALONE) -> _Run:
     torch.manual_seed(config.seed)
     if config.initial:
-        network, inventory = _initial(config, treebank)
+        network, inventory = load_initial(config, treebank)
     else:
         network, inventory = build_network(config, treebank)
     network.to(group.device(config.run.device))
@@ -357,36 +390,6 @@ def _start(config: Config, folder: Path, treebank: Treebank, group: Group = ALON
     if config.optimiser.averaging:
         average = {name: weight.detach().clone() for name, weight in network.named_parameters()}
     return _Run(config, folder, inventory, network, _optimiser(config, network), average, _Position(), group)
-
-
-def _initial(config: Config, treebank: Treebank) -> tuple[Network, Inventory]:
-    """Return the best network of another run; it must know the labels of this treebank.
-
-    Tag columns that it does not know are added, with random weights.
-    """
-    path = Path(config.initial) / BEST
-    if not path.is_file():
-        raise ConfigError(f"initial: {config.initial}: not a run of `zishu train` (it has no {BEST})")
-    tensors, state = load_checkpoint(path)
-    inventory = inventory_from_json(state["inventory"])
-    styles = tuple(style for style in by_style(config.data.train) if style)
-    if styles != inventory.styles:
-        raise ConfigError(f"initial: {config.initial} has the styles {inventory.styles}, data.train {styles}")
-    unknown = {label for tree in treebank.trees for label in tree.deprels} - set(inventory.labels)
-    if unknown and config.can.parses:
-        raise ConfigError(f"initial: {config.initial} does not know the labels {', '.join(sorted(unknown))}")
-    known = inventory.tags
-    inventory = add_tags(inventory, treebank)
-    network, inventory = build_network(config, None, inventory=inventory, hf_config=state["encoder"])
-    weights = {**under("model.", tensors), **under("average.", tensors)}
-    for column in inventory.tags.keys() - known.keys():
-        weights |= network.get_submodule(column).state_dict(prefix=f"{column}.")
-    try:
-        network.load_state_dict(weights)
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())
-        raise ConfigError(f"initial: the weights of {config.initial} do not match: {reason}") from error
-    return network, inventory
 
 
 def _optimiser(config: Config, network: Network) -> torch.optim.Optimizer:

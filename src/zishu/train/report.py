@@ -79,7 +79,7 @@ class Progress:
         self._done = 0  # batches since then
 
     def __enter__(self) -> Self:
-        self._say(self._title)
+        self.say(self._title)
         self._live.start()
         return self
 
@@ -112,7 +112,7 @@ class Progress:
         now = self._clock()
         if not self.console.is_terminal and now - self._told >= _QUIET:
             self._told = now
-            self._say(f"{self._where()}  batch {self._batch}/{self._batches}  {numbers}")
+            self.say(f"{self._where()}  batch {self._batch}/{self._batches}  {numbers}")
 
     def end_epoch(self, line: Mapping[str, Any], *, better: bool = False) -> None:
         """Print the results of an epoch on one permanent line."""
@@ -124,7 +124,7 @@ class Progress:
             f"{line['chars_per_second']:,.0f} characters/s",
             f"{_duration(line['seconds'])}{', best so far' if better else ''}",
         ]
-        self._say("  ".join(parts))
+        self.say("  ".join(parts))
 
     def _where(self) -> str:
         width = len(str(self._epochs))
@@ -139,8 +139,9 @@ class Progress:
         mean = self._loss / max(self._chars, 1)
         return f"loss {mean:.4f}  {speed:,.0f} characters/s  {_duration(seconds)} left"
 
-    def _say(self, text: str) -> None:
-        # Not wrapped, because a log file has one line per entry; no markup, because a name may have brackets.
+    def say(self, text: str) -> None:
+        """Print a line that stays."""
+        # Not wrapped, because a line is a line in a log file; not marked up, because a name may have brackets.
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 

@@ -53,10 +53,10 @@ def build_network(
             chars = hf_vocabulary(encoder_config.pretrained)
         elif encoder_config.pretrained:
             weights, chars, pairs = load_pretrained(encoder_config.pretrained)
-        styles = tuple(style for style in by_style(config.data.train) if style)
+        styles = tuple(style for style in styles_of(config) if style)
         tags, absent_tags = take_tags(treebank, styles)
         inventory = take_inventory(
-            treebank.trees,
+            treebank,
             chars,
             pairs,
             bigram_min_count=encoder_config.bigram_min_count
@@ -108,6 +108,11 @@ def build_network(
         objective=config.objective,
     )
     return network, inventory
+
+
+def styles_of(config: Config) -> tuple[str, ...]:
+    """Return the styles of the training files in their order; one empty name if they have none."""
+    return tuple({**by_style(config.data.train), **by_style(config.data.partial)})
 
 
 def read_annotated(config: Config) -> Structures | None:

@@ -7,20 +7,25 @@ One class serves them all; the systems are settings:
     latent, leftward, ...   task "parse", one role: an untyped chart; the forest defines the correct structures
     latent-c2f              task "parse", two roles: a typed chart
 
-The loss is the negative log-likelihood of the labelled forest (Appendix A.2): log-probabilities of labels are added to
-the scores of the forest's arcs before they are summed, so label loss and tree loss are one number. Labels are scored
-only for the arcs that the forest allows. The objective "head-selection" normalises over the heads of each unit instead
-of over trees: with leftward structures this is the parser of Yan and others (2020), with annotated structures and parts
-of speech that of Wu and Zhang (2021).
+The loss is minus the log-likelihood of the labelled forest (Appendix A.2): log-probabilities of labels are added to the
+scores of the forest's arcs before they are summed, so that label loss and tree loss are one number. Labels are scored
+for the arcs that the forest allows, nowhere else. Of a sentence that is known in part the forest holds every tree that
+agrees with what is known (`zishu.partial`), and the loss is the same.
+
+The objective "head-selection" normalises over the heads of each unit instead of over trees: with leftward structures
+that is the parser of Yan and others (2020), with annotated structures and parts of speech that of Wu and Zhang (2021).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import nn
 
+from zishu.forest import ANY
+from zishu.model.labels import legal_labels
 from zishu.train.chart_bridge import log_partition
 from zishu.train.crf import ChainCRF
 from zishu.train.scorer import ArcBiaffine, LabelBiaffine, Projection
@@ -36,6 +41,8 @@ if TYPE_CHECKING:
 
 class Network(nn.Module):
     """Map characters to scores: this network is trained and exported."""
+
+    legal: Tensor
 
     def __init__(
         self,
@@ -70,6 +77,9 @@ class Network(nn.Module):
             self.label_scorer = LabelBiaffine(scorer.label, len(settings.labels))
             for column, tags in settings.tags.items():
                 self.add_module(column, nn.Linear(width, len(tags)))
+            # The labels that an arc from ROOT, and any other arc between words, may have; not weights.
+            legal = torch.from_numpy(np.stack(legal_labels(settings.labels)[:2]))
+            self.register_buffer("legal", legal, persistent=False)
         self.tag_weights = {column: scorer.weight(column) for column in settings.tags}
 
     def forward(
@@ -186,12 +196,19 @@ class Network(nn.Module):
         return forests[0], forests[1]
 
     def _slot_labels(self, outputs: dict[str, Tensor], batch: ExampleBatch) -> Tensor:
-        """Return log p(gold label | arc) for every slot, `[b, u+1, k]`."""
+        """Return log p(gold label | arc) for every slot, `[b, u+1, k]`; ANY stands for all legal labels together."""
         heads = batch.slot_heads.clamp(min=0)
         sentence = torch.arange(len(heads), device=heads.device)[:, None, None]
         ends = outputs["label_head"][sentence, heads]
         by_label = self.label_scorer.of_heads(outputs["label_dep"].flatten(0, 1), ends.flatten(0, 1))
-        gold = by_label.gather(2, batch.slot_labels.flatten(0, 1)[..., None])
+        labels = batch.slot_labels.flatten(0, 1)
+        gold = by_label.gather(2, labels.clamp(min=0)[..., None]).squeeze(2)
+        unknown = labels == ANY
+        if unknown.any():
+            legal = self.legal[(heads.flatten(0, 1)[unknown] > 0).long()]
+            gold = gold.masked_scatter(
+                unknown, by_label[unknown].masked_fill(~legal, -torch.inf).logsumexp(1)
+            )
         return gold.view(heads.shape)
 
 

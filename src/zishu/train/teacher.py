@@ -67,8 +67,8 @@ class Teacher:
 
     model: Model
     inventory: Inventory
-    labels: NDArray[np.int64]  # the teacher's number of each label of the student
-    tags: dict[str, NDArray[np.int64]]  # the same for the tag columns that both have
+    labels: NDArray[np.int64]  # for each label of the student its number in the teacher, -1 if it is new
+    tags: dict[str, NDArray[np.int64]]  # the same for the tag columns that both know
 
     def loss(self, network: Network, sentences: Sequence[Unlabelled]) -> Tensor:
         """Return the divergence of a network from the teacher on sentences of one style, per character."""
@@ -119,6 +119,7 @@ class Teacher:
         probable = found.inter + found.intra
         b, d, h = np.nonzero(probable >= PROBABLE)
         theirs = model.networks.score_labels(given.label_dep[b, d], given.label_head[b, h])[:, self.labels]
+        theirs[:, self.labels < 0] = -np.inf
         device = outputs["inter"].device
         sentence, dependent, head = (torch.from_numpy(part).to(device) for part in (b, d, h))
         own = network.label_scorer(
@@ -178,11 +179,15 @@ def load_teacher(config: Config, inventory: Inventory) -> Teacher | None:
         raise ConfigError(
             "teacher.model: only a character-level parser with two roles can learn from a teacher"
         )
-    if settings.styles != inventory.styles:
+    styles = set(by_style(config.teacher.text)) if settings.styles else set(inventory.styles)
+    if not styles <= set(settings.styles):
         raise ConfigError(
             f"teacher.model: {config.teacher.model} has the styles {settings.styles}, data.train {inventory.styles}"
         )
-    labels = _numbers(settings.labels, inventory.labels, "labels", config.teacher.model)
+    # A student that started from its teacher may have learned more relations since.
+    labels = _numbers(
+        settings.labels, inventory.labels, "labels", config.teacher.model, more=bool(config.initial)
+    )
     tags = {
         column: _numbers(settings.tags[column], own, f"tags of {column}", config.teacher.model)
         for column, own in inventory.tags.items()
@@ -191,25 +196,26 @@ def load_teacher(config: Config, inventory: Inventory) -> Teacher | None:
     return Teacher(model, inventory, labels, tags)
 
 
-def read_unlabelled(config: Config) -> list[Unlabelled]:
-    """Read the raw text for a teacher, one sentence per line; skip empty and long lines."""
-    styles = list(by_style(config.data.train))
+def read_unlabelled(config: Config, styles: Sequence[str]) -> list[Unlabelled]:
+    """Read the raw text of a teacher, one sentence per line; empty lines and long ones are left out."""
     sentences = []
     for style, paths in by_style(config.teacher.text).items():
         for path in paths:
             for line in read_lines(path, path):
                 chars = tuple(characters("".join(line.split())))
                 if 0 < len(chars) <= _LONGEST:
-                    sentences.append(Unlabelled(chars, styles.index(style)))
+                    sentences.append(Unlabelled(chars, styles.index(style) if style else 0))
     return sentences
 
 
-def _numbers(theirs: Sequence[str], own: Sequence[str], name: str, source: str) -> NDArray[np.int64]:
-    """Return the teacher's number of each name of the student; both must have the same names."""
-    if set(theirs) != set(own):
+def _numbers(
+    theirs: Sequence[str], own: Sequence[str], name: str, source: str, *, more: bool = False
+) -> NDArray[np.int64]:
+    """Return the teacher's number of each name of the student, who may know `more`; else both know the same."""
+    if set(theirs) - set(own) or (set(own) - set(theirs) and not more):
         different = ", ".join(sorted(set(theirs) ^ set(own)))
         raise ConfigError(f"teacher.model: {source}: {name} differ from data.train: {different}")
-    return np.array([theirs.index(symbol) for symbol in own])
+    return np.array([theirs.index(symbol) if symbol in theirs else -1 for symbol in own])
 
 
 def _divergence(theirs: Tensor, own: Tensor) -> Tensor:

@@ -1,16 +1,26 @@
 // The page. In the order to read: text, constraints, compare (plain values); api, address, session (what the page
-// holds and how it changes); layout, svg, drag, figure, zoom (an analysis as SVG); export, corrected (what is taken away);
+// holds and how it changes); layout, svg, drag, figure, zoom (an analysis as SVG); export, corrected, walk (what is taken away);
 // i18n, gloss (words); telling, editor, cards (what is seen); and here the fixed parts of the page, with what happens when
 // someone uses them.
 
 import { readAddress } from "./address.js";
-import { clearCorrected, drawAgain, drawAll, drawMore, drawNew, saveCorrected } from "./cards.js";
+import {
+  clearCorrected,
+  drawAgain,
+  drawAll,
+  drawMore,
+  drawNew,
+  drawWalk,
+  keepAll,
+  saveCorrected,
+} from "./cards.js";
 import { NOTHING, difference } from "./constraints.js";
 import { copy } from "./export.js";
 import { switchLanguage, t, translate } from "./i18n.js";
 import { address, close, connect, open, reset, state, submit, undo, useToken } from "./session.js";
 import { $, announce, el, showProblem, showTip } from "./telling.js";
 import { codePoints, decode } from "./text.js";
+import { begin, end, position, readSuggestions, step } from "./walk.js";
 import { change as changeZoom, show, toggleRows } from "./zoom.js";
 
 const EXAMPLES = [
@@ -90,6 +100,7 @@ function restore() {
   showLexicon(lexicon.length > 0);
   showCount();
   if (text.trim()) open({ text, options, constraints, ranks }, { remember: false });
+  else if (position()) parseNew(position().text);
   else close();
 }
 
@@ -130,7 +141,25 @@ async function parseFile(file) {
   if (file.size > LARGEST_FILE) return announce(t("fileTooLarge"), true);
   const text = decode(await file.arrayBuffer());
   if (text === null) return announce(t("fileNotText"), true);
+  const suggested = readSuggestions(text);
+  if (suggested) return startWalk(suggested);
   return text.trim() ? parseNew(text) : announce(t("fileEmpty"), true);
+}
+
+function startWalk(texts) {
+  try {
+    begin(texts);
+  } catch (error) {
+    return showProblem(error); // the browser's storage is full
+  }
+  return parseNew(position().text);
+}
+
+/** Go to another sentence of the walk; at its end stay, and tell how far it is done. */
+function walk(direction) {
+  if (step(direction)) return parseNew(position().text);
+  drawAll();
+  return announce($("walk-title").textContent, true);
 }
 
 function showLexicon(shown) {
@@ -193,6 +222,14 @@ $("rows").addEventListener("click", () => {
   $("rows").setAttribute("aria-pressed", toggleRows());
   if ($("rows").getAttribute("aria-pressed") === "true") $("fit").setAttribute("aria-pressed", false);
   drawAll();
+});
+$("walk-back").addEventListener("click", () => walk(-1));
+$("walk-skip").addEventListener("click", () => walk(1));
+$("walk-right").addEventListener("click", () => keepAll(false) && walk(1));
+$("walk-fixed").addEventListener("click", () => keepAll(true) && walk(1));
+$("walk-end").addEventListener("click", () => {
+  end();
+  drawWalk();
 });
 $("corrected-download").addEventListener("click", saveCorrected);
 $("corrected-clear").addEventListener("click", clearCorrected);

@@ -3,7 +3,7 @@
 
 import { compare } from "./compare.js";
 import { inside, isEmpty } from "./constraints.js";
-import { corrected, correctedConllu, drop, dropAll, keep, standing } from "./corrected.js";
+import { corrected, correctedFile, drop, dropAll, keep, standing } from "./corrected.js";
 import { drawEditor } from "./editor.js";
 import { copy, download, toConllu, toJson, toPng, toSvg } from "./export.js";
 import { drawFigure, focusAt } from "./figure.js";
@@ -11,6 +11,7 @@ import { percent, t } from "./i18n.js";
 import { changeHead, choose, clickGap, inView, state } from "./session.js";
 import { $, announce, el, showProblem, showTip } from "./telling.js";
 import { visible } from "./text.js";
+import { position } from "./walk.js";
 import { roomBeside, show } from "./zoom.js";
 
 const PAGE = 40; // sentences drawn at once
@@ -49,6 +50,7 @@ export function drawAll() {
   $("result").hidden = !shown;
   $("empty").hidden = shown;
   drawCorrected();
+  drawWalk();
   if (!shown) return;
   $("sentences").replaceChildren(...state.sentences.slice(0, drawn).map((_, number) => card(number)));
   show($("sentences"));
@@ -120,6 +122,7 @@ function drawTools() {
   $("summary").textContent = t("summary", state.sentences.length, words);
   $("undo").disabled = !state.past.length;
   $("reset").disabled = isEmpty(state.constraints);
+  $("walk-fixed").disabled = isEmpty(state.constraints);
 }
 
 const ACTIONS = { word: edit, gap: clickGap, head: changeHead };
@@ -230,6 +233,7 @@ function keeper(number) {
       return showProblem(error); // the browser's storage is full
     }
     drawCorrected();
+    drawWalk();
     return redraw(number).querySelector(".keep").focus();
   });
   return button;
@@ -254,10 +258,39 @@ function drawCorrected() {
   );
 }
 
-/** Save the corrected sentences as CoNLL-U. */
+// --- the walk through suggested sentences ---
+
+/** Show where the walk is, if there is one. */
+export function drawWalk() {
+  const place = position();
+  $("walk").hidden = !place;
+  if (!place) return;
+  const { number, all, done } = place;
+  $("walk-title").textContent = t("walk", number, all, done);
+  Object.assign($("walk-progress"), { value: done, max: all });
+  $("walk-back").disabled = number === 1;
+  $("walk-skip").disabled = number === all;
+}
+
+/** Keep all sentences in view as corrected: as they are, or only what is `fixed` in them. Tell whether that worked. */
+export function keepAll(fixed) {
+  try {
+    for (const sentence of state.sentences) {
+      const analysis = inView(sentence);
+      keep(analysis, fixed ? inside(state.constraints, analysis) : null);
+    }
+  } catch (error) {
+    showProblem(error); // the browser's storage is full
+    return false;
+  }
+  return true;
+}
+
+/** Save the corrected sentences. */
 export async function saveCorrected() {
   try {
-    download(await correctedConllu(), "zishu-corrected.conllu", FORMATS.conllu.type);
+    const { content, ending } = await correctedFile();
+    download(content, `zishu-corrected.${ending}`, FORMATS[ending === "jsonl" ? "json" : ending].type);
   } catch (error) {
     showProblem(error);
   }

@@ -1,7 +1,8 @@
 // The sentences that a person has marked as corrected, kept in the browser until they are removed. Each stands for itself:
-// its offsets count from its own beginning. A sentence that is marked again replaces its old version.
+// its offsets count from its own beginning. A sentence that is marked again replaces its old version. Of a sentence with
+// `known`, the constraints that the person has fixed, only these are right, not the whole analysis.
 
-import { toConllu } from "./export.js";
+import { toConllu, toJson } from "./export.js";
 import { moved } from "./session.js";
 import { codePoints } from "./text.js";
 
@@ -25,7 +26,7 @@ const others = ({ text }) => corrected().filter((one) => one.text !== text);
 export function standing(analysis) {
   const kept = corrected().find(({ text }) => text === analysis.text);
   if (!kept) return "new";
-  return essence(kept) === essence(alone(analysis)) ? "same" : "other";
+  return !kept.known && essence(kept) === essence(alone(analysis)) ? "same" : "other";
 }
 
 /** Everything but the probabilities, which change with what is fixed. */
@@ -34,11 +35,12 @@ const essence = ({ words }) =>
     words.map(({ form, upos, head, deprel, char_heads: inner }) => [form, upos, head, deprel, inner]),
   );
 
-/** Keep an analysis as the right one of its sentence. */
-export function keep(analysis) {
+/** Keep an analysis as the right one of its sentence or, with `known`, only these constraints. */
+export function keep(analysis, known = null) {
   const list = corrected();
   const place = list.findIndex(({ text }) => text === analysis.text);
-  store(place < 0 ? [...list, alone(analysis)] : list.with(place, alone(analysis)));
+  const kept = known ? { ...alone(analysis), known } : alone(analysis);
+  store(place < 0 ? [...list, kept] : list.with(place, kept));
 }
 
 /** Drop what is kept of a sentence. */
@@ -47,13 +49,16 @@ export const drop = (analysis) => store(others(analysis));
 /** Drop all. */
 export const dropAll = () => store([]);
 
-/** Return all corrected sentences as CoNLL-U: a text with one sentence per line. */
-export function correctedConllu() {
+/** Return all corrected sentences as a file, {content, ending}: CoNLL-U, or JSON lines if some are known only in part. */
+export async function correctedFile() {
+  const list = corrected();
+  if (list.some(({ known }) => known)) return { content: toJson(list), ending: "jsonl" };
   let start = 0;
-  const sentences = corrected().map((sentence) => {
+  const sentences = list.map((sentence) => {
     const placed = moved(sentence, start);
     start += codePoints(sentence.text).length + 1;
     return placed;
   });
-  return toConllu(sentences, sentences.map(({ text }) => `${text}\n`).join(""));
+  const content = await toConllu(sentences, sentences.map(({ text }) => `${text}\n`).join(""));
+  return { content, ending: "conllu" };
 }

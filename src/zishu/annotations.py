@@ -1,0 +1,255 @@
+"""Read what people know of sentences, as partial trees: from CoNLL-U, from text with spaces, from the page's JSON.
+
+The end of a file's name tells its format (`.gz` and `.zst` may follow):
+
+`.conllu`, `.conll`   CoNLL-U in which `_` as head, relation or tag means unknown. A comment names rows whose boundaries
+    are unknown, too:
+
+        # unknown_words = 3-5 8
+
+    The text of rows 3 to 5 may fall into words in any way, and so may that of row 8; both begin and end with a word.
+    Such rows have neither heads nor relations, and no word has its head there.
+
+`.json`, `.jsonl`     one sentence per line, as `zishu parse --format json` and the page write it. Every word and
+    arc counts as known. If there is a key `known`, only what it lists does, by offsets into the key `text`:
+
+        "known": {"pins": [[0, 2]], "breaks": [5], "arcs": [[0, 4, "nsubj"], [4, null, null]], "tags": [[0, "NOUN"]]}
+
+    Pins are words; an arc has the dependent, the head (null for the root) and the relation (null for unknown), tags
+    are parts of speech. Arcs and tags belong to pinned words, named by where they begin.
+
+anything else         text, one sentence per line, with white space between words. Heads are unknown.
+
+A sentence that contradicts itself is no error of the file: it is left out, and told with its file and line. A line that
+breaks its format is an error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zishu.arcs import ROOT_SPAN, check_arcs
+from zishu.errors import FormatError, InputError
+from zishu.formats.conllu import read_conllu
+from zishu.formats.jsonl import from_record
+from zishu.gaps import FREE
+from zishu.partial import KnownWord, PartialTree, partial_of_raw, partial_tree, word_gaps
+from zishu.reading import read_lines, source_name
+from zishu.sentences import text_sentences
+from zishu.tags import COLUMNS, EMPTY, tag_of
+from zishu.text import characters
+from zishu.tree import ROOT
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    from zishu.formats.conllu import ConlluSentence, ConlluToken
+
+UNKNOWN_WORDS = "unknown_words"  # the comment
+
+
+@dataclass(frozen=True, slots=True)
+class Annotations:
+    """The sentences of a file, and one line about each that contradicts itself."""
+
+    trees: tuple[PartialTree, ...]
+    problems: tuple[str, ...] = ()
+
+
+def read_annotations(path: str | os.PathLike[str]) -> Annotations:
+    """Read a file; what it knows of each sentence, and which sentences were left out."""
+    name = source_name(path)
+    ends = name.removesuffix(".gz").removesuffix(".zst").lower()
+    found: Iterator[PartialTree | str]
+    if ends.endswith((".conllu", ".conll")):
+        found = _read_conllu(name)
+    elif ends.endswith((".json", ".jsonl")):
+        found = _read_json(name)
+    else:
+        found = _read_words(name)
+    both = list(found)
+    if not both:
+        raise InputError(f"{name}: no sentence in it")
+    return Annotations(
+        tuple(one for one in both if not isinstance(one, str)),
+        tuple(one for one in both if isinstance(one, str)),
+    )
+
+
+def partial_to_conllu(tree: PartialTree, *, sent_id: str) -> str:
+    """Return what is known of a sentence as CoNLL-U, which `read_annotations` reads.
+
+    Two things have no place there: that two characters belong to one word whose ends are unknown, and the tags of lemmas.
+    """
+    stretches = tree.stretches()
+    number = {span: k for k, span in enumerate(stretches, start=1)} | {ROOT_SPAN: ROOT}
+    known = {word.span: word for word in tree.words}
+    rows, unknown = [], []
+    for k, span in enumerate(stretches, start=1):
+        word = known.get(span, KnownWord(span))
+        if not tree.is_word(*span):
+            unknown.append(str(k))
+        head = EMPTY if word.head is None else number[word.head]
+        tags = [word.tags.get(column, EMPTY) for column in ("upos", "xpos", "feats")]
+        columns = (k, tree.form(span), EMPTY, *tags, head, word.deprel or EMPTY, EMPTY, "SpaceAfter=No")
+        rows.append("\t".join(map(str, columns)))
+    comments = [f"# sent_id = {sent_id}"]
+    if unknown:
+        comments.append(f"# {UNKNOWN_WORDS} = {' '.join(unknown)}")
+    return "\n".join([*comments, *rows]) + "\n\n"
+
+
+# --- text with spaces -------------------------------------------------------------------------------------------
+
+
+def _read_words(name: str) -> Iterator[PartialTree]:
+    for number, line in enumerate(read_lines(name, name), start=1):
+        words = [characters(word) for word in line.split()]
+        if words:
+            chars = tuple(char for word in words for char in word)
+            yield PartialTree(chars, word_gaps([*map(len, words)]), source=f"{name}:{number}")
+
+
+# --- CoNLL-U ----------------------------------------------------------------------------------------------------
+
+
+def _read_conllu(name: str) -> Iterator[PartialTree | str]:
+    sentences = list(read_conllu(name))
+    columns = {
+        column
+        for column in COLUMNS
+        if any(getattr(token, column) != EMPTY for sentence in sentences for token in sentence.tokens)
+    }
+    for sentence in sentences:
+        source = f"{name}:{sentence.line}"
+        try:
+            yield _conllu_tree(sentence, columns, source)
+        except FormatError:
+            raise
+        except InputError as error:
+            yield f"{source}: {error}"
+
+
+def _conllu_tree(sentence: ConlluSentence, columns: set[str], source: str) -> PartialTree:
+    tokens = sentence.tokens
+    unknown = _unknown_rows(sentence)
+    for token in tokens:
+        if token.id in unknown and (token.head is not None or token.deprel != EMPTY):
+            raise InputError(f"word {token.id} has a head or a relation, but its boundaries are unknown")
+        if token.head in unknown:
+            raise InputError(
+                f"the head of word {token.id} is word {token.head}, whose boundaries are unknown"
+            )
+    # Checked here, too, because the user knows the numbers of words.
+    check_arcs([(t.id, None if t.head == ROOT else t.head, t.deprel) for t in tokens if t.head is not None])
+    chars = [characters(token.form) for token in tokens]
+    ends = np.cumsum([len(part) for part in chars])
+    gaps = word_gaps([len(part) for part in chars])
+    spans = {
+        token.id: (int(end) - len(part) + 1, int(end) + 1)
+        for token, part, end in zip(tokens, chars, ends, strict=True)
+    }
+    for first, last in set(unknown.values()):
+        gaps[spans[first][0] : spans[last][1] - 1] = FREE
+    spans[ROOT] = ROOT_SPAN
+    words = tuple(
+        KnownWord(
+            spans[token.id],
+            None if token.head is None else spans[token.head],
+            None if token.deprel == EMPTY else token.deprel,
+            _tags(token, columns),
+        )
+        for token in tokens
+        if token.id not in unknown
+    )
+    return PartialTree(tuple(char for part in chars for char in part), gaps, words, source)
+
+
+def _unknown_rows(sentence: ConlluSentence) -> dict[int, tuple[int, int]]:
+    """Return the rows of unknown words, each with the first and the last row of its stretch."""
+    rows: dict[int, tuple[int, int]] = {}
+    for part in (sentence.comment(UNKNOWN_WORDS) or "").replace(",", " ").split():
+        first, dash, last = part.partition("-")
+        numbers = (first, last if dash else first)
+        if not all(number.isdecimal() for number in numbers):
+            raise _comment_error(sentence, f"expected numbers of words such as 3-5 8, not {part!r}")
+        start, end = map(int, numbers)
+        if not 1 <= start <= end <= len(sentence.tokens):
+            raise _comment_error(sentence, f"no words {part}: the sentence has {len(sentence.tokens)}")
+        if rows.keys() & range(start, end + 1):
+            raise _comment_error(sentence, f"the words {part} are listed twice")
+        rows |= dict.fromkeys(range(start, end + 1), (start, end))
+    return rows
+
+
+def _comment_error(sentence: ConlluSentence, message: str) -> FormatError:
+    return FormatError(f"# {UNKNOWN_WORDS}: {message}", path=sentence.path, line=sentence.line)
+
+
+def _tags(token: ConlluToken, columns: set[str]) -> dict[str, str]:
+    """Return the known tags of a row. No features are a tag, too, of a word that has a part of speech."""
+    found = {}
+    for column in COLUMNS:
+        value = getattr(token, column)
+        says = value != EMPTY or (column == "feats" and column in columns and token.upos != EMPTY)
+        if says and (tag := tag_of(column, token.form, value)) is not None:
+            found[column] = tag
+    return found
+
+
+# --- the page's JSON --------------------------------------------------------------------------------------------
+
+
+def _read_json(name: str) -> Iterator[PartialTree | str]:
+    for number, line in enumerate(read_lines(name, name), start=1):
+        if not line.strip():
+            continue
+        source = f"{name}:{number}"
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise FormatError(f"not JSON: {error}", path=name, line=number) from None
+        try:
+            if isinstance(record, dict) and "known" in record:
+                yield from _known(record, source)
+            else:
+                yield partial_tree(from_record(record).tree, source=source)
+        except InputError as error:
+            yield f"{source}: {error}"
+
+
+def _known(record: Mapping[str, Any], source: str) -> Iterator[PartialTree]:
+    """Yield what a sentence lists as known; its text may be several sentences for us."""
+    text, known = record.get("text"), record["known"]
+    if not isinstance(text, str) or not isinstance(known, Mapping):
+        raise InputError("a sentence needs the keys 'text', a string, and 'known', an object")
+    if strange := known.keys() - {"pins", "breaks", "arcs", "tags"}:
+        raise InputError(f"'known' has the key {min(strange)!r}: expected pins, breaks, arcs or tags")
+    lists = {key: known.get(key, []) for key in ("pins", "breaks", "arcs")}
+    tags = _offset_tags(known.get("tags", []), {pin[0] for pin in lists["pins"]})
+    raw = list(text_sentences(text, **lists, patterns=False))
+    for sentence in raw:
+        tree = partial_of_raw(sentence, source=source)
+        words = {word.span: word for word in tree.words}
+        for span in tree.stretches():
+            tag = tags.get(sentence.starts[span[0] - 1])
+            if tag is not None:
+                words[span] = replace(words.get(span, KnownWord(span)), tags={"upos": tag})
+        yield replace(tree, words=tuple(words[span] for span in sorted(words)))
+
+
+def _offset_tags(tags: Any, pinned: set[int]) -> dict[int, str]:
+    try:
+        found = {int(start): str(tag) for start, tag in tags}
+    except (TypeError, ValueError):
+        raise InputError(f"tags are a list of [offset, part of speech], not {tags!r:.40}") from None
+    for start, tag in found.items():
+        if start not in pinned:
+            raise InputError(f"the tag {tag} needs a pinned word that begins at {start}")
+    return found

@@ -1,0 +1,139 @@
+"""`zishu adapt`: fit a model to a domain. The work is `zishu.train.adapt`."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path  # noqa: TC003 (Typer reads the annotations at run time)
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from zishu.cli._table import Table, print_tables
+from zishu.errors import InputError
+
+if TYPE_CHECKING:
+    from zishu.train.adapt import Adaptation
+
+_INTERRUPTED = 130
+
+
+def adapt_command(
+    context: typer.Context,
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", metavar="FOLDER", help="Write the new model, and the run, there."),
+    ],
+    gold: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Learn from trees, complete or not: CoNLL-U with _ for what is unknown, or JSON of the page; repeatable.",
+        ),
+    ] = None,
+    words: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE", help="Learn from sentences, one per line, with spaces between words; repeatable."
+        ),
+    ] = None,
+    lexicon: Annotated[
+        str, typer.Option(metavar="FILE", help="Keep these words, one per line, whole in the raw text.")
+    ] = "",
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Learn from raw text: the lexicon's words, and what the model is sure of; repeatable.",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="Start from a bundled model or a folder.", show_default="default"),
+    ] = None,
+    style: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STYLE",
+            help="Style of the data; a new name adds a style.",
+            show_default="the model's first one",
+        ),
+    ] = None,
+    dev: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE",
+            help="Score on these complete trees instead of every tenth of --gold (from 50 on).",
+        ),
+    ] = "",
+    rehearsal: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[STYLE=]FILE", help="Keep learning from this treebank, too; repeatable."),
+    ] = None,
+    sure: Annotated[
+        float,
+        typer.Option(min=0.5, max=1, help="Probability from which the model learns from its own parses."),
+    ] = 0.95,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 8,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    threads: Annotated[int, typer.Option(min=0, help="Processor threads; 0 for all cores.")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
+) -> None:
+    """Adapt a model to a domain, from what is known.
+
+    Files may know all of a sentence, or only some words or arcs. The new model is used like any other: zishu parse
+    --model FOLDER. docs/adapt.md walks through an example.
+    """
+    from zishu.train.adapt import adapt
+    from zishu.train.adapt_data import Sources
+    from zishu.train.checkpoint import Interrupted
+    from zishu.writing import exclusive
+
+    files = Sources(
+        tuple(gold or ()), tuple(words or ()), lexicon, tuple(text or ()), tuple(rehearsal or ()), dev
+    )
+    if output.exists() and any(output.iterdir()) and not resume:
+        raise InputError(f"{output}: is not empty: go on with --resume, or choose another folder")
+    output.mkdir(parents=True, exist_ok=True)
+    try:
+        with exclusive(output):
+            report = adapt(
+                output,
+                files,
+                model=model,
+                style=style,
+                sure=sure,
+                epochs=epochs,
+                seed=seed,
+                threads=threads,
+                resume=resume,
+                say=lambda line: typer.echo(line, err=True),
+            )
+    except Interrupted as stop:
+        command = shlex.join(["zishu", *context.obj, *([] if resume else ["--resume"])])
+        typer.echo(f"zishu: {stop}; to go on: {command}", err=True)
+        raise typer.Exit(_INTERRUPTED) from None
+    _print(report)
+    typer.echo(f"\nmodel: {output}")
+
+
+def _print(report: Adaptation) -> None:
+    rows = [
+        (f"held-out sentences, {when}", *(f"{value:.1f}" for value in scores.values()))
+        for when, scores in report.held_out.items()
+    ]
+    rows += [
+        (
+            f"agreement with the old model{f', {style}' if style else ''}",
+            *(f"{x:.1f}" for x in scores.values()),
+        )
+        for style, scores in report.agreement.items()
+    ]
+    print_tables([Table(("", "F1seg", "UF", "LF"), rows)])
+    learned = ", ".join(f"{number:,} {kind}" for kind, number in report.sentences.items() if number)
+    typer.echo(f"\nsentences: {learned}")
+    if not report.held_out:
+        typer.echo(
+            "nothing was held out, so whether the model is better on your text was not measured (--dev)"
+        )
+    for warning in report.warnings:
+        typer.echo(f"zishu: warning: {warning}", err=True)

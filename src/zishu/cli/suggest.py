@@ -1,0 +1,71 @@
+"""`zishu suggest`: choose the sentences that are worth correcting. The work is `zishu.suggest`."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003 (Typer reads the annotations at run time)
+from typing import Annotated
+
+import typer
+
+from zishu.cli._decoding import StyleOption  # noqa: TC001 (Typer reads the annotations at run time)
+from zishu.errors import InputError
+
+
+def suggest_command(
+    corpus: Annotated[list[str], typer.Argument(metavar="FILE", help="Raw text; - for standard input.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Write JSON lines, which the page opens.")
+    ],
+    number: Annotated[int, typer.Option("-n", "--number", min=1, help="Number of sentences.")] = 100,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="Bundled model or folder.", show_default="default"),
+    ] = None,
+    style: StyleOption = None,
+    lexicon: Annotated[str, typer.Option(metavar="FILE", help="Keep these words, one per line, whole.")] = "",
+    most: Annotated[
+        int, typer.Option(min=1, help="Parse at most so many sentences, evenly spread over the corpus.")
+    ] = 20_000,
+) -> None:
+    """Choose the sentences that are most worth correcting.
+
+    They are doubtful, spread over the corpus, and no near-duplicates. Correct them on the page (zishu serve),
+    download them, and run zishu adapt.
+    """
+    import zishu
+    from zishu.formats.jsonl import to_json
+    from zishu.lexicon import Lexicon
+    from zishu.reading import read_lines, standard_input
+    from zishu.sentences import stream_sentences
+    from zishu.suggest import suggest
+    from zishu.writing import check_not_input, replacing
+
+    for path in corpus:
+        if path != "-":
+            check_not_input(path, output)
+    words = Lexicon.load(lexicon) if lexicon else None
+    raw = [
+        sentence
+        for path in corpus
+        for sentence in stream_sentences(
+            (f"{line}\n" for line in read_lines(standard_input() if path == "-" else path)), lexicon=words
+        )
+    ]
+    if not raw:
+        raise InputError(f"{', '.join(corpus)}: no sentence in it")
+    step = max(1.0, len(raw) / most)
+    chosen = [raw[int(k * step)] for k in range(min(len(raw), most))]
+    parser = zishu.load(model, style=style)
+    parsed = (sentence for [sentence] in parser.analyse(chosen))
+    found = suggest(parsed, number)
+    if not found:
+        raise InputError(f"{', '.join(corpus)}: all sentences are too short to suggest one")
+    with replacing(output) as file:
+        for rank, one in enumerate(found, start=1):
+            line = to_json(one.sentence, sent_id=str(rank), doubt=round(one.doubt, 4))
+            file.write(f"{line}\n".encode())
+    all_of_them = sum(one.doubt for one in found) / len(found)
+    typer.echo(
+        f"{len(found):,} of {len(raw):,} sentences; "
+        f"the model expects {100 * all_of_them:.0f} % of their words to be wrong in some respect"
+    )

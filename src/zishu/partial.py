@@ -1,0 +1,145 @@
+"""Hold what is known of a sentence's tree: all of it, or some words, boundaries, arcs, relations and tags.
+
+A partial tree stands for every tree that agrees with it; `zishu.forest` turns it into the arcs that a chart may use, and
+training then raises the probability of all these trees together. Nothing is guessed: what is not known stays open.
+
+    gaps    a value of `zishu.gaps` for each gap between two characters
+    words   what else is known of words whose boundaries are known: head, relation, tags
+
+A head is a word with known boundaries, or the root. Knowledge that no tree agrees with is an `InputError` here, with one
+line that names the words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zishu.arcs import ROOT_SPAN, check_arcs
+from zishu.errors import InputError
+from zishu.gaps import BREAK, FREE, JOIN
+from zishu.tags import COLUMNS, tags_of
+from zishu.tree import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from zishu.text import RawSentence
+    from zishu.tree import WordTree
+
+Span = tuple[int, int]  # half-open, characters numbered from 1
+
+
+@dataclass(frozen=True, slots=True)
+class KnownWord:
+    """What is known of a word whose boundaries are known."""
+
+    span: Span
+    head: Span | None = None  # the head word; `ROOT_SPAN` for the root; None: unknown
+    deprel: str | None = None  # None: unknown
+    tags: Mapping[str, str] = field(default_factory=dict)  # by column, as `zishu.tags` has them
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartialTree:
+    """What is known of the tree of one sentence."""
+
+    chars: tuple[str, ...]
+    gaps: NDArray[np.int8]  # n + 1 values for n characters; [k] lies between k and k + 1, [0] is BREAK
+    words: tuple[KnownWord, ...] = ()
+    source: str = ""  # file and line, for messages
+
+    def __post_init__(self) -> None:
+        spans = {word.span for word in self.words}
+        if len(spans) < len(self.words):
+            raise InputError("a word is given twice")
+        if len(self.gaps) != len(self.chars) + 1:
+            raise InputError(f"{len(self.gaps)} gaps for {len(self.chars)} characters")
+        for word in self.words:
+            for span in (word.span, word.head):
+                if span not in (None, ROOT_SPAN) and not self.is_word(*span):
+                    raise InputError(f"the boundaries of the word {self._name(span)} are not known")
+        check_arcs(
+            [
+                (word.span[0], None if word.head == ROOT_SPAN else word.head[0], word.deprel)
+                for word in self.words
+                if word.head is not None
+            ]
+        )
+
+    def is_word(self, start: int, end: int) -> bool:
+        """Tell whether a span of characters is known to be one word."""
+        if not 1 <= start < end <= len(self.gaps):
+            return False
+        ends = end == len(self.gaps) or self.gaps[end - 1] == BREAK
+        begins = start == 1 or self.gaps[start - 1] == BREAK
+        return bool(begins and ends and (self.gaps[start : end - 1] == JOIN).all())
+
+    def stretches(self) -> list[Span]:
+        """Cut the sentence at all known boundaries."""
+        n = len(self.chars)
+        cuts = [1, *(k + 1 for k in range(1, n) if self.gaps[k] == BREAK), n + 1]
+        return list(pairwise(cuts))
+
+    @property
+    def is_known(self) -> bool:
+        """Tell whether anything is known beside the two ends of the sentence."""
+        return bool(self.words) or bool((self.gaps[1 : len(self.chars)] != FREE).any())
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether all words, heads and relations are known."""
+        return len(self.words) == len(self.stretches()) and all(
+            word.head is not None and word.deprel is not None and self.is_word(*word.span)
+            for word in self.words
+        )
+
+    @property
+    def deprels(self) -> tuple[str, ...]:
+        """Return the relations that are known."""
+        return tuple(word.deprel for word in self.words if word.deprel is not None)
+
+    def form(self, span: Span) -> str:
+        """Return the characters of a span as a string."""
+        return "".join(self.chars[span[0] - 1 : span[1] - 1])
+
+    def _name(self, span: Span) -> str:
+        return f"{self.form(span)!r} (characters {span[0]} to {span[1] - 1})"
+
+
+def partial_tree(tree: WordTree, *, source: str = "") -> PartialTree:
+    """Return all that a word tree says."""
+    spans = tree.spans
+    columns = {column: tags_of(tree, column) for column in COLUMNS}
+    words = tuple(
+        KnownWord(
+            span,
+            ROOT_SPAN if head == ROOT else spans[head - 1],
+            deprel,
+            {column: tag for column, tags in columns.items() if (tag := tags[number]) is not None},
+        )
+        for number, (span, head, deprel) in enumerate(zip(spans, tree.heads, tree.deprels, strict=True))
+    )
+    return PartialTree(tuple(tree.chars), word_gaps([end - start for start, end in spans]), words, source)
+
+
+def partial_of_raw(sentence: RawSentence, *, source: str = "") -> PartialTree:
+    """Return what is known of a sentence before it is parsed: white space, pins, breaks, a lexicon's words, arcs."""
+    gaps = np.full(len(sentence) + 1, FREE, dtype=np.int8)
+    if sentence.gaps is not None:
+        gaps[:] = sentence.gaps
+    gaps[[0, *sentence.breaks]] = BREAK
+    words = tuple(KnownWord(arc.dependent, arc.head, arc.relation) for arc in sentence.arcs)
+    return PartialTree(sentence.chars, gaps, words, source)
+
+
+def word_gaps(lengths: list[int]) -> NDArray[np.int8]:
+    """Return the gaps of a sentence whose words have these numbers of characters."""
+    gaps = np.full(sum(lengths) + 1, JOIN, dtype=np.int8)
+    gaps[[0, *np.cumsum(lengths)]] = BREAK
+    return gaps

@@ -1,0 +1,261 @@
+"""Adapt a trained parser to a domain: `zishu adapt`.
+
+Everything is an ordinary training run (`zishu.train.loop`) that starts from the weights of a model; the module
+`zishu.train.adapt_data` prepares its data.
+
+The original treebanks are not part of Zishu. So the model is kept from forgetting by its former self: on sentences of
+our own it is held to the old distribution over trees in every style, and on the user's sentences in all styles but the
+one that is adapted (`zishu.train.teacher`). What was forgotten is measured as agreement with the old model on other
+sentences of our own. Whoever has treebanks can give them for rehearsal as well.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from zishu import metrics
+from zishu.annotations import read_annotations
+from zishu.errors import ConfigError, InputError
+from zishu.formats.conllu import read_conllu, trees_of
+from zishu.model.model import Model, parse_trees
+from zishu.model.runtime import load_model
+from zishu.model.settings import (
+    CONFIG,
+    STRUCTURES,
+    STRUCTURES_CONFIG,
+    read_json,
+    read_settings,
+    write_json,
+)
+from zishu.parser import find_model
+from zishu.reading import read_lines
+from zishu.text import characters
+from zishu.train.adapt_data import (
+    HELD_OUT,
+    KNOWN,
+    OWN,
+    REHEARSAL,
+    SURE_TREES,
+    WATCH,
+    Sources,
+    prepare,
+)
+from zishu.train.checkpoint import write_atomically
+from zishu.train.config import config_from_dict
+from zishu.train.finish import MODEL
+from zishu.train.loop import train
+from zishu.tree import WordTree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from zishu.model.settings import Settings
+    from zishu.train.config import Config
+
+REPORT: Final = "adapt.json"
+SURE: Final = 0.95
+_EPOCHS: Final = 8
+_MOST_VIEWS: Final = 4  # times that an epoch sees each sentence of the user, at most
+_FORGOTTEN: Final = 90.0  # agreement in LF below which the user is warned
+
+
+@dataclass(frozen=True, slots=True)
+class Adaptation:
+    """What came of an adaptation; scores are F1 in percent."""
+
+    style: str
+    sentences: dict[str, int]  # by kind
+    problems: tuple[str, ...]
+    held_out: dict[str, dict[str, float]] = field(default_factory=dict)  # before, after -> scores
+    agreement: dict[str, dict[str, float]] = field(default_factory=dict)  # style -> with the old model
+
+    @property
+    def warnings(self) -> list[str]:
+        """Say what the user should know."""
+        found = []
+        for style, scores in self.agreement.items():
+            if scores["lf"] < _FORGOTTEN and style != self.style:
+                name = f" in style {style}" if style else ""
+                found.append(
+                    f"on general text{name} only {scores['lf']:.1f} % of words, heads and relations are as before: "
+                    "give more data, or a treebank with --rehearsal"
+                )
+        if self.held_out and self.held_out["after"]["lf"] < self.held_out["before"]["lf"]:
+            found.append("on the held-out sentences the adapted model is no better: do not use it")
+        return found
+
+
+def adapt(
+    folder: Path,
+    sources: Sources,
+    *,
+    model: str | None = None,
+    style: str | None = None,
+    sure: float = SURE,
+    epochs: int = _EPOCHS,
+    seed: int = 0,
+    threads: int = 0,
+    hold_out: bool = True,
+    resume: bool = False,
+    say: Callable[[str], None] = lambda _: None,
+) -> Adaptation:
+    """Fine-tune a model on what the user has; the run, with the new model in it, is in `folder`.
+
+    Without `hold_out` all sentences are learned from.
+    """
+    if not any((sources.gold, sources.words, sources.text)):
+        raise InputError("nothing to learn from: give corrected trees, words, or raw text")
+    if sources.lexicon and not sources.text:
+        raise InputError("a lexicon needs raw text in which its words occur")
+    base = find_model(model)
+    settings = read_settings(base)
+    style = style or next(iter(settings.styles), "")
+    if style and not settings.styles:
+        raise InputError(f"{base}: the model has no styles")
+    arguments = {"style": style, "sure": sure, "epochs": epochs, "seed": seed, "hold_out": hold_out}
+    counts, problems = prepare(folder / "data", sources, base, arguments)
+    for problem in problems:
+        say(f"left out: {problem}")
+    config = _configure(folder, base, settings, style, sources, epochs=epochs, seed=seed, threads=threads)
+    train(config, resume=resume)
+    _complete(folder / MODEL, base, calibrated=bool(config.data.dev))
+    return _compare(folder, base, style, counts, problems)
+
+
+# --- the run ----------------------------------------------------------------------------------------------------
+
+
+def _configure(
+    folder: Path,
+    base: Path,
+    settings: Settings,
+    style: str,
+    sources: Sources,
+    *,
+    epochs: int,
+    seed: int,
+    threads: int,
+) -> Config:
+    """Return the configuration of the run: the network of the model, and gentle rates."""
+    trained = settings.training.get("config", {})
+    if not {"encoder", "scorer"} <= trained.keys():
+        raise InputError(f"{base}: its config.json does not say how it was trained")
+    data = folder / "data"
+    partial = [str(path) for name in (KNOWN, SURE_TREES) if (path := data / name).stat().st_size]
+    held_out = data / HELD_OUT
+    ours, own = str(data / REHEARSAL), str(data / OWN)
+    treebanks: dict[str, list[str]] = {}
+    for treebank in sources.rehearsal:
+        its, equals, file = treebank.rpartition("=")
+        its = its if equals else next(iter(settings.styles), "")
+        if its not in (settings.styles or ("",)):
+            raise InputError(f"--rehearsal {treebank}: the model has no style {its!r}")
+        treebanks.setdefault(its, []).append(file)
+    chars = sum(len(tree.chars) for path in partial for tree in read_annotations(path).trees)
+    taught: dict[str, list[str]] = {
+        name: [ours] if name == style else [ours, own] for name in settings.styles
+    }
+    rehearsed = sum(sum(map(len, read_lines(path))) for paths in taught.values() for path in paths)
+    values: dict[str, Any] = {
+        "name": "adapted",
+        "seed": seed,
+        "initial": str(base),
+        "data": {
+            "train": _by_style(treebanks),
+            "partial": {style: partial} if style else partial[0],
+            "partial_weight": float(np.clip(rehearsed / chars, 1, _MOST_VIEWS)),
+            "dev": ({style: str(held_out)} if style else str(held_out)) if held_out.stat().st_size else "",
+        },
+        "teacher": {
+            "model": str(base),
+            "text": taught or ours,
+        },
+        "structure": trained.get("structure", {}),
+        "encoder": trained["encoder"],
+        "scorer": trained["scorer"],
+        "optimiser": {
+            "epochs": epochs,
+            "batch_chars": 500,
+            "learning_rate": 1e-3,
+            "encoder_learning_rate": 4e-4,
+            "beta2": 0.98,
+            "eps": 1e-9,
+            "weight_decay": 0.01,
+            "averaging": 0.9,
+        },
+        "export": trained.get("export", {}),
+        "run": {"directory": str(folder), "threads": threads},
+    }
+    if not style and len(partial) > 1:
+        both = data / "both.conllu"
+        write_atomically(both, "".join((data / name).read_text("utf-8") for name in (KNOWN, SURE_TREES)))
+        values["data"]["partial"] = str(both)
+    try:
+        return config_from_dict(values, source=str(base / CONFIG))
+    except ConfigError as error:
+        raise InputError(str(error)) from error
+
+
+def _by_style(treebanks: dict[str, list[str]]) -> Any:
+    if not treebanks:
+        return ""
+    return treebanks[""][0] if "" in treebanks else treebanks
+
+
+def _complete(model: Path, base: Path, *, calibrated: bool) -> None:
+    """Give the new model what training does not: the structure scorer, and temperatures if nothing was held out."""
+    for name in (STRUCTURES, STRUCTURES_CONFIG):
+        if (base / name).exists():
+            shutil.copyfile(base / name, model / name)
+    if not calibrated:
+        before: Any = read_json(base / CONFIG)
+        after: Any = read_json(model / CONFIG)
+        for name in ("temperature", "label_temperature", "upos_temperature"):
+            after[name] = before[name]
+        write_json(model / CONFIG, after)
+
+
+# --- before and after -------------------------------------------------------------------------------------------
+
+
+def _compare(
+    folder: Path, base: Path, style: str, counts: dict[str, int], problems: tuple[str, ...]
+) -> Adaptation:
+    """Score the old and the new model on the held-out sentences, and compare them on sentences of our own."""
+    old, new = load_model(base), load_model(folder / MODEL)
+    assert isinstance(old, Model)
+    assert isinstance(new, Model)
+    path = folder / "data" / HELD_OUT
+    held_out: dict[str, dict[str, float]] = {}
+    if path.stat().st_size:
+        gold = trees_of(read_conllu(path))
+        # A style that is new to the old model is compared with its first one.
+        former = style if style in old.settings.styles else None
+        held_out = {
+            "before": _scores(gold, parse_trees(old.in_style(former), gold)),
+            "after": _scores(gold, parse_trees(new.in_style(style or None), gold)),
+        }
+    watched = [_flat(line) for line in read_lines(folder / "data" / WATCH)]
+    agreement = {}
+    for name in old.settings.styles or ("",):
+        before = [*parse_trees(old.in_style(name or None), watched)]
+        agreement[name] = _scores(before, parse_trees(new.in_style(name or None), before))
+    report = Adaptation(style, counts, problems, held_out, agreement)
+    write_json(folder / REPORT, asdict(report))
+    return report
+
+
+def _flat(line: str) -> WordTree:
+    """Return any tree over the characters of a line, for a parser to replace."""
+    chars = characters("".join(line.split()))
+    return WordTree(tuple(chars), (0, *[1] * (len(chars) - 1)), ("root", *["dep"] * (len(chars) - 1)))
+
+
+def _scores(gold: Sequence[WordTree], trees: Iterable[WordTree]) -> dict[str, float]:
+    found = metrics.evaluate(zip(gold, trees, strict=True))
+    return {name: round(found.value(name), 2) for name in ("seg", "uf", "lf")}

@@ -1,0 +1,215 @@
+"""Prepare the data of an adaptation (`zishu.train.adapt`): files that people can read, in the folder `data` of the run.
+
+    known.conllu       what the user knows: corrected trees, words
+    held-out.conllu    complete trees that are not learned from, to choose the epoch and to score
+    sure.conllu        of the user's raw text: words of the lexicon, and what the model itself is sure of
+    rehearsal.txt      sentences of our own, on which the old model teaches the new one in all its styles
+    own.txt            the user's sentences, on which it does so in all styles but the one that is adapted
+    watch.txt          more sentences of our own, not learned from, on which both models are compared
+    arguments.json     what all this was made from
+
+Our own sentences are few, so most of `rehearsal.txt` is made of them by replacing words by others of the same length and
+part of speech, from the lexicon of word structures. That is often nonsense. But a teacher needs no sense, only
+words in the places where words like them stand.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from zishu.annotations import partial_to_conllu, read_annotations
+from zishu.errors import InputError
+from zishu.formats.conllu import format_sentence, read_conllu, trees_of
+from zishu.gaps import BREAK, FREE, JOIN
+from zishu.lexicon import Lexicon
+from zishu.model.runtime import load_model
+from zishu.model.settings import read_json
+from zishu.parser import Parser
+from zishu.partial import KnownWord, PartialTree, partial_of_raw
+from zishu.reading import read_lines
+from zishu.sentences import text_sentences
+from zishu.structures import load_structures
+from zishu.text import characters
+from zishu.train.checkpoint import write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from zishu.document import Sentence
+
+_HOLD_OUT: Final = 10  # one complete tree in so many is held out
+_ENOUGH: Final = 50  # complete trees, from which on some are held out
+_WATCHED: Final = 4  # one sentence of our own in so many is watched
+_VARIANTS: Final = 2  # sentences that are made of each sentence of our own
+_REPLACED: Final = 0.7  # share of the words that are replaced, where others of their kind are known
+_LONGEST: Final = 150  # characters; longer sentences of raw text are left out
+_MOST_TEXT: Final = 1000  # sentences of raw text
+
+KNOWN, HELD_OUT, SURE_TREES = "known.conllu", "held-out.conllu", "sure.conllu"
+REHEARSAL, OWN, WATCH = "rehearsal.txt", "own.txt", "watch.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What the user has: files."""
+
+    gold: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    lexicon: str = ""
+    text: tuple[str, ...] = ()
+    rehearsal: tuple[str, ...] = ()  # treebanks, FILE or STYLE=FILE
+    dev: str = ""
+
+
+def prepare(
+    data: Path, sources: Sources, base: Path, arguments: dict[str, Any]
+) -> tuple[dict[str, int], tuple[str, ...]]:
+    """Write the data of a run, unless they are there; return the number of sentences of each kind, and problems.
+
+    `arguments` are those of the run: `style`, `sure`, `seed`, `hold_out`, and what else must not change.
+    """
+    arguments = json.loads(json.dumps({**arguments, "sources": asdict(sources), "model": str(base)}))
+    path = data / "arguments.json"
+    if path.exists():
+        before: Any = read_json(path)
+        if before["arguments"] != arguments:
+            raise InputError(
+                f"{data.parent}: was started with other arguments: use the same ones, or another folder"
+            )
+        return before["counts"], tuple(before["problems"])
+    known, held_out, problems = _read_known(sources, hold_out=arguments["hold_out"])
+    parser = Parser(load_model(base), path=base)
+    found = list(_read_text(sources, parser, **{key: arguments[key] for key in ("style", "sure", "seed")}))
+    if not known and not found:
+        raise InputError("nothing is known of any sentence: nothing to learn from")
+    if sources.dev:
+        sentences = list(read_conllu(sources.dev))
+        trees_of(sentences)  # sentences to score need complete trees
+        scored = "".join(map(format_sentence, sentences))
+    else:
+        scored = _to_text(held_out)
+    ours = [line for line in read_lines(str(files("zishu") / "data" / "sample.txt")) if line]
+    watched = ours[::_WATCHED]
+    rehearsed = [line for line in ours if line not in watched]
+    rehearsed += _variants(parser, rehearsed, arguments["seed"])
+    own = ["".join(tree.chars) for tree in (*known, *found)]
+    data.mkdir(parents=True, exist_ok=True)
+    for name, text in (
+        (KNOWN, _to_text(known)),
+        (HELD_OUT, scored),
+        (SURE_TREES, _to_text(found)),
+        (REHEARSAL, _lines(rehearsed)),
+        (OWN, _lines(own)),
+        (WATCH, _lines(watched)),
+    ):
+        write_atomically(data / name, text)
+    counts = {"known": len(known), "held out": len(held_out), "raw text": len(found)}
+    counts["rehearsal"] = len(rehearsed)
+    state = {"arguments": arguments, "counts": counts, "problems": problems}
+    write_atomically(path, json.dumps(state, ensure_ascii=False, indent=1) + "\n")
+    return counts, tuple(problems)
+
+
+def _variants(parser: Parser, lines: Sequence[str], seed: int) -> list[str]:
+    """Return sentences with other words in the places of words of the same length and part of speech."""
+    kinds: dict[tuple[str, int], list[str]] = {}
+    for entry in load_structures():
+        for upos in entry.upos:
+            kinds.setdefault((upos, len(entry.form)), []).append(entry.form)
+    random = np.random.default_rng(seed)
+    made = []
+    for document in parser.pipe(lines, confidence=False):
+        words = [word for sentence in document for word in sentence]
+        for _ in range(_VARIANTS):
+            forms = []
+            for word in words:
+                others = kinds.get((word.upos or "", len(word.form)))
+                replaced = others and random.random() < _REPLACED
+                forms.append(others[random.integers(len(others))] if others and replaced else word.form)
+            made.append("".join(forms))
+    return made
+
+
+def _read_known(
+    sources: Sources, *, hold_out: bool
+) -> tuple[list[PartialTree], list[PartialTree], list[str]]:
+    """Return what the user knows, the part of it that is held out, and what contradicts itself."""
+    read = [read_annotations(path) for path in (*sources.gold, *sources.words)]
+    known = [tree for found in read for tree in found.trees]
+    problems = [problem for found in read for problem in found.problems]
+    if sources.dev or not hold_out:
+        return known, [], problems
+    full = [tree for tree in known if tree.is_full]
+    held_out = full[_HOLD_OUT - 1 :: _HOLD_OUT] if len(full) >= _ENOUGH else []
+    chosen = set(map(id, held_out))
+    return [tree for tree in known if id(tree) not in chosen], held_out, problems
+
+
+def _read_text(
+    sources: Sources, parser: Parser, *, style: str, sure: float, seed: int
+) -> Iterator[PartialTree]:
+    """Yield what is sure of raw text: words of the lexicon, and what the model is sure of given them.
+
+    Sentences with words of the lexicon come first, up to `_MOST_TEXT` in all. In a style that is new to the model only
+    the lexicon tells anything.
+    """
+    lexicon = Lexicon.load(sources.lexicon) if sources.lexicon else None
+    raw = [
+        sentence
+        for path in sources.text
+        for line in read_lines(path)
+        for sentence in text_sentences(line, lexicon=lexicon)
+        if 1 < len(sentence) <= _LONGEST
+    ]
+    order = np.random.default_rng(seed).permutation(len(raw)).tolist()
+    if lexicon:
+        has_word = [any(True for _ in lexicon.matches(sentence.chars)) for sentence in raw]
+        order.sort(key=lambda k: not has_word[k])
+    chosen = [raw[k] for k in sorted(order[:_MOST_TEXT])]
+    trees: Iterable[PartialTree]
+    if style in (parser.styles or ("",)):
+        parsed = parser.in_style(style or None).analyse(chosen)
+        trees = (sure_tree(sentence, sure) for [sentence] in parsed)
+    else:
+        trees = map(partial_of_raw, chosen)
+    yield from (tree for tree in trees if tree.is_known)
+
+
+def sure_tree(sentence: Sentence, sure: float) -> PartialTree:
+    """Return of a parse what has at least a probability: words, and heads, relations and parts of speech between them."""
+    certain = {word.id for word in sentence if (word.boundary_prob or 0) >= sure}
+    spans: dict[int, tuple[int, int]] = {0: (0, 1)}
+    place = 1
+    for word in sentence:
+        size = len(characters(word.form))
+        spans[word.id] = (place, place + size)
+        place += size
+    gaps = np.full(place, FREE, dtype=np.int8)
+    gaps[0] = BREAK
+    words = []
+    for word in sentence:
+        if word.id not in certain:
+            continue
+        start, end = spans[word.id]
+        gaps[start : end - 1] = JOIN
+        gaps[[start - 1, end - 1]] = BREAK
+        has_head = (word.head_prob or 0) >= sure and (word.head == 0 or word.head in certain)
+        has_label = has_head and (word.label_prob or 0) >= sure
+        tags = {"upos": word.upos} if word.upos and (word.upos_prob or 0) >= sure else {}
+        head = spans[word.head] if has_head else None
+        words.append(KnownWord((start, end), head, word.deprel if has_label else None, tags))
+    return PartialTree(tuple(sentence.chars), gaps, tuple(words))
+
+
+def _to_text(trees: Sequence[PartialTree]) -> str:
+    return "".join(partial_to_conllu(tree, sent_id=str(k)) for k, tree in enumerate(trees, start=1))
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,137 @@
+"""Partial trees stand for exactly the trees that agree with them, whatever is known."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import oracle
+from oracle import BREAK, FREE, JOIN
+from test_forest import LABEL_INDEX, trees_of
+from zishu.arcs import ROOT_SPAN
+from zishu.errors import InputError
+from zishu.forest import ANY, build_forest, build_partial_forest
+from zishu.partial import KnownWord, PartialTree, partial_of_raw, partial_tree
+from zishu.sentences import text_sentences
+from zishu.tree import WordTree
+
+LABEL = next(label for label in LABEL_INDEX if label not in ("INTRA", "root"))
+
+
+def known(text, gaps, *words):
+    """Make a partial tree; gaps as a string of `.` free, `+` join, `|` break between characters."""
+    values = [BREAK, *({".": FREE, "+": JOIN, "|": BREAK}[mark] for mark in gaps), BREAK]
+    return PartialTree(tuple(text), np.array(values, dtype=np.int8), words)
+
+
+# Every kind of knowledge over four characters. Of known words: span, head span or None, relation or None.
+KINDS = {
+    "nothing": known("上海计划", "..."),
+    "all words": known("上海计划", "+|+"),
+    "some words": known("上海计划", "+|."),
+    "a boundary": known("上海计划", ".|."),
+    "inside one word": known("上海计划", ".+."),
+    "a head": known("上海计划", "+|+", KnownWord((1, 3), (3, 5))),
+    "a head, and a word unknown": known("上海计划", "|+|", KnownWord((1, 2), (2, 4), LABEL)),
+    "a head in the open": known("上海计划", "|.|", KnownWord((1, 2), (4, 5))),
+    "the root": known("上海计划", "|+|", KnownWord((2, 4), ROOT_SPAN)),
+    "a relation without its head": known("上海计划", "+|.", KnownWord((1, 3), None, LABEL)),
+    "the root by its relation": known("上海计划", "+|.", KnownWord((1, 3), None, "root")),
+    "tags only": known("上海计划", "+|.", KnownWord((1, 3), tags={"upos": "NOUN"})),
+    "everything": known("上海计划", "+|+", KnownWord((1, 3), (3, 5), LABEL), KnownWord((3, 5), ROOT_SPAN, "root")),
+}  # fmt: skip
+
+
+def agrees(tree, partial):
+    """Say by the definitions whether a typed tree agrees with what is known."""
+    if not oracle.respects(tree, partial.gaps):
+        return False
+    for word in partial.words:
+        heads = {
+            h
+            for d, h, intra in zip(itertools.count(1), tree.heads, tree.intra, strict=False)
+            if d in range(*word.span) and not intra
+        }
+        if word.head is not None and not heads <= set(range(*word.head)):
+            return False
+        if word.head is None and word.deprel is not None and (heads == {0}) != (word.deprel == "root"):
+            return False
+    return True
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("root_as_head", [True, False])
+def test_a_forest_holds_exactly_the_trees_that_agree(kind, root_as_head):
+    partial = KINDS[kind]
+    forest = build_partial_forest(partial, LABEL_INDEX)
+    everything = oracle.typed_trees(4, None, root_as_head=root_as_head)
+    expected = {tree for tree in everything if agrees(tree, partial)}
+    forest.inter.labels[:] = np.maximum(forest.inter.labels, 1)  # the helper wants names
+    found = list(trees_of(forest, root_as_head=root_as_head))
+    assert set(found) == expected
+    assert len(found) == len(expected) > 0
+    assert (len(expected) < len(everything)) == (kind != "nothing")
+
+
+def test_the_forest_of_a_full_tree_is_that_of_its_word_tree():
+    tree = WordTree(("上海", "计划", "发展"), (2, 0, 2), (LABEL, "root", LABEL))
+    full, partial = build_forest(tree, LABEL_INDEX), build_partial_forest(partial_tree(tree), LABEL_INDEX)
+    assert full.gaps[:-1].tolist() == partial.gaps[:-1].tolist()
+    for one, other in ((full.inter, partial.inter), (full.intra, partial.intra)):
+        arcs = [
+            set(zip(a.dependents.tolist(), a.heads.tolist(), a.labels.tolist(), strict=True))
+            for a in (one, other)
+        ]
+        assert arcs[0] == arcs[1]
+    assert partial_tree(tree).is_full
+
+
+def test_an_unknown_relation_is_any():
+    forest = build_partial_forest(KINDS["a head"], LABEL_INDEX)
+    assert set(forest.inter.labels.tolist()) == {ANY}
+    forest = build_partial_forest(KINDS["a relation without its head"], LABEL_INDEX)
+    assert LABEL_INDEX[LABEL] in forest.inter.labels
+
+
+def test_a_structure_policy_is_for_known_words():
+    forest = build_partial_forest(KINDS["some words"], LABEL_INDEX, policy="leftward")
+    arcs = set(zip(forest.intra.dependents.tolist(), forest.intra.heads.tolist(), strict=True))
+    assert arcs == {(1, 2), (3, 4), (4, 3)}
+
+
+def test_what_a_lexicon_and_pins_tell_is_a_partial_tree():
+    from zishu.lexicon import Lexicon
+
+    [raw] = text_sentences(
+        "我在上海 学习", lexicon=Lexicon(["上海"]), pins=[(0, 1), (1, 2)], arcs=[(0, 1, "nsubj")]
+    )
+    partial = partial_of_raw(raw)
+    assert partial.gaps[1:6].tolist() == [BREAK, BREAK, JOIN, BREAK, FREE]
+    assert partial.words == (KnownWord((1, 2), (2, 3), "nsubj"),)
+    assert partial.is_known
+    assert not partial.is_full
+    [plain] = text_sentences("我在上海")
+    assert not partial_of_raw(plain).is_known
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([KnownWord((1, 3), (3, 5)), KnownWord((3, 5), (1, 3))], "cycle"),
+        ([KnownWord((1, 3), ROOT_SPAN), KnownWord((3, 5), ROOT_SPAN)], "two roots"),
+        ([KnownWord((1, 2))], "boundaries of the word '上'"),
+        ([KnownWord((1, 3), (3, 4))], "boundaries of the word '计'"),
+        ([KnownWord((1, 3)), KnownWord((1, 3))], "twice"),
+    ],
+)
+def test_contradictions_are_named(words, message):
+    with pytest.raises(InputError, match=message):
+        known("上海计划", "+|+", *words)
+
+
+def test_crossing_arcs_are_named():
+    words = [KnownWord((1, 2), (3, 4)), KnownWord((2, 3), (4, 5))]
+    with pytest.raises(InputError, match="cross"):
+        known("上海计划", "|||", *words)
