@@ -71,7 +71,7 @@ def load_initial(config: Config, treebank: Treebank) -> tuple[Network, Inventory
         network.load_state_dict(weights)
     except RuntimeError as error:
         reason = " ".join(str(error).split())
-        raise ConfigError(f"initial: the weights of {config.initial} do not fit: {reason}") from error
+        raise ConfigError(f"initial: the weights of {config.initial} do not match: {reason}") from error
     return network, grown
 
 
