@@ -37,7 +37,7 @@ help:
 	@echo "make docs      build the documentation site into build/site; a broken link is an error"
 	@echo "make dist      build sdist and wheel, and check them: contents, installation, parsing, training"
 	@echo "make bench     measure the speed of the chart and of training"
-	@echo "make bench-parse measure the parser on GSD=folder; UDPIPE=model compares with UDPipe 1"
+	@echo "make bench-parse measure the parser and the service on GSD=folder; UDPIPE=model compares with UDPipe 1"
 	@echo "make results   update the tables of docs/results.md from the records of runs"
 	@echo "make encoder   pre-train the encoder of configs/default.toml, from GSD=, UD= and TEXT=folder (hours)"
 	@echo "make model     train the bundled models again, from GSD=, UD= and TEXT=folder (hours); TEACHER=folder of a parser"
@@ -109,7 +109,8 @@ bench: $(DEV)
 
 # UDPIPE=MODEL.udpipe compares with UDPipe 1, which needs the package ufal.udpipe.
 bench-parse: $(DEV)
-	$(BIN)/python bench/parse.py $(GSD)/test.conllu $(if $(UDPIPE),--udpipe $(UDPIPE))
+	$(BIN)/python bench/parse.py $(GSD)/test.conllu --model default --model fast $(if $(UDPIPE),--udpipe $(UDPIPE))
+	$(BIN)/python bench/serve.py $(GSD)/test.conllu --workers $(WORKERS)
 
 results: $(DEV)
 	$(BIN)/python tools/results.py

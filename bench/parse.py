@@ -47,6 +47,16 @@ def load_zishu(model: str | None, *, confidence: bool) -> Parse:
     return parse
 
 
+def load_words(model: str | None) -> Parse:
+    """Return our parser on one thread, asked for words only."""
+    import zishu
+    from zishu import chart
+
+    chart.set_threads(1)
+    parser = zishu.load(model, threads=1)
+    return lambda sentences: " ".join(parser.segment("\n".join(sentences)))
+
+
 def load_udpipe(model: str) -> Parse:
     """Return UDPipe 1 with its own tokenizer, which is told where sentences end."""
     from ufal.udpipe import Model, Pipeline
@@ -63,6 +73,7 @@ def work(load: Callable[[], Parse], sentences: list[str], barrier: Barrier, answ
     """Load a parser, warm it up, wait for the others, parse."""
     try:
         parse = load()
+        loaded = resident()
         parse(sentences[:20])
         barrier.wait(_PATIENCE)
         started = time.process_time()
@@ -72,13 +83,24 @@ def work(load: Callable[[], Parse], sentences: list[str], barrier: Barrier, answ
     except BaseException:
         barrier.abort()  # or the others would wait for this one
         raise
-    answer.send((used, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+    answer.send((used, loaded, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+
+
+def resident() -> float:
+    """Return the megabytes of memory that this process has now; the most it ever had where that is not known."""
+    status = Path("/proc/self/statm")
+    if status.exists():
+        return int(status.read_text().split()[1]) * resource.getpagesize() / 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def measure(
     load: Callable[[], Parse], sentences: Sequence[str], processes: int
-) -> tuple[float, float, float]:
-    """Return characters per second and CPU time per character of all processes, and the megabytes of the largest."""
+) -> tuple[float, float, float, float]:
+    """Return characters per second and CPU time per character of all processes, and megabytes of the largest.
+
+    The megabytes are those after loading the model, and the most until the end.
+    """
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(processes + 1)
     pipes = [context.Pipe(duplex=False) for _ in range(processes)]
@@ -94,9 +116,9 @@ def measure(
     seconds = time.perf_counter() - started
     for worker in workers:
         worker.join()
-    used, memory = zip(*(answer.recv() for answer, _ in pipes), strict=True)
+    used, loaded, memory = zip(*(answer.recv() for answer, _ in pipes), strict=True)
     chars = sum(map(len, sentences))
-    return chars / seconds, sum(used) / chars, max(memory)
+    return chars / seconds, sum(used) / chars, max(loaded), max(memory)
 
 
 def best_time(command: Sequence[str], repeat: int) -> float:
@@ -139,20 +161,23 @@ def main() -> None:
     for model in models:
         for confidence, what in ((True, "all probabilities"), (False, "no probabilities")):
             systems[f"{model or 'default'}, {what}"] = partial(load_zishu, model, confidence=confidence)
+        systems[f"{model or 'default'}, words only"] = partial(load_words, model)
     if given.udpipe:
         systems["UDPipe 1"] = partial(load_udpipe, given.udpipe)
-    runs: dict[str, list[tuple[float, float, float]]] = {name: [] for name in systems}
+    runs: dict[str, list[tuple[float, float, float, float]]] = {name: [] for name in systems}
     for _ in range(given.repeat):
         for name, load in systems.items():
             runs[name].append(measure(load, sentences, given.processes))
-    print(f"{'':36}{'characters/s':>14}{'CPU us/character':>18}{'MB/process':>12}{'times UDPipe 1':>16}")
+    least = {name: min(used for _, used, _, _ in its) for name, its in runs.items()}
+    print(
+        f"{'':36}{'characters/s':>14}{'CPU us/character':>18}{'MB loaded':>11}{'MB at most':>12}"
+        f"{'times UDPipe 1' if given.udpipe else '':>16}"
+    )
     for name, its in runs.items():
-        speed = statistics.median(speed for speed, _, _ in its)
-        used = min(used for _, used, _ in its)
-        row = f"{name:36}{speed:14,.0f}{1e6 * used:18.1f}{max(memory for _, _, memory in its):12.0f}"
-        if given.udpipe:
-            row += f"{min(used for _, used, _ in runs['UDPipe 1']) / used:16.2f}"
-        print(row)
+        speed = statistics.median(speed for speed, _, _, _ in its)
+        loaded, memory = (max(run[k] for run in its) for k in (2, 3))
+        row = f"{name:36}{speed:14,.0f}{1e6 * least[name]:18.1f}{loaded:11.0f}{memory:12.0f}"
+        print(row + (f"{least['UDPipe 1'] / least[name]:16.2f}" if given.udpipe else ""))
 
     command = [str(Path(sysconfig.get_path("scripts")) / "zishu"), "parse", SAMPLE]
     command += ["--model", given.model[0]] if given.model else []
