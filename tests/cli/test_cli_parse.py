@@ -650,7 +650,7 @@ def test_a_terminal_gets_colour_a_tree_and_a_hint():
         assert process.wait(timeout=120) == 0
         assert process.stderr.read() == b""
     os.close(ours)
-    assert b"Every line is parsed as it ends" in hint
+    assert b"Press Enter to parse a line" in hint
     assert b"\x1b[" in seen
     assert "喜欢" in seen.decode()
 
