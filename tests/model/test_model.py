@@ -456,7 +456,7 @@ def test_members_of_an_ensemble_must_fit(members, tmp_path):
         write_ensemble([tmp_path / "segmenter"] * 2, tmp_path / "wrong")
     with pytest.raises(InputError, match="at least two members"):
         write_ensemble(members[:1], tmp_path / "wrong")
-    with pytest.raises(InputError, match=r"nowhere: no config\.json in it"):
+    with pytest.raises(InputError, match=r"nowhere: not a model \(it has no config\.json\)"):
         write_ensemble([members[0], tmp_path / "nowhere"], tmp_path / "wrong")
     assert not (tmp_path / "wrong").exists()
 
@@ -580,7 +580,7 @@ def test_missing_and_foreign_directories(tmp_path, spoilt):
         load_model(tmp_path / "nowhere")
     with pytest.raises(InputError, match=r"chars\.json: a model is a directory, not a file"):
         load_model(spoilt / "chars.json")
-    with pytest.raises(InputError, match=r"no config\.json in it"):
+    with pytest.raises(InputError, match=r"not a model \(it has no config\.json\)"):
         load_model(tmp_path)
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     with pytest.raises(InputError, match=r"config\.json: not the settings of a Zishu model"):
