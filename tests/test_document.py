@@ -66,7 +66,7 @@ def test_words_know_their_sentence_and_their_relatives() -> None:
         (develop, finance),
         (shanghai,),
     )
-    with pytest.raises(InputError, match="no sentence"):
+    with pytest.raises(InputError, match="does not belong to a sentence"):
         _ = Word(1, "好", 0, 1, None, 1, "dep", None).head_word
 
 

@@ -202,7 +202,7 @@ def test_an_ensemble_or_pipeline_inside_itself(tmp_path: Path, capsys: pytest.Ca
 
 def test_a_model_that_takes_too_long(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zishu.model.runtime.PATIENCE", 0.0)
-    with pytest.raises(InputError, match="loading takes more than 0 seconds"):
+    with pytest.raises(InputError, match="loading took more than 0 seconds"):
         load_model(model)
 
 
