@@ -78,7 +78,7 @@ def median(
 ) -> tuple[float, float]:
     """Return the median speed of some runs, and the largest memory."""
     runs = [measure(load, sentences, workers) for _ in range(repeat)]
-    return statistics.median(speed for speed, _ in runs), max(memory for _, memory in runs)
+    return statistics.median(run[0] for run in runs), max(run[-1] for run in runs)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -101,8 +101,8 @@ def by_length(sentences: Sequence[str], model: str | None, total: int, repeat: i
         "characters in a sentence",
         "characters/s",
         "without confidence",
-        "ms a sentence",
-        "MB a worker",
+        "ms per sentence",
+        "MB per worker",
     ]
     return table(head, rows)
 
@@ -120,7 +120,7 @@ def by_workers(
         speed = total / workers
         first = first or speed
         rows.append([workers, f"{total:,.0f}", f"{speed:,.0f}", f"{speed / first:.0%}", f"{memory:,.0f}"])
-    head = ["workers", "characters/s together", "characters/s a core", "of one alone", "MB a worker"]
+    head = ["workers", "characters/s together", "characters/s per core", "of one alone", "MB per worker"]
     return table(head, rows), speed, memory
 
 
@@ -140,11 +140,11 @@ def start_and_output(sentences: Sequence[str], model: str | None) -> str:
     text = "\n".join(sentences)
     document = zishu.load(model, threads=1)(text)
     rows = [["start of a worker until its first sentence, seconds", f"{min(times):.1f}"]]
-    rows.append(["input, bytes a character", f"{len(text.encode()) / len(text):.1f}"])
+    rows.append(["input, bytes per character", f"{len(text.encode()) / len(text):.1f}"])
     for name, output in [("CoNLL-U", document.to_conllu()), ("JSON", document.to_json())]:
         data = output.encode()
-        rows.append([f"{name}, bytes a character", f"{len(data) / len(text):.0f}"])
-        rows.append([f"{name} with gzip, bytes a character", f"{len(gzip.compress(data)) / len(text):.1f}"])
+        rows.append([f"{name}, bytes per character", f"{len(data) / len(text):.0f}"])
+        rows.append([f"{name} with gzip, bytes per character", f"{len(gzip.compress(data)) / len(text):.1f}"])
     return table(["", "measured"], rows)
 
 
@@ -251,7 +251,7 @@ def main() -> None:
     show(
         "machine",
         f"{processor()}, {os.cpu_count()} cores, Python {platform.python_version()}; {sum(map(len, sentences)):,} "
-        f"characters of `{given.text.name}` a worker, {length:.0f} characters a sentence on average; "
+        f"characters of `{given.text.name}` per worker, {length:.0f} characters per sentence on average; "
         f"medians of {given.repeat} runs; {time.strftime('%Y-%m-%d')}.",
     )
     workers, speed, memory = by_workers(sentences, given.model, given.workers, given.repeat)
