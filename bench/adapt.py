@@ -6,11 +6,12 @@ MODEL has not seen the domain. For each number of sentences it is adapted to
 
     full      complete trees
     words     words only
-    doubtful  of each sentence the five words that the model doubts most: their true words, heads and relations
+    doubtful  the true boundaries, heads and relations of the five words in each sentence that the model doubts most
 
-chosen at random or by `zishu suggest`, once per seed, and scored on the dev set of the domain in its style and on the
-general dev set (what was forgotten). `--scratch CONFIG` also trains that configuration on the same complete trees alone.
-Every result is a line of results.jsonl in the output folder; a command that is started again skips what is there.
+The sentences are chosen at random or by `zishu suggest`, once per seed. Each adapted model is scored on the dev set of
+the domain, in its style, and on the general dev set, which shows what was forgotten. `--scratch CONFIG` also trains that
+configuration on the same complete trees alone. Every result is one line of results.jsonl in the output folder; when the
+command is started again, it skips finished results.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _SCORES = ("seg", "uf", "lf")
 
 
 def main() -> None:
-    """Run what is missing, and print the table."""
+    """Run all missing measurements and print the table."""
     options = _options()
     folder: Path = options.output
     folder.mkdir(parents=True, exist_ok=True)
@@ -156,7 +157,7 @@ def _parse(parser: zishu.Parser, trees: Sequence[WordTree]) -> list[Sentence]:
 
 
 def _known(tree: WordTree, kind: str, sentence: Sentence) -> PartialTree:
-    """Return what an annotator has told of a sentence that the model parsed like this."""
+    """Return the part of a gold tree that the annotator gives; `sentence` is the model's parse."""
     full = partial_tree(tree)
     if kind == "full":
         return full
@@ -168,7 +169,7 @@ def _known(tree: WordTree, kind: str, sentence: Sentence) -> PartialTree:
         place += len(word.chars)
     asked = {k for _, start, end in sorted(spans)[:_DOUBTFUL] for k in range(start, end)}
     told = [word for word in full.words if asked & set(range(*word.span))]
-    # Whoever names a head tells its word, too.
+    # An annotator who names a head also knows its word.
     certain = {word.span for word in told} | {word.head for word in told if word.head != (0, 1)}
     gaps = full.gaps.copy()
     gaps[1:-1] = 0

@@ -141,7 +141,7 @@ def test_bad_records_are_told_with_their_line(tmp_path, record, message):
 def test_no_json_and_no_sentence_are_errors(tmp_path):
     with pytest.raises(FormatError, match="not JSON"):
         read_annotations(write(tmp_path, "a.json", "上海\n"))
-    with pytest.raises(InputError, match="no sentence in it"):
+    with pytest.raises(InputError, match="no sentences found"):
         read_annotations(write(tmp_path, "a.txt", "\n"))
 
 

@@ -71,7 +71,7 @@ def test_the_lazy_choice_is_the_greedy_one():
 
 
 def test_probabilities_are_needed():
-    with pytest.raises(InputError, match="without probabilities"):
+    with pytest.raises(InputError, match="has no probabilities"):
         suggest([sentence("东南西北方", None)], 1)
     with pytest.raises(InputError, match="at least 1"):
         suggest([], 0)

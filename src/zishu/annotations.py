@@ -1,27 +1,27 @@
-"""Read what people know of sentences, as partial trees: from CoNLL-U, from text with spaces, from the page's JSON.
+"""Read annotations as partial trees: from CoNLL-U, from text with spaces, from the page's JSON.
 
-The end of a file's name tells its format (`.gz` and `.zst` may follow):
+The ending of a file's name gives its format (`.gz` and `.zst` may follow):
 
-`.conllu`, `.conll`   CoNLL-U in which `_` as head, relation or tag means unknown. A comment names rows whose boundaries
-    are unknown, too:
+`.conllu`, `.conll`   CoNLL-U in which `_` as head, relation or tag means unknown. A comment lists the rows whose
+    word boundaries are unknown:
 
         # unknown_words = 3-5 8
 
-    The text of rows 3 to 5 may fall into words in any way, and so may that of row 8; both begin and end with a word.
-    Such rows have neither heads nor relations, and no word has its head there.
+    The text of rows 3 to 5 may be segmented in any way, and so may that of row 8. Words begin and end at the edges of
+    both. Such rows have no heads and no relations, and no other word depends on them.
 
 `.json`, `.jsonl`     one sentence per line, as `zishu parse --format json` and the page write it. Every word and
-    arc counts as known. If there is a key `known`, only what it lists does, by offsets into the key `text`:
+    arc counts as known. With a key `known`, only what it lists is known. Its numbers are offsets into the key `text`:
 
         "known": {"pins": [[0, 2]], "breaks": [5], "arcs": [[0, 4, "nsubj"], [4, null, null]], "tags": [[0, "NOUN"]]}
 
-    Pins are words; an arc has the dependent, the head (null for the root) and the relation (null for unknown), tags
-    are parts of speech. Arcs and tags belong to pinned words, named by where they begin.
+    Pins are words. An arc has a dependent, a head (null for the root) and a relation (null for unknown). Tags are parts
+    of speech. Arcs and tags belong to pinned words and refer to them by their first offset.
 
 anything else         text, one sentence per line, with white space between words. Heads are unknown.
 
-A sentence that contradicts itself is no error of the file: it is left out, and told with its file and line. A line that
-breaks its format is an error.
+A sentence that contradicts itself is left out and reported with its file and line. A line that breaks the format is an
+error.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ UNKNOWN_WORDS = "unknown_words"  # the comment
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
-    """The sentences of a file, and one line about each that contradicts itself."""
+    """Hold the sentences of a file, and one message for each sentence that contradicts itself."""
 
     trees: tuple[PartialTree, ...]
     problems: tuple[str, ...] = ()
 
 
 def read_annotations(path: str | os.PathLike[str]) -> Annotations:
-    """Read a file; what it knows of each sentence, and which sentences were left out."""
+    """Read a file; return what is known about each sentence, and which sentences were left out."""
     name = source_name(path)
     ends = name.removesuffix(".gz").removesuffix(".zst").lower()
     found: Iterator[PartialTree | str]
@@ -75,7 +75,7 @@ def read_annotations(path: str | os.PathLike[str]) -> Annotations:
         found = _read_words(name)
     both = list(found)
     if not both:
-        raise InputError(f"{name}: no sentence in it")
+        raise InputError(f"{name}: no sentences found")
     return Annotations(
         tuple(one for one in both if not isinstance(one, str)),
         tuple(one for one in both if isinstance(one, str)),
@@ -83,9 +83,9 @@ def read_annotations(path: str | os.PathLike[str]) -> Annotations:
 
 
 def partial_to_conllu(tree: PartialTree, *, sent_id: str) -> str:
-    """Return what is known of a sentence as CoNLL-U, which `read_annotations` reads.
+    """Return a partial tree as CoNLL-U, which `read_annotations` reads.
 
-    Two things have no place there: that two characters belong to one word whose ends are unknown, and the tags of lemmas.
+    CoNLL-U cannot express two things: that two characters belong to one word whose ends are unknown, and lemma tags.
     """
     stretches = tree.stretches()
     number = {span: k for k, span in enumerate(stretches, start=1)} | {ROOT_SPAN: ROOT}
@@ -172,7 +172,7 @@ def _conllu_tree(sentence: ConlluSentence, columns: set[str], source: str) -> Pa
 
 
 def _unknown_rows(sentence: ConlluSentence) -> dict[int, tuple[int, int]]:
-    """Return the rows of unknown words, each with the first and the last row of its stretch."""
+    """Map each row of unknown words to the first and the last row of its range."""
     rows: dict[int, tuple[int, int]] = {}
     for part in (sentence.comment(UNKNOWN_WORDS) or "").replace(",", " ").split():
         first, dash, last = part.partition("-")
@@ -193,7 +193,7 @@ def _comment_error(sentence: ConlluSentence, message: str) -> FormatError:
 
 
 def _tags(token: ConlluToken, columns: set[str]) -> dict[str, str]:
-    """Return the known tags of a row. No features are a tag, too, of a word that has a part of speech."""
+    """Return the known tags of a row. If it has a part of speech, empty features are a tag, too."""
     found = {}
     for column in COLUMNS:
         value = getattr(token, column)
@@ -225,7 +225,7 @@ def _read_json(name: str) -> Iterator[PartialTree | str]:
 
 
 def _known(record: Mapping[str, Any], source: str) -> Iterator[PartialTree]:
-    """Yield what a sentence lists as known; its text may be several sentences for us."""
+    """Yield what a line lists as known. Zishu may split its text into several sentences."""
     text, known = record.get("text"), record["known"]
     if not isinstance(text, str) or not isinstance(known, Mapping):
         raise InputError("a sentence needs the keys 'text', a string, and 'known', an object")

@@ -1,13 +1,13 @@
-"""Hold what is known of a sentence's tree: all of it, or some words, boundaries, arcs, relations and tags.
+"""Hold what is known about a sentence's tree: all of it, or some words, boundaries, arcs, relations and tags.
 
-A partial tree stands for every tree that agrees with it; `zishu.forest` turns it into the arcs that a chart may use, and
-training then raises the probability of all these trees together. Nothing is guessed: what is not known stays open.
+A partial tree stands for every tree that agrees with it. `zishu.forest` turns it into the arcs that a chart may use, and
+training raises the total probability of these trees. Nothing is guessed: what is unknown stays open.
 
-    gaps    a value of `zishu.gaps` for each gap between two characters
-    words   what else is known of words whose boundaries are known: head, relation, tags
+    gaps    one value of `zishu.gaps` for each gap between two characters
+    words   head, relation and tags of words whose boundaries are known
 
-A head is a word with known boundaries, or the root. Knowledge that no tree agrees with is an `InputError` here, with one
-line that names the words.
+A head is a word with known boundaries, or the root. If no tree agrees with a partial tree, creating it raises an
+`InputError` that names the words.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Span = tuple[int, int]  # half-open, characters numbered from 1
 
 @dataclass(frozen=True, slots=True)
 class KnownWord:
-    """What is known of a word whose boundaries are known."""
+    """Hold what is known about a word whose boundaries are known."""
 
     span: Span
     head: Span | None = None  # the head word; `ROOT_SPAN` for the root; None: unknown
@@ -47,7 +47,7 @@ class KnownWord:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartialTree:
-    """What is known of the tree of one sentence."""
+    """Hold what is known about the tree of one sentence."""
 
     chars: tuple[str, ...]
     gaps: NDArray[np.int8]  # n + 1 values for n characters; [k] lies between k and k + 1, [0] is BREAK
@@ -88,7 +88,7 @@ class PartialTree:
 
     @property
     def is_known(self) -> bool:
-        """Tell whether anything is known beside the two ends of the sentence."""
+        """Tell whether anything is known besides the two ends of the sentence."""
         return bool(self.words) or bool((self.gaps[1 : len(self.chars)] != FREE).any())
 
     @property
@@ -101,7 +101,7 @@ class PartialTree:
 
     @property
     def deprels(self) -> tuple[str, ...]:
-        """Return the relations that are known."""
+        """Return the known relations."""
         return tuple(word.deprel for word in self.words if word.deprel is not None)
 
     def form(self, span: Span) -> str:
@@ -113,7 +113,7 @@ class PartialTree:
 
 
 def partial_tree(tree: WordTree, *, source: str = "") -> PartialTree:
-    """Return all that a word tree says."""
+    """Return a complete word tree as a partial tree."""
     spans = tree.spans
     columns = {column: tags_of(tree, column) for column in COLUMNS}
     words = tuple(
@@ -129,7 +129,7 @@ def partial_tree(tree: WordTree, *, source: str = "") -> PartialTree:
 
 
 def partial_of_raw(sentence: RawSentence, *, source: str = "") -> PartialTree:
-    """Return what is known of a sentence before it is parsed: white space, pins, breaks, a lexicon's words, arcs."""
+    """Return what is known before parsing: white space, pins, breaks, words of the lexicon, arcs."""
     gaps = np.full(len(sentence) + 1, FREE, dtype=np.int8)
     if sentence.gaps is not None:
         gaps[:] = sentence.gaps

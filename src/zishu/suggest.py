@@ -1,17 +1,17 @@
-"""Choose the sentences of a corpus that would teach a parser most if somebody corrected them.
+"""Choose the sentences of a corpus from which a parser would learn most if somebody corrected them.
 
-A sentence is worth its doubt times its novelty:
+The value of a sentence is its doubt times its novelty:
 
-    doubt     the mean over its words of 1 - P(word): the share of its words that the parser expects to be wrong. A mean,
-              because people correct words, and long sentences would win a sum;
-    novelty   the share of its pairs of neighbouring characters that no sentence chosen before has. So the choice spreads
-              over the corpus instead of asking about one thing again and again.
+    doubt     the mean over its words of 1 - P(word): the share of its words that the parser expects to be wrong. It is a
+              mean because a sum would favour long sentences, which take longer to correct.
+    novelty   the share of its pairs of neighbouring characters that occur in no sentence chosen so far. This spreads the
+              choice over the corpus.
 
-The best sentence is taken, the novelty of the others falls, and so on. Near-duplicates of what is chosen, with less than
-`_NEW` of their pairs new, are never taken, and neither are sentences of fewer than `_SHORTEST` characters.
+The search is greedy: take the best sentence, lower the novelty of the others, repeat. It never takes near-duplicates of
+chosen sentences (less than `_NEW` of their pairs are new) or sentences of fewer than `_SHORTEST` characters.
 
-Novelty only falls, so a value computed earlier is a bound: only the sentence on top of the heap is looked at again. Cost:
-that of parsing, and about one look at each pair for every few sentences that are chosen. Memory: all sentences.
+Novelty only falls, so an earlier value is an upper bound, and only the sentence on top of the heap is evaluated again.
+Most of the time goes into parsing. All sentences are kept in memory.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Suggestion:
 
 
 def suggest(sentences: Iterable[Sentence], number: int) -> list[Suggestion]:
-    """Return up to `number` sentences, those first that would teach most; they need probabilities."""
+    """Return up to `number` sentences, the most useful ones first. The sentences must have probabilities."""
     if number < 1:
         raise InputError(f"the number of sentences must be at least 1, not {number}")
     candidates = []
@@ -74,5 +74,5 @@ def doubt(sentence: Sentence) -> float:
     probabilities = [word.prob for word in sentence]
     known = [prob for prob in probabilities if prob is not None]
     if len(known) < len(probabilities):
-        raise InputError("a sentence without probabilities: parse with confidence, by a model that gives it")
+        raise InputError("a sentence has no probabilities: parse with confidence=True")
     return 1 - sum(known) / len(known)

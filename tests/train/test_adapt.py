@@ -108,10 +108,10 @@ def test_a_run_goes_on_with_its_own_arguments_only(folder, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "nothing to learn from"),
-        (["--lexicon", "x"], "nothing to learn from"),
+        ([], "no data"),
+        (["--lexicon", "x"], "no data"),
         (["--gold", "nowhere.conllu"], "nowhere.conllu"),
-        (["--words", "empty.txt"], "no sentence in it"),
+        (["--words", "empty.txt"], "no sentences found"),
         (["--gold", "bad.conllu"], "nothing is known of any sentence"),
         (["--words", "words.txt", "--rehearsal", "x=words.txt"], "the model has no style 'x'"),
         (["--words", "words.txt", "--model", "nowhere"], "nowhere"),
@@ -140,5 +140,5 @@ def test_forgetting_is_told():
 
 def test_a_lexicon_needs_text(tmp_path):
     sources = Sources(words=("x",), lexicon="y")
-    with pytest.raises(InputError, match="a lexicon needs raw text"):
+    with pytest.raises(InputError, match="a lexicon only works together with raw text"):
         adapt(tmp_path, sources)

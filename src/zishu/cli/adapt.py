@@ -21,13 +21,13 @@ def adapt_command(
     context: typer.Context,
     output: Annotated[
         Path,
-        typer.Option("-o", "--output", metavar="FOLDER", help="Write the new model, and the run, there."),
+        typer.Option("-o", "--output", metavar="FOLDER", help="Write the new model and the files of the run to this folder."),
     ],
     gold: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FILE",
-            help="Learn from trees, complete or not: CoNLL-U with _ for what is unknown, or JSON of the page; repeatable.",
+            help="Learn from complete or partial trees: CoNLL-U with _ for unknown values, or JSON of the page; repeatable.",
         ),
     ] = None,
     words: Annotated[
@@ -37,13 +37,13 @@ def adapt_command(
         ),
     ] = None,
     lexicon: Annotated[
-        str, typer.Option(metavar="FILE", help="Keep these words, one per line, whole in the raw text.")
+        str, typer.Option(metavar="FILE", help="Keep the words of this file (one per line) whole in the raw text.")
     ] = "",
     text: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FILE",
-            help="Learn from raw text: the lexicon's words, and what the model is sure of; repeatable.",
+            help="Learn from raw text: the words of the lexicon, and parses that the model is sure of; repeatable.",
         ),
     ] = None,
     model: Annotated[
@@ -62,26 +62,26 @@ def adapt_command(
         str,
         typer.Option(
             metavar="FILE",
-            help="Score on these complete trees instead of every tenth of --gold (from 50 on).",
+            help="Score on these complete trees. By default, every tenth tree of --gold is held out if there are at least 50.",
         ),
     ] = "",
     rehearsal: Annotated[
         list[str] | None,
-        typer.Option(metavar="[STYLE=]FILE", help="Keep learning from this treebank, too; repeatable."),
+        typer.Option(metavar="[STYLE=]FILE", help="Also learn from this treebank, so that it is not forgotten; repeatable."),
     ] = None,
     sure: Annotated[
         float,
-        typer.Option(min=0.5, max=1, help="Probability from which the model learns from its own parses."),
+        typer.Option(min=0.5, max=1, help="Learn from the model's own parses where their probability is at least this."),
     ] = 0.95,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 8,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     threads: Annotated[int, typer.Option(min=0, help="Processor threads; 0 for all cores.")] = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped.")] = False,
 ) -> None:
-    """Adapt a model to a domain, from what is known.
+    """Adapt a model to a domain.
 
-    Files may know all of a sentence, or only some words or arcs. The new model is used like any other: zishu parse
-    --model FOLDER. docs/adapt.md walks through an example.
+    Files may contain complete trees, or only some words or arcs of a sentence. Use the new model like any other: zishu
+    parse --model FOLDER. docs/adapt.md walks through an example.
     """
     from zishu.train.adapt import adapt
     from zishu.train.adapt_data import Sources
@@ -92,7 +92,7 @@ def adapt_command(
         tuple(gold or ()), tuple(words or ()), lexicon, tuple(text or ()), tuple(rehearsal or ()), dev
     )
     if output.exists() and any(output.iterdir()) and not resume:
-        raise InputError(f"{output}: is not empty: go on with --resume, or choose another folder")
+        raise InputError(f"{output}: is not empty: use --resume or another folder")
     output.mkdir(parents=True, exist_ok=True)
     try:
         with exclusive(output):
@@ -110,7 +110,7 @@ def adapt_command(
             )
     except Interrupted as stop:
         command = shlex.join(["zishu", *context.obj, *([] if resume else ["--resume"])])
-        typer.echo(f"zishu: {stop}; to go on: {command}", err=True)
+        typer.echo(f"zishu: {stop}; to continue: {command}", err=True)
         raise typer.Exit(_INTERRUPTED) from None
     _print(report)
     typer.echo(f"\nmodel: {output}")
@@ -133,7 +133,7 @@ def _print(report: Adaptation) -> None:
     typer.echo(f"\nsentences: {learned}")
     if not report.held_out:
         typer.echo(
-            "nothing was held out, so whether the model is better on your text was not measured (--dev)"
+            "no sentences were held out, so the gain on your text was not measured; give some with --dev"
         )
     for warning in report.warnings:
         typer.echo(f"zishu: warning: {warning}", err=True)

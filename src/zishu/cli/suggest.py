@@ -14,7 +14,7 @@ from zishu.errors import InputError
 def suggest_command(
     corpus: Annotated[list[str], typer.Argument(metavar="FILE", help="Raw text; - for standard input.")],
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="Write JSON lines, which the page opens.")
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Write JSON lines to this file, for the page to open.")
     ],
     number: Annotated[int, typer.Option("-n", "--number", min=1, help="Number of sentences.")] = 100,
     model: Annotated[
@@ -22,15 +22,15 @@ def suggest_command(
         typer.Option(metavar="MODEL", help="Bundled model or folder.", show_default="default"),
     ] = None,
     style: StyleOption = None,
-    lexicon: Annotated[str, typer.Option(metavar="FILE", help="Keep these words, one per line, whole.")] = "",
+    lexicon: Annotated[str, typer.Option(metavar="FILE", help="Keep the words of this file (one per line) whole.")] = "",
     most: Annotated[
-        int, typer.Option(min=1, help="Parse at most so many sentences, evenly spread over the corpus.")
+        int, typer.Option(min=1, help="Parse at most this many sentences, evenly spread over the corpus.")
     ] = 20_000,
 ) -> None:
     """Choose the sentences that are most worth correcting.
 
-    They are doubtful, spread over the corpus, and no near-duplicates. Correct them on the page (zishu serve),
-    download them, and run zishu adapt.
+    The model doubts their words; they are spread over the corpus and contain no near-duplicates. Correct them on the
+    page (zishu serve), download them, and run zishu adapt.
     """
     import zishu
     from zishu.formats.jsonl import to_json
@@ -52,14 +52,14 @@ def suggest_command(
         )
     ]
     if not raw:
-        raise InputError(f"{', '.join(corpus)}: no sentence in it")
+        raise InputError(f"{', '.join(corpus)}: no sentences found")
     step = max(1.0, len(raw) / most)
     chosen = [raw[int(k * step)] for k in range(min(len(raw), most))]
     parser = zishu.load(model, style=style)
     parsed = (sentence for [sentence] in parser.analyse(chosen))
     found = suggest(parsed, number)
     if not found:
-        raise InputError(f"{', '.join(corpus)}: all sentences are too short to suggest one")
+        raise InputError(f"{', '.join(corpus)}: all sentences are too short")
     with replacing(output) as file:
         for rank, one in enumerate(found, start=1):
             line = to_json(one.sentence, sent_id=str(rank), doubt=round(one.doubt, 4))

@@ -1,12 +1,12 @@
 """Adapt a trained parser to a domain: `zishu adapt`.
 
-Everything is an ordinary training run (`zishu.train.loop`) that starts from the weights of a model; the module
+Adaptation is an ordinary training run (`zishu.train.loop`) that starts from the weights of a model.
 `zishu.train.adapt_data` prepares its data.
 
-The original treebanks are not part of Zishu. So the model is kept from forgetting by its former self: on sentences of
-our own it is held to the old distribution over trees in every style, and on the user's sentences in all styles but the
-one that is adapted (`zishu.train.teacher`). What was forgotten is measured as agreement with the old model on other
-sentences of our own. Whoever has treebanks can give them for rehearsal as well.
+The original treebanks are not part of Zishu. To limit forgetting, the old model teaches the new one
+(`zishu.train.teacher`): on sentences of our own in every style, and on the user's sentences in all styles but the adapted
+one. Forgetting is measured as agreement with the old model on other sentences of our own. Users who have treebanks can
+also give them for rehearsal.
 """
 
 from __future__ import annotations
@@ -60,33 +60,33 @@ if TYPE_CHECKING:
 REPORT: Final = "adapt.json"
 SURE: Final = 0.95
 _EPOCHS: Final = 8
-_MOST_VIEWS: Final = 4  # times that an epoch sees each sentence of the user, at most
-_FORGOTTEN: Final = 90.0  # agreement in LF below which the user is warned
+_MOST_VIEWS: Final = 4  # an epoch sees each sentence of the user at most this many times
+_FORGOTTEN: Final = 90.0  # warn the user if agreement in LF is below this
 
 
 @dataclass(frozen=True, slots=True)
 class Adaptation:
-    """What came of an adaptation; scores are F1 in percent."""
+    """Hold the outcome of an adaptation; scores are F1 in percent."""
 
     style: str
     sentences: dict[str, int]  # by kind
     problems: tuple[str, ...]
-    held_out: dict[str, dict[str, float]] = field(default_factory=dict)  # before, after -> scores
-    agreement: dict[str, dict[str, float]] = field(default_factory=dict)  # style -> with the old model
+    held_out: dict[str, dict[str, float]] = field(default_factory=dict)  # "before" and "after" -> scores
+    agreement: dict[str, dict[str, float]] = field(default_factory=dict)  # style -> scores of the new model against the old one
 
     @property
     def warnings(self) -> list[str]:
-        """Say what the user should know."""
+        """List the warnings for the user."""
         found = []
         for style, scores in self.agreement.items():
             if scores["lf"] < _FORGOTTEN and style != self.style:
                 name = f" in style {style}" if style else ""
                 found.append(
-                    f"on general text{name} only {scores['lf']:.1f} % of words, heads and relations are as before: "
-                    "give more data, or a treebank with --rehearsal"
+                    f"on general text{name} only {scores['lf']:.1f} % of words, heads and relations are unchanged: "
+                    "add data, or give a treebank with --rehearsal"
                 )
         if self.held_out and self.held_out["after"]["lf"] < self.held_out["before"]["lf"]:
-            found.append("on the held-out sentences the adapted model is no better: do not use it")
+            found.append("the adapted model scores lower than the old one on the held-out sentences: do not use it")
         return found
 
 
@@ -104,14 +104,14 @@ def adapt(
     resume: bool = False,
     say: Callable[[str], None] = lambda _: None,
 ) -> Adaptation:
-    """Fine-tune a model on what the user has; the run, with the new model in it, is in `folder`.
+    """Fine-tune a model on the user's data. `folder` gets the run and the new model.
 
-    Without `hold_out` all sentences are learned from.
+    Without `hold_out`, training uses all sentences.
     """
     if not any((sources.gold, sources.words, sources.text)):
-        raise InputError("nothing to learn from: give corrected trees, words, or raw text")
+        raise InputError("no data: give corrected trees, words or raw text")
     if sources.lexicon and not sources.text:
-        raise InputError("a lexicon needs raw text in which its words occur")
+        raise InputError("a lexicon only works together with raw text: add some that contains its words")
     base = find_model(model)
     settings = read_settings(base)
     style = style or next(iter(settings.styles), "")
@@ -141,7 +141,7 @@ def _configure(
     seed: int,
     threads: int,
 ) -> Config:
-    """Return the configuration of the run: the network of the model, and gentle rates."""
+    """Return the configuration of the run: the network of the model, with low learning rates."""
     trained = settings.training.get("config", {})
     if not {"encoder", "scorer"} <= trained.keys():
         raise InputError(f"{base}: its config.json does not say how it was trained")
@@ -208,7 +208,7 @@ def _by_style(treebanks: dict[str, list[str]]) -> Any:
 
 
 def _complete(model: Path, base: Path, *, calibrated: bool) -> None:
-    """Give the new model what training does not: the structure scorer, and temperatures if nothing was held out."""
+    """Copy the old model's structure scorer, and its temperatures if nothing was held out."""
     for name in (STRUCTURES, STRUCTURES_CONFIG):
         if (base / name).exists():
             shutil.copyfile(base / name, model / name)
@@ -234,7 +234,7 @@ def _compare(
     held_out: dict[str, dict[str, float]] = {}
     if path.stat().st_size:
         gold = trees_of(read_conllu(path))
-        # A style that is new to the old model is compared with its first one.
+        # If the old model does not know the style, it parses in its first style.
         former = style if style in old.settings.styles else None
         held_out = {
             "before": _scores(gold, parse_trees(old.in_style(former), gold)),
@@ -251,7 +251,7 @@ def _compare(
 
 
 def _flat(line: str) -> WordTree:
-    """Return any tree over the characters of a line, for a parser to replace."""
+    """Return an arbitrary tree over the characters of a line, for the parser to replace."""
     chars = characters("".join(line.split()))
     return WordTree(tuple(chars), (0, *[1] * (len(chars) - 1)), ("root", *["dep"] * (len(chars) - 1)))
 

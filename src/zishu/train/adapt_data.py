@@ -1,16 +1,16 @@
-"""Prepare the data of an adaptation (`zishu.train.adapt`): files that people can read, in the folder `data` of the run.
+"""Prepare the data of an adaptation (`zishu.train.adapt`): readable files in the folder `data` of the run.
 
     known.conllu       what the user knows: corrected trees, words
-    held-out.conllu    complete trees that are not learned from, to choose the epoch and to score
-    sure.conllu        of the user's raw text: words of the lexicon, and what the model itself is sure of
-    rehearsal.txt      sentences of our own, on which the old model teaches the new one in all its styles
-    own.txt            the user's sentences, on which it does so in all styles but the one that is adapted
-    watch.txt          more sentences of our own, not learned from, on which both models are compared
-    arguments.json     what all this was made from
+    held-out.conllu    complete trees, not used for training, to choose the epoch and to score
+    sure.conllu        from the user's raw text: words of the lexicon, and what the model itself is sure of
+    rehearsal.txt      our own sentences, on which the old model teaches the new one in all its styles
+    own.txt            the user's sentences, on which it does so in all styles but the adapted one
+    watch.txt          more of our own sentences, not used for training, on which both models are compared
+    arguments.json     the arguments and files from which all this was made
 
-Our own sentences are few, so most of `rehearsal.txt` is made of them by replacing words by others of the same length and
-part of speech, from the lexicon of word structures. That is often nonsense. But a teacher needs no sense, only
-words in the places where words like them stand.
+We have few sentences of our own. So most of `rehearsal.txt` consists of variants of them, in which words are replaced by
+others of the same length and part of speech from the lexicon of word structures. The variants often make no sense. They
+need not: the teacher only shows how it parses them.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
     from zishu.document import Sentence
 
-_HOLD_OUT: Final = 10  # one complete tree in so many is held out
-_ENOUGH: Final = 50  # complete trees, from which on some are held out
-_WATCHED: Final = 4  # one sentence of our own in so many is watched
-_VARIANTS: Final = 2  # sentences that are made of each sentence of our own
-_REPLACED: Final = 0.7  # share of the words that are replaced, where others of their kind are known
+_HOLD_OUT: Final = 10  # hold out every tenth complete tree
+_ENOUGH: Final = 50  # hold out none if there are fewer complete trees than this
+_WATCHED: Final = 4  # watch every fourth sentence of our own
+_VARIANTS: Final = 2  # variants of each sentence of our own
+_REPLACED: Final = 0.7  # probability of replacing a word for which the lexicon has others
 _LONGEST: Final = 150  # characters; longer sentences of raw text are left out
 _MOST_TEXT: Final = 1000  # sentences of raw text
 
@@ -57,7 +57,7 @@ REHEARSAL, OWN, WATCH = "rehearsal.txt", "own.txt", "watch.txt"
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What the user has: files."""
+    """Name the user's files."""
 
     gold: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
@@ -70,9 +70,10 @@ class Sources:
 def prepare(
     data: Path, sources: Sources, base: Path, arguments: dict[str, Any]
 ) -> tuple[dict[str, int], tuple[str, ...]]:
-    """Write the data of a run, unless they are there; return the number of sentences of each kind, and problems.
+    """Write the data of a run unless they exist; return the number of sentences of each kind, and problems.
 
-    `arguments` are those of the run: `style`, `sure`, `seed`, `hold_out`, and what else must not change.
+    `arguments` are the arguments of the run that must not change when it is resumed: `style`, `sure`, `seed`,
+    `hold_out` and others.
     """
     arguments = json.loads(json.dumps({**arguments, "sources": asdict(sources), "model": str(base)}))
     path = data / "arguments.json"
@@ -80,14 +81,14 @@ def prepare(
         before: Any = read_json(path)
         if before["arguments"] != arguments:
             raise InputError(
-                f"{data.parent}: was started with other arguments: use the same ones, or another folder"
+                f"{data.parent}: contains a run with other arguments: use the same ones or another folder"
             )
         return before["counts"], tuple(before["problems"])
     known, held_out, problems = _read_known(sources, hold_out=arguments["hold_out"])
     parser = Parser(load_model(base), path=base)
     found = list(_read_text(sources, parser, **{key: arguments[key] for key in ("style", "sure", "seed")}))
     if not known and not found:
-        raise InputError("nothing is known of any sentence: nothing to learn from")
+        raise InputError("no data: the files say nothing about any sentence")
     if sources.dev:
         sentences = list(read_conllu(sources.dev))
         trees_of(sentences)  # sentences to score need complete trees
@@ -117,7 +118,7 @@ def prepare(
 
 
 def _variants(parser: Parser, lines: Sequence[str], seed: int) -> list[str]:
-    """Return sentences with other words in the places of words of the same length and part of speech."""
+    """Return variants of sentences, with words replaced by others of the same length and part of speech."""
     kinds: dict[tuple[str, int], list[str]] = {}
     for entry in load_structures():
         for upos in entry.upos:
@@ -139,7 +140,7 @@ def _variants(parser: Parser, lines: Sequence[str], seed: int) -> list[str]:
 def _read_known(
     sources: Sources, *, hold_out: bool
 ) -> tuple[list[PartialTree], list[PartialTree], list[str]]:
-    """Return what the user knows, the part of it that is held out, and what contradicts itself."""
+    """Return what the user knows, the part of it that is held out, and messages about contradictions."""
     read = [read_annotations(path) for path in (*sources.gold, *sources.words)]
     known = [tree for found in read for tree in found.trees]
     problems = [problem for found in read for problem in found.problems]
@@ -154,10 +155,10 @@ def _read_known(
 def _read_text(
     sources: Sources, parser: Parser, *, style: str, sure: float, seed: int
 ) -> Iterator[PartialTree]:
-    """Yield what is sure of raw text: words of the lexicon, and what the model is sure of given them.
+    """Yield what is certain about raw text: words of the lexicon, and what the model is sure of given them.
 
-    Sentences with words of the lexicon come first, up to `_MOST_TEXT` in all. In a style that is new to the model only
-    the lexicon tells anything.
+    Sentences with words of the lexicon come first. There are at most `_MOST_TEXT` sentences in all. In a style that is
+    new to the model, only the words of the lexicon count.
     """
     lexicon = Lexicon.load(sources.lexicon) if sources.lexicon else None
     raw = [
@@ -182,7 +183,7 @@ def _read_text(
 
 
 def sure_tree(sentence: Sentence, sure: float) -> PartialTree:
-    """Return of a parse what has at least a probability: words, and heads, relations and parts of speech between them."""
+    """Keep the words of a parse, and their heads, relations and parts of speech, that are probable enough."""
     certain = {word.id for word in sentence if (word.boundary_prob or 0) >= sure}
     spans: dict[int, tuple[int, int]] = {0: (0, 1)}
     place = 1

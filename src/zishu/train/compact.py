@@ -1,8 +1,8 @@
-"""Shrink a trained network on disk: embeddings and other weights as 8-bit numbers with one scale per row.
+"""Store a trained network in less space: embeddings and other weights as 8-bit numbers with one scale per row.
 
-Embeddings of characters and bigrams are most of a small model's weights and almost none of its computation, so storing
-them at a quarter of the size costs nothing at run time. A row is rounded to 255 levels of its largest number: an error
-of at most 0.4 % of that number. Scores are measured on the network as it is exported.
+Embeddings of characters and bigrams are most of a small model's weights but take almost none of its computation. So
+storing them at a quarter of the size costs nothing at run time. A row is rounded to 255 levels of its largest absolute
+value, with an error of at most 0.4 % of that value. Published scores are those of the exported network.
 """
 
 from __future__ import annotations
