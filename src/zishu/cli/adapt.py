@@ -21,13 +21,15 @@ def adapt_command(
     context: typer.Context,
     output: Annotated[
         Path,
-        typer.Option("-o", "--output", metavar="FOLDER", help="Write the new model and the files of the run to this folder."),
+        typer.Option(
+            "-o", "--output", metavar="FOLDER", help="Write the new model and its run to this folder."
+        ),
     ],
     gold: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FILE",
-            help="Learn from complete or partial trees: CoNLL-U with _ for unknown values, or JSON of the page; repeatable.",
+            help="Learn from complete or partial trees: CoNLL-U (_ for unknown) or JSON of the page; repeatable.",
         ),
     ] = None,
     words: Annotated[
@@ -37,7 +39,7 @@ def adapt_command(
         ),
     ] = None,
     lexicon: Annotated[
-        str, typer.Option(metavar="FILE", help="Keep the words of this file (one per line) whole in the raw text.")
+        str, typer.Option(metavar="FILE", help="Keep these words (one per line) whole in the raw text.")
     ] = "",
     text: Annotated[
         list[str] | None,
@@ -62,16 +64,18 @@ def adapt_command(
         str,
         typer.Option(
             metavar="FILE",
-            help="Score on these complete trees. By default, every tenth tree of --gold is held out if there are at least 50.",
+            help="Score on these complete trees; by default, on every tenth of --gold if it has 50 or more.",
         ),
     ] = "",
     rehearsal: Annotated[
         list[str] | None,
-        typer.Option(metavar="[STYLE=]FILE", help="Also learn from this treebank, so that it is not forgotten; repeatable."),
+        typer.Option(
+            metavar="[STYLE=]FILE", help="Do not forget this treebank: learn from it, too; repeatable."
+        ),
     ] = None,
     sure: Annotated[
         float,
-        typer.Option(min=0.5, max=1, help="Learn from the model's own parses where their probability is at least this."),
+        typer.Option(min=0.5, max=1, help="Least probability of the model's own parses to learn from them."),
     ] = 0.95,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 8,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,

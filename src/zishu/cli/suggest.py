@@ -14,7 +14,8 @@ from zishu.errors import InputError
 def suggest_command(
     corpus: Annotated[list[str], typer.Argument(metavar="FILE", help="Raw text; - for standard input.")],
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="Write JSON lines to this file, for the page to open.")
+        Path,
+        typer.Option("-o", "--output", metavar="FILE", help="Write JSON lines for the page to this file."),
     ],
     number: Annotated[int, typer.Option("-n", "--number", min=1, help="Number of sentences.")] = 100,
     model: Annotated[
@@ -22,7 +23,9 @@ def suggest_command(
         typer.Option(metavar="MODEL", help="Bundled model or folder.", show_default="default"),
     ] = None,
     style: StyleOption = None,
-    lexicon: Annotated[str, typer.Option(metavar="FILE", help="Keep the words of this file (one per line) whole.")] = "",
+    lexicon: Annotated[
+        str, typer.Option(metavar="FILE", help="Keep the words of this file (one per line) whole.")
+    ] = "",
     most: Annotated[
         int, typer.Option(min=1, help="Parse at most this many sentences, evenly spread over the corpus.")
     ] = 20_000,

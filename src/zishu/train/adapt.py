@@ -72,7 +72,9 @@ class Adaptation:
     sentences: dict[str, int]  # by kind
     problems: tuple[str, ...]
     held_out: dict[str, dict[str, float]] = field(default_factory=dict)  # "before" and "after" -> scores
-    agreement: dict[str, dict[str, float]] = field(default_factory=dict)  # style -> scores of the new model against the old one
+    agreement: dict[str, dict[str, float]] = field(
+        default_factory=dict
+    )  # style -> scores against the old model
 
     @property
     def warnings(self) -> list[str]:
@@ -86,7 +88,9 @@ class Adaptation:
                     "add data, or give a treebank with --rehearsal"
                 )
         if self.held_out and self.held_out["after"]["lf"] < self.held_out["before"]["lf"]:
-            found.append("the adapted model scores lower than the old one on the held-out sentences: do not use it")
+            found.append(
+                "the adapted model scores lower than the old one on the held-out sentences: do not use it"
+            )
         return found
 
 
