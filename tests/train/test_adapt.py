@@ -112,7 +112,7 @@ def test_a_run_goes_on_with_its_own_arguments_only(folder, tmp_path):
         (["--lexicon", "x"], "no data"),
         (["--gold", "nowhere.conllu"], "nowhere.conllu"),
         (["--words", "empty.txt"], "no sentences found"),
-        (["--gold", "bad.conllu"], "nothing is known of any sentence"),
+        (["--gold", "bad.conllu"], "no file has a usable sentence"),
         (["--words", "words.txt", "--rehearsal", "x=words.txt"], "the model has no style 'x'"),
         (["--words", "words.txt", "--model", "nowhere"], "nowhere"),
     ],

@@ -1,8 +1,8 @@
-"""Run the typed Eisner chart of one sentence after another: inside, outside, and the walk down to a tree.
+"""Run the typed Eisner chart for each sentence: inside, outside, and the walk down to a tree.
 
-This is the only file with Numba, and one file because Numba's cache on disk does not notice changes in other files. The
-two entries, `prepare` and `run`, get arrays that the caller made; only the scores are checked here. The recursion is
-written once, in `_inside`, for all semirings, and for many arcs and few:
+All code with Numba is in this one file, because Numba's cache on disk does not notice changes in other files. The two
+entries, `prepare` and `run`, get arrays that the caller has allocated; only the scores are checked here. The recursion is
+written once, in `_inside`, for all semirings and for both dense and sparse charts:
 
     Ihat(i->j) = s_intra(i,j) (x) SUM_k a(i->k) (x) a(k+1<-j)          gap k not BREAK
     I   (i->j) = s_inter(i,j) (x) SUM_k t(i->k) (x) t(k+1<-j)          gap k not JOIN
@@ -54,16 +54,16 @@ _JIT: dict[str, Any] = {
     "_nrt": False,
 }
 
-# For the small ones among them, so that nothing is handed over.
+# For the small ones among them: inlined, so that a call costs nothing.
 _INLINE = {**_JIT, "forceinline": True}
 
 NEG_INF = -np.inf
-# The bits of a float64 as an integer: beyond those of an infinity, on either side of 0, it is not a number.
+# The bits of both infinities as integers. A float64 whose bits lie beyond these is NaN.
 INF_BITS, NEG_INF_BITS = np.array([np.inf, -np.inf]).view(np.int64)
 
-# Numbers that functions are called with are NumPy integers: for every Python one Numba would compile them again.
+# Constants that are passed to functions are NumPy integers. Numba would compile the functions again for Python integers.
 
-# What can be asked for.
+# Tasks of `run`.
 PARTITION, MARGINALS, BEST, SAMPLE, CHART = range(5)
 
 # Semirings: (+, x) on weights; (logsumexp, +) and (max, +) on scores.
@@ -74,35 +74,35 @@ INTER, INTRA = np.arange(2)
 
 # Planes of a chart: complete spans (intra-word a, either t, inter-word c) by [head, end]; links by [head, dependent];
 # then the complete spans again, transposed; then those that can be the left part of a link, times the score of the gap
-# behind them. The outside pass keeps what belongs to plane p in plane OUTSIDE + p.
+# behind them. The outside values of plane p are in plane OUTSIDE + p.
 A, T, C, INTRA_LINK, INTER_LINK, A_T, T_T, C_T, A_LEFT, T_LEFT = np.arange(10)
 PLANES = OUTSIDE = np.int64(10)
 
-# A sentence counts as one with few arcs if less than one arc in FEW is allowed.
+# The chart of a sentence is sparse if less than one arc in FEW is allowed.
 FEW = 8
 
 # The range of plain sums; docs/algorithm.md shows why it suffices. Values below TINY become 0; products of two values
 # from SAFE to HUGE neither vanish nor overflow; the total must exceed the bound of a single loss by a factor
 # exp(MARGIN), which is 2^53 (rounding) times 7e8 (the number of losses).
 TINY, SAFE, HUGE, MARGIN = 1e-290, 1e-150, 1e150, 57.0
-LOWEST = -700.0  # scores below it weigh nothing
-BRANCHING = 8.0  # trees over n characters are about 8^n
+LOWEST = -700.0  # scores below this get weight 0
+BRANCHING = 8.0  # there are about 8^n trees over n characters
 
-# What plain sums have met: the largest value; the width of the narrowest span with a value below SAFE; and the
-# logarithm of the largest factor, relative to the product of all sums of weights, of a value that became 0.
+# Statistics of plain sums: the largest value; the width of the narrowest span with a value below SAFE; and the largest
+# possible factor of a value that became 0, as a logarithm and relative to the product of all sums of weights.
 LARGEST, NARROWEST, LOST = np.arange(3)
 
-# Terms that far below the largest one do not change a float64 sum.
+# Terms this far below the largest one do not change a float64 sum.
 NEGLIGIBLE = 50.0
 
-# Lists of a character, used where few arcs are allowed: its dependents by kind of link and side, the nearest first
-# (see `_dependents`); the far ends of filled spans to its left; its possible heads. The last entry is the length.
+# Lists for each character of a sparse chart: its dependents by kind of link and side, nearest first (see
+# `_dependents`); the far ends of filled spans to its left; its possible heads. The last entry is the length.
 LEFT_ENDS, HEADS, LISTS = np.arange(4, 7)
 LENGTH = -1
 
 
 class Batch(NamedTuple):
-    """The sentences to work on, as `prepare` leaves them."""
+    """Hold the sentences of a batch, as prepared by `prepare`."""
 
     scores: Any  # batch roles dependents heads: float64; inter-word first, intra-word second if the chart is typed
     gaps: Any  # batch N+1: int8; BREAK at 0 and from the length on
@@ -115,7 +115,7 @@ class Batch(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """Where `run` puts its results; what a task does not fill may be empty."""
+    """Hold the results of `run`; arrays that a task does not fill may be empty."""
 
     value: Any  # batch: log Z, or the best score
     arcs: Any  # batch roles dependents heads: probabilities
@@ -125,7 +125,7 @@ class Answers(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """One sentence: its scores or weights, its chart, and memory for what goes with them."""
+    """Hold one sentence: its scores or weights, its chart, and working memory."""
 
     semiring: Any
     values: Any  # roles dependents heads: scores; weights in the semiring PLAIN
@@ -138,15 +138,15 @@ class Workspace(NamedTuple):
     reach: Any  # reach[i]: the last character before the next BREAK
     m: int
     chart: Any  # planes m m
-    flat: Any  # the same memory with one axis, which is quicker to index
+    flat: Any  # the same memory as one axis, which is faster to index
     lists: Any  # LISTS m m+1
-    live: Any  # m m: spans that may hold something, if few arcs are allowed
+    live: Any  # m m: spans that may have a value, in a sparse chart
     log_sums: Any  # log_sums[d]: the log of the product of the sums of weights of the dependents 1..d
     met: Any  # LARGEST, NARROWEST, LOST
 
 
 def _entry(function):
-    """Compile what is called from Python, and keep it on disk."""
+    """Compile a function that Python calls, and cache it on disk."""
     return keep_on_disk(njit(function, nogil=True, fastmath=FASTMATH, error_model="numpy"))
 
 
@@ -234,7 +234,7 @@ def _weigh(s, weights):
 
 @njit(**_JIT)
 def _scale(s, log_factor):
-    """Multiply every weight by exp(log_factor), and forget the losses so far."""
+    """Multiply every weight by exp(log_factor), and reset the record of losses."""
     factor = exp(log_factor)
     for role in range(s.values.shape[0]):
         for d in range(1, s.n + 1):
@@ -247,7 +247,7 @@ def _scale(s, log_factor):
 
 @njit(**_INLINE)
 def _keep(s, x, h, e):
-    """Return the value of the span from h to e as it is kept. Plain sums drop values below TINY and note the loss."""
+    """Return the value to store for the span from h to e. Plain sums drop values below TINY and record the loss."""
     if s.semiring != PLAIN or SAFE <= x <= HUGE:
         return x
     if x > HUGE:
@@ -264,7 +264,7 @@ def _keep(s, x, h, e):
 
 @njit(**_JIT)
 def _trusted(s, total):
-    """Tell whether plain sums have lost nothing that counts: Z > B exp(LOST) TINY exp(MARGIN), see algorithm.md."""
+    """Tell whether the losses of plain sums are negligible: Z > B exp(LOST) TINY exp(MARGIN), see algorithm.md."""
     if not TINY <= total < np.inf or s.met[LARGEST] > HUGE:
         return False
     return log(total) > s.log_sums[s.n] + s.met[LOST] + log(TINY) + MARGIN
@@ -312,7 +312,7 @@ def _at(m, plane, row, column):
 
 @njit(**_JIT)
 def _sum(semiring, flat, x, y, count):
-    """Return SUM_k flat[x + k] (x) flat[y + k] for 0 <= k < count. This is where the time goes."""
+    """Return SUM_k flat[x + k] (x) flat[y + k] for 0 <= k < count. Most of the time is spent here."""
     # Unsigned, because an index that may be negative costs a test, and with it the vector instructions.
     x, y, count = np.uintp(x), np.uintp(y), np.uintp(count)
     if semiring == PLAIN:
@@ -338,7 +338,7 @@ def _sum(semiring, flat, x, y, count):
 
 @njit(**_JIT)
 def _dependents(links, h, e):
-    """Return which list of h holds its dependents by these links on the side of e."""
+    """Return the number of the list of h's dependents by these links on the side of e."""
     return 2 * (links - INTRA_LINK) + (1 if e > h else 0)
 
 
@@ -364,7 +364,7 @@ def _list_arcs(s):
 
 @njit(**_INLINE)
 def _mark(s, i, j):
-    """Mark the wider spans that may hold something because the span from i to j does."""
+    """Mark the wider spans that may have a value because the span from i to j has one."""
     zero = _zero(s.semiring)
     if max(s.chart[A, i, j], s.chart[T, i, j]) > zero:
         for m in range(s.lists[HEADS, i, LENGTH]):
@@ -407,7 +407,7 @@ def _left(s, spans):
 
 @njit(**_INLINE)
 def _put_links(s, role, links, spans, i, j):
-    """Put links(i->j) = s_role(i,j) (x) SUM_k spans(i->k) (x) spans(k+1<-j), and its mirror image."""
+    """Store links(i->j) = s_role(i,j) (x) SUM_k spans(i->k) (x) spans(k+1<-j), and its mirror image."""
     right, left = s.values[role, j, i], s.values[role, i, j]
     if max(right, left) > _zero(s.semiring):
         parts = _sum(s.semiring, s.flat, _at(s.m, _left(s, spans), i, i), _at(s.m, spans, j, i + 1), j - i)
@@ -496,8 +496,8 @@ def _rooted(s, r):
 def _push(semiring, flat, x, y, count, weight, total):
     """Share `weight` among the terms of the sum over two rows at x and y, whose value was `total`.
 
-    A share goes to the outside plane of its term, in the second half of the chart. In plain sums it is the derivative by
-    the value, otherwise by the logarithm of the value, which is a probability.
+    A share is added to the outside plane of its term, in the second half of the chart. In plain sums it is a derivative
+    with respect to the value; otherwise with respect to the logarithm of the value, which is a probability.
     """
     x, y, count, outside = np.uintp(x), np.uintp(y), np.uintp(count), np.uintp(flat.size // 2)
     if semiring == PLAIN:
@@ -566,7 +566,7 @@ def _push_links(s, role, links, spans, i, j, arcs, boundary):
 
 @njit(**_INLINE)
 def _share(s, spans, h, e):
-    """Return what a complete span has received. In plain sums, what one of value 0 has received means nothing."""
+    """Return the outside value of a complete span. In plain sums it has no meaning if the span's value is 0."""
     if s.semiring == PLAIN and s.chart[spans, h, e] == 0.0:
         return 0.0
     share = s.chart[OUTSIDE + spans, h, e] + s.chart[OUTSIDE + spans + A_T, e, h]
@@ -606,8 +606,8 @@ def _outside(s, total, arcs, boundary):
                     _push_complete(s, INTER_LINK, T, h, e, from_c, c)
                     if not s.root_as_head:
                         _push_complete(s, INTRA_LINK, C, h, e, from_c, c)
-            # Gap j is a boundary if an inter-word link owns it, whose left part is then t(i->j). All that such links
-            # have given to it is in its plane, for complete spans write to the transpose. For i = j see `_push_links`.
+            # Gap j is a boundary if an inter-word link owns it; the left part of that link is t(i->j). Only such links
+            # add to its outside plane, because complete spans add to the transpose. For i = j see `_push_links`.
             left = _left(s, T)
             used = s.chart[OUTSIDE + left, i, j]
             if plain:
@@ -717,10 +717,10 @@ def _find_reach(gaps, n, reach):
 
 @_entry
 def run(task, order, batch, answers, chart, seed):
-    """Do a task for the sentences in `order`: fill in log Z or the best score, and what else is asked for.
+    """Run a task for the sentences in `order`: fill in log Z or the best score, and the other results of the task.
 
-    One function for all tasks, so that the recursion is compiled once. `chart` is memory for the longest sentence, with
-    twice the planes for MARGINALS.
+    All tasks share one function, so that the recursion is compiled once. `chart` is memory for the longest sentence,
+    with twice the planes for MARGINALS.
     """
     scores = batch.scores
     m, roles = chart.shape[1], scores.shape[1]

@@ -89,7 +89,7 @@ class Adaptation:
                 )
         if self.held_out and self.held_out["after"]["lf"] < self.held_out["before"]["lf"]:
             found.append(
-                "the adapted model scores lower than the old one on the held-out sentences: do not use it"
+                "on the held-out sentences the adapted model scores lower than the old one: do not use it"
             )
         return found
 

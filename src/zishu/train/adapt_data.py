@@ -88,7 +88,7 @@ def prepare(
     parser = Parser(load_model(base), path=base)
     found = list(_read_text(sources, parser, **{key: arguments[key] for key in ("style", "sure", "seed")}))
     if not known and not found:
-        raise InputError("no data: the files say nothing about any sentence")
+        raise InputError("no data: no file has a usable sentence")
     if sources.dev:
         sentences = list(read_conllu(sources.dev))
         trees_of(sentences)  # sentences to score need complete trees
