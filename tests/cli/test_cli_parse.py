@@ -22,8 +22,9 @@ import pytest
 from text_files import keep_records, read, write
 from zishu import cli
 from zishu.cli._progress import watching
-from zishu.corpus import Summary, chunks
+from zishu.corpus import Summary, chunks, claim
 from zishu.corpus.claim import claimed
+from zishu.errors import InputError
 from zishu.formats.conllu import read_conllu
 from zishu.formats.jsonl import from_json
 from zishu.parser import find_model
@@ -465,11 +466,30 @@ def test_an_output_belongs_to_one_run_at_a_time(tmp_path, capsys):
     (tmp_path / "link.conllu").symlink_to(out)
     with claimed(out, {}, resume=False, force=False, keep=True):
         for name in ("out.conllu", "link.conllu"):
-            for flag in ("--force", "--resume"):
-                assert run("-i", path, "-o", tmp_path / name, flag) == 2
-                assert_one_line(capsys.readouterr().err, f"{tmp_path / name}: another run is writing it")
-    assert not out.exists()
+            for flags in ([], ["--force"], ["--resume"]):
+                for _ in ("before the first sentence", "after it"):
+                    assert run("-i", path, "-o", tmp_path / name, *flags) == 2
+                    assert_one_line(capsys.readouterr().err, f"{tmp_path / name}: another run is writing it")
+                    write(out, "precious")
+                assert read(out) == "precious"
+                out.unlink()
     assert run("-i", path, "-o", out) == 0
+
+
+def test_an_output_that_appears_during_the_claim_is_kept(tmp_path, monkeypatch):
+    """Another run may finish between the first look at the output and the lock."""
+    out = tmp_path / "out.conllu"
+    lock = claim.lock
+
+    def finish_first(descriptor):
+        write(out, "precious")
+        return lock(descriptor)
+
+    monkeypatch.setattr(claim, "lock", finish_first)
+    with pytest.raises(InputError, match="exists"), claimed(out, {}, resume=False, force=False, keep=True):
+        write(out, "lost")
+    assert read(out) == "precious"
+    assert not claim.record_of(out).exists()
 
 
 def test_a_record_is_no_way_to_other_files(tmp_path, capsys):

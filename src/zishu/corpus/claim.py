@@ -59,14 +59,17 @@ def claimed(
         return
     if resume and force:
         raise InputError("resume and force exclude each other")
-    # A dangling link is not a file, but it may belong to someone.
-    exists = os.path.lexists(path)
-    if exists and not (resume or force):
-        raise InputError(f"{path}: exists; continue it with --resume, overwrite it with --force")
     record = record_of(path)
     descriptor = _open(record, path)
     try:
         before = _read(descriptor, record)
+        # Look only now: until the lock was free, another run could write the output and finish it. A dangling link is
+        # not a file, but it may belong to someone.
+        exists = os.path.lexists(path)
+        if exists and not (resume or force):
+            if before is None:
+                _give_up(descriptor, record)
+            raise InputError(f"{path}: exists; continue it with --resume, overwrite it with --force")
         now = json.loads(json.dumps({"zishu": __version__, **options}))
         if resume and before is not None:
             check_options(before, now, str(path))
