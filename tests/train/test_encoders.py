@@ -192,9 +192,12 @@ def test_a_checkpoint_needs_no_pretrained_weights(kind: str, bert: str) -> None:
     assert torch.equal(first(*inputs), second(*inputs))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "mixed bert"])
 def test_onnx_gives_the_same_encodings(kind: str, bert: str, tmp_path: Path) -> None:
-    encoder = build(kind, bert).eval()
+    switches = {"mixed_layers": 2, "output_dropout": 0.5, "separator": False}
+    encoder = build(kind.split()[-1], bert, **(switches if kind == "mixed bert" else {})).eval()
+    if isinstance(encoder, Bert) and encoder.core.mix is not None:
+        torch.nn.init.normal_(encoder.core.mix.weights)
     path = str(tmp_path / "encoder.onnx")
     rows = {0: "batch", 1: "n"}
     with warnings.catch_warnings():
@@ -453,6 +456,44 @@ def test_bert_keeps_its_own_dropout_and_single_precision(bert: str, tmp_path: Pa
     assert {parameter.dtype for parameter in half.parameters()} == {torch.float32}
 
 
+def test_the_last_layers_of_a_bert_are_mixed(bert: str) -> None:
+    encoder = build("bert", bert, mixed_layers=2).eval()
+    assert isinstance(encoder, Bert)
+    assert encoder.core.mix is not None
+    with torch.no_grad():
+        encoder.core.mix.weights.copy_(torch.tensor([0.0, 1.5]))
+        encoder.core.mix.scale.fill_(2.0)
+    chars, _, lengths = sentences(6)
+    tokens = torch.cat((chars, torch.tensor([[3]])), dim=1)
+    states = BertModel.from_pretrained(bert).eval()(tokens, output_hidden_states=True).hidden_states
+    share = 1 / (1 + np.exp(1.5))
+    expected = 2 * (share * states[-2] + (1 - share) * states[-1])
+    torch.testing.assert_close(encoder(chars, None, lengths), expected[:, :-1], atol=1e-5, rtol=1e-5)
+    encoder(chars, None, lengths).square().sum().backward()
+    assert encoder.core.mix.weights.grad is not None
+    assert encoder.core.mix.weights.grad.abs().sum() > 0
+
+
+def test_a_bert_without_separator_reads_the_characters_only(bert: str) -> None:
+    encoder = build("bert", bert, separator=False).eval()
+    chars, _, lengths = sentences(6, 3)
+    encoded = encoder(chars, None, lengths)
+    model = BertModel.from_pretrained(bert).eval()
+    for b, n in enumerate((6, 3)):
+        expected = model(chars[b : b + 1, : n + 1]).last_hidden_state[0]
+        torch.testing.assert_close(encoded[b, : n + 1], expected, atol=1e-5, rtol=1e-5)
+    with_separator = build("bert", bert).eval()(chars, None, lengths)
+    assert not torch.allclose(encoded[0], with_separator[0], atol=1e-3)
+
+
+def test_dropout_after_a_bert(bert: str) -> None:
+    encoder = build("bert", bert, output_dropout=0.5)
+    inputs = sentences(20, 20, 20)
+    assert 0.35 < (encoder(*inputs) == 0).float().mean() < 0.65
+    assert (encoder.eval()(*inputs) != 0).all()
+    assert (build("bert", bert)(*inputs) != 0).all()
+
+
 def test_other_models_than_bert(tmp_path: Path) -> None:
     vocabulary = Vocabulary((*SPECIAL, *CHARS), pad=0, unknown=1, bos=2, eos=3)
     shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
@@ -476,6 +517,8 @@ def test_what_is_wrong_with_a_bert_is_said(bert: str, tmp_path: Path) -> None:
         build_encoder(tiny("bert", str(tmp_path)), VOCABULARY, None)
     with pytest.raises(ConfigError, match="window_overlap"):
         build("bert", bert, window_overlap=30)
+    with pytest.raises(ConfigError, match=r"mixed_layers: this model has 2 layers, not 3"):
+        build("bert", bert, mixed_layers=3)
     large = Vocabulary.build({chr(0x4E00 + i): 1 for i in range(100)})
     with pytest.raises(ConfigError, match="embeddings"):
         build_encoder(tiny("bert", bert), large, None)

@@ -293,6 +293,25 @@ def test_a_pretrained_encoder_is_fine_tuned(system, treebank, tmp_path):
     assert parse_trees(model, tiny.TREES, given_words=True) == list(tiny.TREES)
 
 
+def test_the_switches_of_a_bert_are_exported(treebank, tmp_path):
+    # The exporter compares the written networks with the trained ones.
+    encoder = EncoderConfig(
+        kind="bert",
+        pretrained=make_bert(tmp_path / "bert"),
+        window_overlap=8,
+        mixed_layers=2,
+        output_dropout=0.1,
+        separator=False,
+    )
+    rates = {"encoder_learning_rate": 0.005}
+    config = make_config(treebank, tmp_path / "run", optimiser=rates, **SYSTEMS["latent-c2f"])
+    train(replace(config, encoder=encoder))
+    model = load_model(tmp_path / "run" / "model")
+    assert parse_trees(model, tiny.TREES, given_words=True) == list(tiny.TREES)
+    mix = load_checkpoint(tmp_path / "run" / "last.safetensors")[0]["model.encoder.core.mix.weights"]
+    assert mix.abs().sum() > 0  # it was trained
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(
     "ZISHU_TEST_BERT" not in os.environ, reason="ZISHU_TEST_BERT names no folder of a Chinese BERT"
@@ -401,6 +420,27 @@ def test_a_run_goes_on_only_with_its_own_configuration(treebank, tmp_path):
     (tmp_path / "run" / "result.json").unlink()
     with pytest.raises(InputError, match="configuration differs"):
         train(replace(config, seed=1), resume=True)
+
+
+def test_batches_can_count_words_where_words_are_given(treebank, tmp_path, monkeypatch):
+    seen = []
+
+    def deal(lengths, batch_chars, *, seed, epoch):
+        seen.append(sorted(lengths.tolist()))
+        return random_batches(lengths, batch_chars, seed=seed, epoch=epoch)
+
+    random_batches = loop.random_batches
+    monkeypatch.setattr(loop, "random_batches", deal)
+    words = sorted(len(tree.forms) for tree in tiny.TREES)
+    chars = sorted(len(tree.chars) for tree in tiny.TREES)
+    assert words != chars
+    for by_words in (False, True):
+        seen.clear()
+        optimiser = {"epochs": 1, "batch_by_words": by_words}
+        train(make_config(treebank, tmp_path / str(by_words), task="pipeline", optimiser=optimiser))
+        # The segmenter comes first, and always counts characters, also those of the non-projective sentence.
+        assert seen[0] == sorted(len(tree.chars) for tree in tiny.ALL)
+        assert seen[-1] == (words if by_words else chars)
 
 
 def test_the_learning_rate_falls_to_zero_with_the_last_step(treebank, tmp_path, monkeypatch):

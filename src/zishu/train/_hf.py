@@ -2,13 +2,14 @@
 
 Each character is one token of the tokeniser's vocabulary. The tokeniser's own splitting is not used, so characters and
 encodings stay aligned (section 3.4 of the paper). [CLS] is position 0 and represents ROOT; [SEP] is added internally
-after the last character. A sentence longer than the model's positions is read in overlapping windows
-(`zishu.model.windows`).
+after the last character, unless `separator` is off. A sentence longer than the model's positions is read in overlapping
+windows (`zishu.model.windows`). The encoding is the last layer's output, or with `mixed_layers` a learned average of
+the last layers.
 
 A pre-trained model is a local folder, which is read without network access, or `hub:NAME`, a model of the Hugging Face
 hub. Either may be untrusted: none of its code is run, and weights are read from safetensors only.
 
-Cost: that of the model. Its dropout comes from its own configuration.
+Cost: that of the model. Its dropout comes from its own configuration; `output_dropout` adds one after it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from torch import nn
 from zishu.errors import ConfigError, MissingExtra
 from zishu.model.vocabulary import Vocabulary
 from zishu.model.windows import plan_windows
-from zishu.train.encoders import Encoder, Recurrence, style_embedding
+from zishu.train.encoders import Dropout, Encoder, Recurrence, style_embedding
 
 try:
     from huggingface_hub import get_session
@@ -39,7 +40,7 @@ except ModuleNotFoundError as error:
     raise MissingExtra("transformers", "train") from error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from torch import Tensor
 
@@ -57,7 +58,19 @@ class Bert(Encoder):
     ) -> None:
         super().__init__()
         overlap = config.window_overlap
-        self.core = CharacterBert(model, vocabulary, styles=styles)
+        layers = int(cast("Any", model.config).num_hidden_layers)
+        if config.mixed_layers > layers:
+            raise ConfigError(
+                f"encoder.mixed_layers: this model has {layers} layers, not {config.mixed_layers}"
+            )
+        self.core = CharacterBert(
+            model,
+            vocabulary,
+            styles=styles,
+            mixed_layers=config.mixed_layers,
+            separator=config.separator,
+        )
+        self.output_dropout = Dropout(config.output_dropout)
         # Part of each window, not of the sentence, so that an exported graph that reads windows gives the same result.
         self.top = Recurrence(self.core.width, 1, config.top, dropout=config.dropout) if config.top else None
         self.width = self.core.width if self.top is None else self.top.width
@@ -94,33 +107,59 @@ class Bert(Encoder):
         return nn.functional.pad(merged, (0, 0, 0, chars.shape[1] - merged.shape[1]))
 
     def _read_window(self, chars: Tensor, lengths: Tensor, styles: Tensor | None) -> Tensor:
-        encoded: Tensor = self.core(chars, lengths, styles)
+        encoded: Tensor = self.output_dropout(self.core(chars, lengths, styles))
         return encoded if self.top is None else self.top(encoded, lengths)
 
 
 class CharacterBert(nn.Module):
-    """Add the two special tokens around the characters."""
+    """Read [CLS], the characters and [SEP], and return a vector for all but [SEP]."""
 
-    def __init__(self, model: nn.Module, vocabulary: Vocabulary, *, styles: int) -> None:
+    def __init__(
+        self, model: nn.Module, vocabulary: Vocabulary, *, styles: int, mixed_layers: int, separator: bool
+    ) -> None:
         super().__init__()
         self.model = model
-        self.separator = vocabulary.eos
+        self.separator = vocabulary.eos if separator else None
+        self.mix = LayerMix(mixed_layers) if mixed_layers > 1 else None
         self.width = int(cast("Any", model.config).hidden_size)
         self.styles = style_embedding(styles, cast("Any", model).get_input_embeddings().embedding_dim)
 
     def forward(self, chars: Tensor, lengths: Tensor, styles: Tensor | None = None) -> Tensor:
         """Encode sentences that fit into the model."""
-        end = lengths[:, None] + 1
-        tokens = nn.functional.pad(chars, (0, 1))  # space for [SEP] after the longest sentence
+        tokens, last = chars, lengths[:, None]
+        if self.separator is not None:
+            last = last + 1
+            tokens = nn.functional.pad(chars, (0, 1))  # space for [SEP] after the longest sentence
         position = torch.arange(tokens.shape[1], device=chars.device)
-        tokens = torch.where(position == end, self.separator, tokens)
-        mask = (position <= end).long()
-        if self.styles is None:
-            output = self.model(input_ids=tokens, attention_mask=mask, return_dict=True)
-        else:
-            embedded = cast("Any", self.model).get_input_embeddings()(tokens) + self.styles(styles)[:, None]
-            output = self.model(inputs_embeds=embedded, attention_mask=mask, return_dict=True)
-        return cast("Tensor", output.last_hidden_state)[:, :-1]
+        if self.separator is not None:
+            tokens = torch.where(position == last, self.separator, tokens)
+        inputs = {"input_ids": tokens}
+        if self.styles is not None:
+            embedded = cast("Any", self.model).get_input_embeddings()(tokens)
+            inputs = {"inputs_embeds": embedded + self.styles(styles)[:, None]}
+        output = self.model(
+            **inputs,
+            attention_mask=(position <= last).long(),
+            output_hidden_states=self.mix is not None,
+            return_dict=True,
+        )
+        encoded: Tensor = output.last_hidden_state if self.mix is None else self.mix(output.hidden_states)
+        return encoded[:, : chars.shape[1]]
+
+
+class LayerMix(nn.Module):
+    """Average the outputs of the last layers with learned weights, and scale the result (Peters et al. 2018)."""
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(torch.zeros(layers))  # before the softmax: equal at first
+        self.scale = nn.Parameter(torch.ones(1))
+
+    def forward(self, states: Sequence[Tensor]) -> Tensor:
+        """Mix the states of all layers, the embeddings first, `[batch, n, width]` each."""
+        shares = self.weights.softmax(0)
+        last = torch.stack(tuple(states[-len(shares) :]), dim=-1)
+        return self.scale * (last @ shares)
 
 
 def build(

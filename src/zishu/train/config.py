@@ -165,6 +165,13 @@ class EncoderConfig:
     `zishu train` starts from, or empty."""
     window_overlap: Natural = 64
     """bert: characters shared by neighbouring windows of a sentence longer than the model's positions."""
+    mixed_layers: Size = 1
+    """bert: number of last layers whose outputs are averaged with learned weights; 1: the last layer alone. The paper
+    does not mention a mix; its release mixes 4."""
+    output_dropout: Rate = 0.0
+    """bert: dropout of its output, in addition to its own. The paper does not mention it; its release uses 0.1."""
+    separator: bool = True
+    """bert: whether [SEP] follows the last character. The paper's release adds none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,6 +205,9 @@ class OptimiserConfig:
     """Passes over the training file."""
     batch_chars: Size = 1000
     """Approximate number of characters in a batch; a longer sentence is a batch by itself."""
+    batch_by_words: bool = False
+    """Whether `batch_chars` counts words instead of characters where words are given: in the task `parse-words` and in
+    the parser of a `pipeline`. The paper's release counts words there."""
     learning_rate: Positive = 1e-3
     """Peak learning rate of the scorer and of an encoder that starts from scratch."""
     encoder_learning_rate: Positive = 5e-5
@@ -563,8 +573,13 @@ def _check_effect(config: Config, values: Mapping[str, _Value]) -> None:
         idle = dict.fromkeys(("encoder.embedding_dropout", "encoder.character_dropout"), why)
         if not config.encoder.top:
             idle["encoder.dropout"] = why
+    else:
+        switches = ("encoder.mixed_layers", "encoder.output_dropout", "encoder.separator")
+        idle = dict.fromkeys(switches, "it is for encoder.kind = 'bert'")
     if not config.can.parses:
         idle["scorer.dropout"] = "a segmenter has no MLPs"
+    if config.task not in ("parse-words", "pipeline"):
+        idle["optimiser.batch_by_words"] = "it is for the tasks 'parse-words' and 'pipeline'"
     if config.objective == "transition":
         idle["structure.roles"] = "a transition parser has actions for both roles"
         idle["scorer.arc"] = "a transition parser scores actions, not arcs"

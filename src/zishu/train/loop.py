@@ -220,8 +220,11 @@ def _make_examples(
     examples: list[Example | Unlabelled] = [*gold, *text]
     if not gold:
         raise InputError(f"{problems[0] if problems else 'no sentence'}: nothing is left to learn from")
+    lengths = [example.length for example in examples]
+    if config.optimiser.batch_by_words:
+        lengths = [count_units([example], task=config.task) for example in examples]
     deck = _Deck(
-        lengths=np.array([example.length for example in examples]),
+        lengths=np.array(lengths),
         weights=np.array([*weights, *[1.0] * len(text)]),
         kinds=np.array([0] * len(gold) + [1 + sentence.style for sentence in text]),
     )
@@ -232,7 +235,7 @@ def _make_examples(
 class _Deck:
     """Hold what is needed to group the sentences of a run into batches."""
 
-    lengths: NDArray[np.int64]
+    lengths: NDArray[np.int64]  # in characters, or in words with `batch_by_words`
     weights: NDArray[np.float64]  # how often an epoch sees each
     kinds: NDArray[np.int64]  # a batch has sentences of one kind: 0 for treebanks, or raw text of one style
 
