@@ -567,15 +567,68 @@ def test_weights_that_could_run_code_are_not_read(bert: str, tmp_path: Path) -> 
 
 def test_code_of_a_model_is_not_run(bert: str, tmp_path: Path) -> None:
     shutil.copytree(bert, tmp_path / "bert")
-    config = json.loads((tmp_path / "bert" / "config.json").read_text(encoding="utf-8"))
-    config |= {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config", "AutoModel": "mine.Model"}}
-    (tmp_path / "bert" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    auto_map = {"AutoConfig": "mine.Config", "AutoModel": "mine.Model"}
+    change_config(tmp_path / "bert", model_type="mine", auto_map=auto_map)
     (tmp_path / "bert" / "mine.py").write_text(
         f"open({str(tmp_path / 'ran')!r}, 'w').close()", encoding="utf-8"
     )
     with pytest.raises(ConfigError, match="cannot load"):
         build_encoder(tiny("bert", str(tmp_path / "bert")), hf_vocabulary(bert), None)
     assert not (tmp_path / "ran").exists()
+
+
+def change_config(folder: Path, **values: object) -> None:
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps(config | values), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"hidden_size": "x"},
+        {"hidden_size": -4},
+        {"hidden_size": 10**15},
+        {"num_attention_heads": 0},
+        {"vocab_size": 10**13},
+        {"model_type": [1]},
+        {"hidden_act": "\x1b[31m"},
+        {"dtype": "evil"},
+    ],
+    ids=str,
+)
+def test_odd_settings_of_an_encoder_are_one_error(
+    bert: str, tmp_path: Path, values: dict[str, object]
+) -> None:
+    folder = tmp_path / "bert"
+    shutil.copytree(bert, folder)
+    change_config(folder, **values)
+    with pytest.raises(ConfigError, match="cannot load"):
+        build_encoder(tiny("bert", str(folder)), hf_vocabulary(bert), None)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("model.safetensors", b""),
+        ("model.safetensors", b"junk" * 100),
+        ("config.json", b"[" * 100_000 + b"]" * 100_000),
+        ("config.json", b"null"),
+        ("config.json", b"[1]"),
+        ("tokenizer_config.json", b"[" * 100_000 + b"]" * 100_000),
+        ("tokenizer_config.json", b"null"),
+        ("tokenizer.json", b'{"model": {"type": "evil"}}'),
+        ("vocab.txt", b"\xff\xfe\x00"),
+    ],
+    ids=lambda value: str(value)[:24],
+)
+def test_damaged_files_of_an_encoder_are_one_error(
+    bert: str, tmp_path: Path, name: str, content: bytes
+) -> None:
+    folder = tmp_path / "bert"
+    shutil.copytree(bert, folder)
+    (folder / name).write_bytes(content)
+    with pytest.raises(ConfigError, match="cannot load"):
+        build_encoder(tiny("bert", str(folder)), hf_vocabulary(str(folder)), None)
 
 
 # --- windows --------------------------------------------------------------------------------------------------

@@ -227,8 +227,10 @@ def _from_pretrained(path: str) -> nn.Module:
     """Load a model in single precision, if possible without the pooling layer (for [CLS] alone)."""
     try:
         model = _load(AutoModel, path, add_pooling_layer=False)
-    except TypeError:  # a model without such a layer rejects the argument
-        model = _load(AutoModel, path)
+    except ConfigError as error:
+        if not isinstance(error.__cause__, TypeError):
+            raise
+        model = _load(AutoModel, path)  # a model without such a layer rejects the argument
     return cast("nn.Module", model.float().train())  # it is loaded in evaluation mode, unlike a new module
 
 
@@ -250,19 +252,24 @@ def _load(kind: Any, source: str, **options: Any) -> Any:
         options["use_safetensors"] = True
     if not source.startswith(HUB):
         _check_folder(source)
+    failure: Exception
     try:
         with _quiet():
             return kind.from_pretrained(name, local_files_only=True, **options)
-    except (OSError, ValueError) as error:
+    except (
+        Exception
+    ) as error:  # the files may be damaged or hostile, and the loader checks few of their values
         failure = error
     if source.startswith(HUB) and not OFFLINE:
         _check_reachable(source)
         try:
             with _quiet():
                 return kind.from_pretrained(name, **options)
-        except (OSError, ValueError) as error:
+        except Exception as error:
             failure = error
-    reason = next(iter(str(failure).strip().splitlines()), type(failure).__name__)
+    reason = next(iter(str(failure).strip().splitlines()), "")
+    if not reason or not isinstance(failure, OSError | ValueError):
+        reason = f"{type(failure).__name__}: {reason}".removesuffix(": ")
     raise ConfigError(f"encoder.pretrained: cannot load {source}: {reason}") from failure
 
 
