@@ -421,6 +421,29 @@ def test_a_stored_pipeline_takes_its_model_along_if_asked(tmp_path: Path) -> Non
     assert words_of(again("我喜欢北京。")) == ["我", "喜欢", "北京", "。"]
 
 
+def test_a_model_is_stored_without_anything_else(tmp_path: Path) -> None:
+    """Neither strange files, nor links out of the model or out of the pipeline, nor files of an earlier model."""
+    model, victim, copy = tmp_path / "model", tmp_path / "victim", tmp_path / "nlp" / "zishu" / "model"
+    shutil.copytree(find_model(), model)
+    known = files(model)
+    (model / "secret.txt").write_text("secret", encoding="utf-8")
+    (model / "link").symlink_to("/etc")
+    victim.write_text("precious", encoding="utf-8")
+    copy.mkdir(parents=True)
+    (copy / "config.json").write_text("{}", encoding="utf-8")
+    (copy / "README.md").write_text("of another model", encoding="utf-8")
+    (copy / "chars.json").symlink_to(victim)
+    (model / "README.md").unlink()
+    nlp = pipeline(model=str(model), copy_model=True)
+    nlp.to_disk(tmp_path / "nlp")
+    assert files(copy) == known - {"README.md"}
+    assert victim.read_text(encoding="utf-8") == "precious"
+    (model / "chars.json").unlink()
+    (model / "chars.json").symlink_to(victim)
+    with pytest.raises(InputError, match=r"chars\.json: is a link"):
+        nlp.to_disk(tmp_path / "other")
+
+
 @pytest.mark.parametrize("how", [pickle.dumps, Language.to_bytes])
 def test_pipelines_as_bytes(nlp: Language, how: Callable[[Language], bytes]) -> None:
     data = how(nlp)

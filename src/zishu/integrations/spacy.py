@@ -34,7 +34,7 @@ import numpy as np
 
 from zishu.errors import InputError, MissingExtra
 from zishu.lexicon import Lexicon
-from zishu.model.directory import copy_model
+from zishu.model.directory import copy_model, fresh_directory
 from zishu.parser import Parser, find_model, load
 from zishu.tags import EMPTY
 from zishu.text import characters, split_sentences
@@ -183,7 +183,9 @@ class _Stored:
         model, copy = find_model(engine.model or None), Path(path) / "model"
         # A pipeline that was loaded from this folder already has its model there.
         if engine.copy_model and model.resolve() != copy.resolve():
-            copy_model(model, copy)
+            # As a new folder: one of an earlier pipeline may have other files, or links to elsewhere.
+            with fresh_directory(copy) as folder:
+                copy_model(model, folder)
 
     def from_disk(self, path: str | os.PathLike[str], **_: Any) -> Self:
         """Use the copy of the model, if there is one."""
