@@ -2,15 +2,15 @@
 
     python bench/chart.py [--quick]
 
-Every batch holds 1,024 characters in sentences of one length, with float32 scores of both roles. Measured are
+Every batch has 1,024 characters in sentences of one length, with float32 scores of both roles. The benchmark times
 the log partition with its gradient, the best tree, and the log partition of gold forests (random words with a
-random projective tree) against that of all trees. All contenders take turns, after a warm-up, and the best of
-several rounds counts; torch and Numba have the same number of threads.
+random projective tree) against that of all trees. All candidates take turns after a warm-up, and the best of
+several rounds counts. Torch and Numba have the same number of threads.
 
-The work that the recursions ask for is known: six vector products for each span, 6 SUM_w w (n - w) = n^3 - n
-multiply-adds for the inside pass over n characters, and twice as many more for the gradient. The last table
-compares what the kernels do in a second with plain dot products of vectors that stay in the cache.
-Logarithms, exponentials and the handling of scores are not counted as work, but their time is.
+The work of the recursions is known: six vector products for each span, 6 SUM_w w (n - w) = n^3 - n multiply-adds for
+the inside pass over n characters, and twice as many again for the gradient. The last table compares the speed of the
+kernels with plain dot products of vectors that stay in the cache. Logarithms, exponentials and the preparation of scores
+do not count as work, but their time counts.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 CHARACTERS = 1024
 LENGTHS = (16, 32, 64, 128, 256)
-TURN = 0.03  # seconds: a quick function is called several times in its turn
-IDLE = 0.01  # seconds in which the waiting threads of the one before give up their cores
+TURN = 0.03  # seconds: a fast function is called several times in its turn
+IDLE = 0.01  # seconds until the waiting threads of the previous function release their cores
 LABELS = {INTRA: 0, "dep": 1}
 
 Work = dict[str, "Callable[[], Any]"]
@@ -59,12 +59,12 @@ def main() -> None:
     threads = sorted({1, min(2, cores), cores})
     print(f"{platform.processor() or platform.machine()}, {cores} cores, numba {numba.__version__}", end=", ")
     print(
-        f"torch {torch.__version__}; batches of {CHARACTERS} characters, best of {rounds} rounds, ms a batch"
+        f"torch {torch.__version__}; batches of {CHARACTERS} characters, best of {rounds} rounds, ms per batch"
     )
 
     if hasattr(os, "getloadavg") and (load := os.getloadavg()[0]) > 0.5:
         print(
-            f"Other programs are running (load {load:.1f}): the times below are too long, in unequal measure."
+            f"Other programs are running (load {load:.1f}): the times below are too long, some more than others."
         )
 
     times: dict[tuple[int, int], Times] = {}
@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def contenders(n: int, random: np.random.Generator) -> Work:
-    """Prepare a batch of sentences of n characters and what is to be timed on it."""
+    """Prepare a batch of sentences of n characters and the functions to time on it."""
     batch = CHARACTERS // n
     inter, intra = random.normal(size=(2, batch, n + 1, n + 1)).astype(np.float32)
     lengths = np.full(batch, n)
@@ -94,7 +94,7 @@ def contenders(n: int, random: np.random.Generator) -> Work:
         logz = torch_chart.TreeDistribution(t_inter, t_lengths, t_intra).log_partition()
         return torch.autograd.grad(logz.sum(), (t_inter, t_intra))
 
-    # Every call makes its distribution anew: answers are kept.
+    # Every call makes a new distribution, because a distribution caches its results.
     def everything() -> TreeDistribution:
         return TreeDistribution(inter, lengths, intra)
 
@@ -167,14 +167,14 @@ def random_words(n: int, random: np.random.Generator) -> WordTree:
 def _dots(x: NDArray[np.float64], y: NDArray[np.float64], repeats: int) -> float:
     total = 0.0
     for r in range(repeats):
-        x[0] = r  # otherwise the compiler may take one product for all of them
+        x[0] = r  # otherwise the compiler may compute the product only once
         for k in range(x.size):
             total += x[k] * y[k]
     return total
 
 
 def peak(threads: int) -> float:
-    """Return the multiply-adds a second of dot products of 512 float64 numbers, on that many threads."""
+    """Return the multiply-adds per second of dot products of 512 float64 numbers, on this many threads."""
     repeats = 200_000
     vectors = [(np.ones(512), np.ones(512)) for _ in range(threads)]
     with ThreadPoolExecutor(threads) as pool:
@@ -183,7 +183,7 @@ def peak(threads: int) -> float:
 
 
 def print_table(title: str, header: list[str], rows: list[list[str]]) -> None:
-    """Print columns wide enough for what they hold, numbers to the right."""
+    """Print aligned columns, with numbers to the right."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     print(f"\n{title}")
     for row in (header, *rows):
@@ -205,7 +205,7 @@ def print_backends(count: int, lengths: Any, times: dict[tuple[int, int], Times]
 
 
 def print_forests(count: int, lengths: Any, times: dict[tuple[int, int], Times]) -> None:
-    """Print what gold forests cost."""
+    """Print the times of gold forests."""
     rows = []
     for n in lengths:
         t = times[count, n]
@@ -229,7 +229,7 @@ def print_scaling(threads: list[int], lengths: Any, times: dict[tuple[int, int],
 
 
 def print_work(threads: list[int], lengths: Any, times: dict[tuple[int, int], Times]) -> None:
-    """Print the multiply-adds of the recursions against what dot products reach."""
+    """Compare the multiply-adds of the recursions with those of dot products."""
     rows = []
     for count in threads:
         best = peak(count)
@@ -252,7 +252,7 @@ def print_work(threads: list[int], lengths: Any, times: dict[tuple[int, int], Ti
         "dot product",
     ]
     print_table(
-        "Work of the recursions, 10^9 multiply-adds a second, and its share of a dot product's", header, rows
+        "Work of the recursions, 10^9 multiply-adds per second, and as a share of dot products", header, rows
     )
 
 

@@ -1,11 +1,11 @@
-"""Measure the parser as people use it, beside UDPipe 1 if it is installed: one table, then the start-up time.
+"""Measure the parser as people use it, and UDPipe 1 if it is installed: one table, then the start-up time.
 
     python bench/parse.py TEXT.conllu [--model default --model fast] [--processes 2] [--repeat 3] [--udpipe MODEL.udpipe]
 
 The text is that of the sentences of a CoNLL-U file, or any other file with one sentence per line. Every system runs one
 process per core, each with its share of the sentences, from loaded model to CoNLL-U text. Systems take turns. The ratio
-is that of the shortest CPU times, because a shared machine changes the time on the clock more than that. UDPipe needs
-the package `ufal.udpipe`, and a model such as the one that the package `udchinese` carries.
+compares the shortest CPU times, because other programs on the machine affect the elapsed time more. UDPipe needs
+the package `ufal.udpipe`, and a model such as the one in the package `udchinese`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def load_zishu(model: str | None, *, confidence: bool) -> Parse:
 
 
 def load_words(model: str | None) -> Parse:
-    """Return our parser on one thread, asked for words only."""
+    """Return our parser on one thread, for words only."""
     import zishu
     from zishu import chart
 
@@ -58,7 +58,7 @@ def load_words(model: str | None) -> Parse:
 
 
 def load_udpipe(model: str) -> Parse:
-    """Return UDPipe 1 with its own tokenizer, which is told where sentences end."""
+    """Return UDPipe 1 with its own tokenizer and given sentence boundaries."""
     from ufal.udpipe import Model, Pipeline
 
     loaded = Model.load(model)
@@ -81,13 +81,13 @@ def work(load: Callable[[], Parse], sentences: list[str], barrier: Barrier, answ
         used = time.process_time() - started
         barrier.wait(_PATIENCE)
     except BaseException:
-        barrier.abort()  # or the others would wait for this one
+        barrier.abort()  # otherwise the others would wait for this one
         raise
     answer.send((used, loaded, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
 
 
 def resident() -> float:
-    """Return the megabytes of memory that this process has now; the most it ever had where that is not known."""
+    """Return the memory of this process in megabytes; where the system does not report it, the peak memory."""
     status = Path("/proc/self/statm")
     if status.exists():
         return int(status.read_text().split()[1]) * resource.getpagesize() / 2**20
@@ -97,9 +97,9 @@ def resident() -> float:
 def measure(
     load: Callable[[], Parse], sentences: Sequence[str], processes: int
 ) -> tuple[float, float, float, float]:
-    """Return characters per second and CPU time per character of all processes, and megabytes of the largest.
+    """Return characters per second and CPU time per character of all processes, and the memory of the largest.
 
-    The megabytes are those after loading the model, and the most until the end.
+    Memory is in megabytes: after loading the model, and at its peak.
     """
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(processes + 1)
@@ -122,7 +122,7 @@ def measure(
 
 
 def best_time(command: Sequence[str], repeat: int) -> float:
-    """Return the shortest of some runs of a command, in seconds."""
+    """Return the time of the fastest of several runs of a command, in seconds."""
     times = []
     for _ in range(repeat):
         started = time.perf_counter()

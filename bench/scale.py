@@ -1,13 +1,13 @@
-"""Measure what docs/scale.md is about: speed and memory by sentence length and by workers, and what a corpus costs.
+"""Measure the figures of docs/scale.md: speed and memory by sentence length and by workers, and the cost of a corpus.
 
     python bench/scale.py TEXT [--model M] [--workers 2] [--repeat 3] [--characters 40000] [--update docs/scale.md]
 
-TEXT is CoNLL-U, of which the sentences' text is taken, or plain text. It prints tables in Markdown; `--update` puts
-them into the places that a file has for them, between `<!-- measured: NAME -->` and `<!-- end -->`. Every worker is a
-process of one thread. Run it on a quiet machine: the table of costs is only as good as its speed.
+TEXT is plain text, or CoNLL-U, whose sentences are used as text. The program prints tables in Markdown; `--update` writes
+them into a file, between `<!-- measured: NAME -->` and `<!-- end -->`. Every worker is a process with one thread. Run it
+on a quiet machine: the table of costs depends on the measured speed.
 
-Ray, if it is installed, parses the text as `zishu parse --engine ray` does, cut into files; what it adds to the
-bare processes is its start.
+If Ray is installed, it parses the text in several files, as `zishu parse --engine ray` does. Compared with plain
+processes, Ray only adds the time that it takes to start.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 LENGTHS = (16, 32, 64, 128, 256, 384, 512)
 CORPORA = {"1 million": 10**6, "1 billion": 10**9, "100 billion": 10**11}
-FILES = 8  # that the text is cut into for Ray
+FILES = 8  # number of files for Ray
 
 
 def load_bare(model: str | None, *, confidence: bool) -> Parse:
-    """Return the model without the sentence splitter, which would cut what is too long for it."""
+    """Return the model without the sentence splitter, which would cut long sentences."""
     import zishu
     from zishu import chart
     from zishu.sentences import word_sentence
@@ -54,7 +54,7 @@ def load_bare(model: str | None, *, confidence: bool) -> Parse:
 
 
 def pieces(sentences: Sequence[str], length: int, total: int) -> list[str]:
-    """Return sentences of exactly this many characters, `total` characters at least, made of the text's own."""
+    """Return sentences of exactly this length, made of the characters of the text, at least `total` characters in all."""
     text = "".join(char for sentence in sentences for char in sentence if not char.isspace())
     count = max(8, total // length)
     stream = cycle(text)
@@ -62,7 +62,7 @@ def pieces(sentences: Sequence[str], length: int, total: int) -> list[str]:
 
 
 def repeated(sentences: Sequence[str], total: int) -> list[str]:
-    """Return sentences of the text, again and again, until there are `total` characters."""
+    """Repeat the sentences of the text until there are `total` characters."""
     found: list[str] = []
     size = 0
     for sentence in cycle(sentences):
@@ -110,12 +110,12 @@ def by_length(sentences: Sequence[str], model: str | None, total: int, repeat: i
 def by_workers(
     sentences: Sequence[str], model: str | None, most: int, repeat: int
 ) -> tuple[str, float, float]:
-    """Measure workers side by side; return the table, the speed of each of them at most, and their memory."""
+    """Measure several workers at once; return the table, the speed per worker with all of them, and their memory."""
     rows = []
     speed = memory = first = 0.0
     for workers in range(1, most + 1):
         load = partial(load_zishu, model, confidence=True)
-        # The same work for each of them, so that nobody waits.
+        # Each worker gets the same work, so that none has to wait.
         total, memory = median(load, sentences * workers, workers, repeat)
         speed = total / workers
         first = first or speed
@@ -125,7 +125,7 @@ def by_workers(
 
 
 def start_and_output(sentences: Sequence[str], model: str | None) -> str:
-    """Measure what a worker needs before its first sentence, and the output of a character."""
+    """Measure the start-up time of a worker, and the size of the output per character."""
     import subprocess
     import sys
 
@@ -149,7 +149,7 @@ def start_and_output(sentences: Sequence[str], model: str | None) -> str:
 
 
 def costs(speed: float, memory: float) -> str:
-    """Compute what corpora cost at a speed, in characters a second and core."""
+    """Compute the cost of corpora at a speed in characters per second and core."""
     rows = []
     for name, size in CORPORA.items():
         seconds = size / speed
@@ -169,7 +169,7 @@ def costs(speed: float, memory: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time as one reads it."""
+    """Format a time in readable units."""
     for unit, size in [("days", 86_400), ("h", 3600), ("min", 60)]:
         if seconds >= 2 * size:
             return f"{seconds / size:,.1f} {unit}"
@@ -203,12 +203,12 @@ def on_ray(sentences: Sequence[str], model: str | None, most: int) -> str:
             start = clock.began - began
             speed = summary.characters / (clock.ended - clock.began)
             rows.append([workers, f"{start:.1f}", f"{speed:,.0f}", f"{time.perf_counter() - began:.1f}"])
-    head = ["workers", "start of Ray, s", "characters/s together, models being loaded counted", "all, s"]
+    head = ["workers", "start of Ray, s", "characters/s together, including loading the models", "all, s"]
     return table(head, rows)
 
 
 def update(path: Path, tables: dict[str, str]) -> None:
-    """Put tables into the places that a file has for them."""
+    """Write tables into the marked places of a file."""
     text = path.read_text(encoding="utf-8")
     for name, content in tables.items():
         place = re.compile(rf"(<!-- measured: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -219,7 +219,7 @@ def update(path: Path, tables: dict[str, str]) -> None:
 
 
 def processor() -> str:
-    """Return the name of the processor, as far as the system tells it."""
+    """Return the name of the processor, if the system reports it."""
     try:
         found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
     except OSError:
@@ -236,7 +236,9 @@ def main() -> None:
     options.add_argument("--model")
     options.add_argument("--workers", type=int, default=2)
     options.add_argument("--repeat", type=int, default=3)
-    options.add_argument("--characters", type=int, default=40_000, help="that each worker parses in each run")
+    options.add_argument(
+        "--characters", type=int, default=40_000, help="characters that each worker parses in each run"
+    )
     options.add_argument("--update", type=Path, metavar="FILE")
     given = options.parse_args()
     sentences = repeated(read_sentences(given.text), given.characters)

@@ -1,18 +1,18 @@
-"""Measure the service under load: throughput beside the offline parser's, right answers, latency, memory.
+"""Measure the service under load: throughput compared with the offline parser, correctness, latency, memory.
 
     python bench/serve.py TEXT.conllu [--clients 64] [--requests 2000] [--texts 1] [--workers 2] [--model M]
-    python bench/serve.py TEXT.conllu --requests 20000            # is its memory flat?
-    python bench/serve.py TEXT.conllu --hostile                   # what do others notice of a hostile client?
+    python bench/serve.py TEXT.conllu --requests 20000            # does memory grow?
+    python bench/serve.py TEXT.conllu --hostile                   # with a hostile client
 
 The text is that of the sentences of a CoNLL-U file, or any other file with one sentence per line. `zishu serve` runs as a
-command on a free port of this machine; clients keep their connections and send a request as soon as they have the last
-answer. A 503 is waited for and counted. Every answer must be that of the offline parser: the same trees, and
-probabilities up to their last digits, which depend on the sentences that are parsed together. The offline parser has
-as many processes as the service has workers, and is measured before and after it in the same run, because a busy
-machine slows both. Clients and service share the cores, as on any one machine.
+command on a free port of this machine. Clients keep their connections open and send a request as soon as they have the
+previous answer. After a 503 they wait and try again; these are counted. Every answer must equal that of the offline
+parser: the same trees, and the same probabilities except for the last digits, which depend on the batch. The offline
+parser has as many processes as the service has workers. It is measured before and after the service in the same run,
+because a busy machine slows down both. Clients and service share the cores.
 
-With `--hostile` another process works against the service all the time: it sends the most expensive requests that the
-limits allow, opens connections that say nothing or stop in the middle of a head, and sends large bodies slowly.
+With `--hostile`, another process attacks the service all the time: it sends the most expensive requests that the
+limits allow, opens idle connections, stops in the middle of request heads, and sends large bodies slowly.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def load_offline(model: str | None, threads: int) -> None:
 
 
 def parse_offline(texts: Sequence[str]) -> list[str]:
-    """Return the JSON of texts, which is what the service makes of them, too."""
+    """Return the analyses of texts as JSON, in the format of the service."""
     return [document.to_json() for document in _parser.pipe(texts)]
 
 
 def measure_offline(
     pool: ProcessPoolExecutor, texts: Sequence[str], processes: int
 ) -> tuple[float, list[str]]:
-    """Return the characters per second of all processes together, and what they found."""
+    """Return the characters per second of all processes together, and their results."""
     shares = [list(texts[k::processes]) for k in range(processes)]
     list(pool.map(parse_offline, [[_SAMPLE] * 20] * processes))
     began = time.perf_counter()
@@ -83,7 +83,7 @@ def measure_offline(
 
 @contextmanager
 def service(model: str | None, workers: int) -> Iterator[tuple[int, int]]:
-    """Run the command; give its port and its process."""
+    """Run the command; yield its port and its process."""
     command = [sys.executable, "-c", "from zishu.cli import main; main()", "serve", "--port", "0"]
     command += ["--workers", str(workers), *(("--model", model) if model else ())]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -95,7 +95,7 @@ def service(model: str | None, workers: int) -> Iterator[tuple[int, int]]:
                 break
         else:
             raise SystemExit("the service did not start")
-        # Nobody reads its log any more, but it must not fill the pipe.
+        # The log is no longer needed, but it must not fill the pipe.
         threading.Thread(target=lambda: [None for _ in stderr], daemon=True).start()
         yield int(found[1]), process.pid
     finally:
@@ -120,7 +120,7 @@ def memory(pid: int) -> float:
 
 @dataclass
 class Load:
-    """What the clients send, and what they saw."""
+    """Hold the requests of the clients and their results."""
 
     bodies: Sequence[bytes]
     left: int
@@ -168,7 +168,7 @@ async def receive(reader: asyncio.StreamReader) -> tuple[int, float, bytes]:
 
 
 async def run(port: int, pid: int, load: Load, clients: int) -> tuple[float, list[float]]:
-    """Run all clients; return the seconds that they took, and the memory of the service second by second."""
+    """Run all clients; return the time they took in seconds, and the memory of the service at every second."""
     sizes: list[float] = []
 
     async def watch() -> None:
@@ -193,17 +193,17 @@ _COSTLY: Any = (
     {"text": "a" * 99_000, "lexicon": ["a" * k for k in range(1, 33)]},
     {"text": "a" * 98_000, "k_best": 10},
 )
-_IDLE = 300  # connections that say nothing, and as many that stop in the middle of a head
-_SLOW = 50  # bodies that come slowly
+_IDLE = 300  # idle connections, and as many that stop in the middle of a request head
+_SLOW = 50  # slow bodies
 
 
 @contextmanager
 def hostile(port: int) -> Iterator[None]:
-    """Run a hostile client in a process of its own."""
+    """Run a hostile client in a separate process."""
     process = get_context("spawn").Process(target=attack, args=(port,), daemon=True)
     process.start()
     try:
-        time.sleep(3)  # let it begin
+        time.sleep(3)  # let it start
         yield
     finally:
         process.terminate()
@@ -211,7 +211,7 @@ def hostile(port: int) -> Iterator[None]:
 
 
 def attack(port: int) -> None:
-    """Do everything at once, again and again."""
+    """Run all attacks at once, repeatedly."""
 
     async def everything() -> None:
         bodies = [json.dumps(request).encode() for request in _COSTLY]
@@ -224,7 +224,7 @@ def attack(port: int) -> None:
 
 
 async def again(port: int, act: Any, data: bytes) -> None:
-    """Repeat an act on a new connection, whatever comes of it."""
+    """Repeat an attack on new connections, and ignore errors."""
     while True:
         try:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -274,7 +274,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def wrong_answers(load: Load, groups: Sequence[Sequence[str]], expected: Sequence[Sequence[str]]) -> int:
-    """Count the different answers that are not the offline parser's."""
+    """Count the answers that differ from the offline parser's."""
     wrong = 0
     for number, answers in load.answers.items():
         documents = [
@@ -303,7 +303,7 @@ def main() -> None:
     options.add_argument("--requests", type=int, default=2000)
     options.add_argument("--texts", type=int, default=1, help="sentences of a request")
     options.add_argument(
-        "--sentences", type=int, default=500, help="different sentences, taken from the file"
+        "--sentences", type=int, default=500, help="number of different sentences to take from the file"
     )
     options.add_argument("--workers", type=int, default=1)
     options.add_argument("--hostile", action="store_true", help="add a hostile client")
@@ -339,7 +339,7 @@ def report(
     offline: tuple[float, float],
     wrong: int,
 ) -> None:
-    """Print what was measured."""
+    """Print the results."""
     chars = sum(len(text) for number in load.sent for text in groups[number])
     speed, base = chars / seconds, statistics.mean(offline)
     ordered = sorted(load.seconds)
@@ -355,7 +355,7 @@ def report(
     print(f"statuses    {dict(load.statuses)}; errors: {errors}; wrong answers: {wrong}")
     print(f"service     {speed:,.0f} characters/s, {len(load.sent) / seconds:,.0f} requests/s; {quantiles}")
     print(
-        f"offline     {offline[0]:,.0f} before, {offline[1]:,.0f} after; the service has {100 * speed / base:.0f} %"
+        f"offline     {offline[0]:,.0f} before, {offline[1]:,.0f} after; the service reaches {100 * speed / base:.0f} %"
     )
     print(
         f"memory      first quarter {max(sizes[:quarter]):.0f} MB, last quarter {max(sizes[-quarter:]):.0f} MB"

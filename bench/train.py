@@ -2,8 +2,8 @@
 
     python bench/train.py CONFIG.toml [--set key=value ...] [--steps 20]
 
-The parts are timed in the real step, by wrapping the functions that do the work; what is left is "other". Without a
-configuration a made-up treebank and a BiLSTM of two layers of 300 are used. Figures of a busy machine mean little.
+Parts are timed in a real training step, by wrapping their functions; the rest is "other". Without a
+configuration, the benchmark uses a random treebank and a BiLSTM of two layers of 300. Run it on a quiet machine.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _measure(config: Config, steps: int) -> None:
     network.train()
     times, chars = [], []
     for step in range(steps + 3):
-        if step == 3:  # the first steps compile and claim memory
+        if step == 3:  # the first steps compile code and allocate memory
             clock.seconds.clear()
         started = time.perf_counter()
         numbers = batches[step % len(batches)]
@@ -114,11 +114,13 @@ def _measure(config: Config, steps: int) -> None:
             chars.append(int(batch.lengths.sum()))
     total = sum(times)
     print(f"{config.name}: encoder {config.encoder.kind}, {threads} threads, {steps} steps")
-    print(f"{sum(chars) / total:,.0f} characters per second, {1000 * statistics.median(times):.0f} ms a step")
+    print(
+        f"{sum(chars) / total:,.0f} characters per second, {1000 * statistics.median(times):.0f} ms per step"
+    )
     for part in PARTS:
         print(f"  {part:<10} {100 * clock.seconds[part] / total:5.1f} %")
     print(f"  {'other':<10} {100 * (1 - sum(clock.seconds.values()) / total):5.1f} %")
-    print("chart: inside and outside, of everything and of the forest; backward: encoder, scorer and labels")
+    print("chart: inside and outside, for all trees and for the forest; backward: encoder, scorer and labels")
 
 
 def _optimise(run: loop._Run) -> None:

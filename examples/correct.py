@@ -1,4 +1,4 @@
-"""Correct a corpus where it pays: let the parser say where it is unsure, fix these places, and keep what you fixed.
+"""Correct a corpus where it matters: find the places where the parser is unsure, fix them, and keep the corrections.
 
     python examples/correct.py [FILE.txt]
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from zishu import Sentence
 
 TEXT = Path(__file__).with_name("text.txt")
-# What the person says: these are words. By the conventions of the style gsd some of them are two.
+# The person's corrections: each of these is one word. In the style gsd some of them are two words.
 CORRECTIONS = ("地质学家", "图书馆", "矿石", "旧日记")
 
 

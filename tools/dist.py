@@ -1,14 +1,16 @@
-"""Build the distribution, and check it as a user would meet it.
+"""Build the distribution and test it as a user would install it.
 
     python tools/dist.py [--base]
 
-- sdist and wheel are built twice, the wheel from the sdist, and must have the same bytes both times,
-- `twine check` must find nothing,
-- the wheel has the models, the configurations and both licence texts; the sdist has no tests and no records of runs,
-- the wheel is installed into an empty environment, where it parses and, with its extra `train`, trains from a
-  configuration that came with it. `--base` leaves the training out, which needs PyTorch.
+- Build sdist and wheel twice, the wheel from the sdist. Both builds must have the same bytes.
+- Run `twine check`.
+- Require the models, the configurations and both licence texts in the wheel, and no tests or records of runs in the
+  sdist.
+- Install the wheel into an empty environment and parse. Then install its extra `train`, and train one step on five
+  sentences with a configuration from the wheel. `--base` skips the training, which needs PyTorch.
 
-What is built lies in dist/.
+The archives are written to dist/. On a quiet machine this takes about two minutes, most of it to install PyTorch. Every
+command has a time limit, so a step that hangs ends the program.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import zipfile
 from pathlib import Path
 
@@ -34,14 +37,15 @@ IN_WHEEL = (
     ".dist-info/licenses/LICENSE-CC-BY-SA-4.0",
 )
 NOT_IN_SDIST = ("/tests/", "/encoders/", "/docs/results/", "/bench/", "/.ci/")
+TIME_LIMIT = 1200  # seconds for one command, enough for a busy machine
 
 
 def main() -> None:
-    """Build and check; the first thing that is wrong ends the program."""
+    """Build and check; the first failure ends the program."""
     parser = argparse.ArgumentParser(description="Build the distribution and check it.")
-    parser.add_argument("--base", action="store_true", help="do not install and try the extra for training")
+    parser.add_argument("--base", action="store_true", help="do not install and test the extra for training")
     base = parser.parse_args().base
-    if "SOURCE_DATE_EPOCH" not in os.environ:  # the time of the last commit
+    if "SOURCE_DATE_EPOCH" not in os.environ:  # use the time of the last commit
         os.environ["SOURCE_DATE_EPOCH"] = run("git", "log", "-1", "--format=%ct").strip()
     with tempfile.TemporaryDirectory() as folder:
         sdist, wheel = build(DIST)
@@ -64,7 +68,7 @@ def build(folder: Path) -> tuple[Path, Path]:
 
 
 def check_contents(sdist: Path, wheel: Path) -> None:
-    """Require what belongs into the two archives."""
+    """Check the contents of the two archives."""
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         (metadata,) = (archive.read(name).decode() for name in names if name.endswith("/METADATA"))
@@ -78,10 +82,11 @@ def check_contents(sdist: Path, wheel: Path) -> None:
 
 
 def try_wheel(wheel: Path, folder: Path, *, train: bool) -> None:
-    """Install the wheel into an empty environment, parse, and train one step."""
+    """Install the wheel into an empty environment, parse, and train one step on five sentences."""
     run(sys.executable, "-m", "venv", str(folder / "venv"))
     programs = folder / "venv" / ("Scripts" if os.name == "nt" else "bin")
-    install = (str(programs / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    # Without --no-compile, pip compiles thousands of modules that this check never imports.
+    install = (str(programs / "python"), "-m", "pip", "install", "--quiet", "--no-compile")
     constraints = ("--constraint", str(ROOT / "constraints.txt"))
     zishu = str(programs / "zishu")
     run(*install, *constraints, str(wheel), cwd=folder)
@@ -97,25 +102,38 @@ def try_wheel(wheel: Path, folder: Path, *, train: bool) -> None:
         "--set=encoder.hidden=8",
         "--set=scorer.arc=8",
         "--set=scorer.label=8",
+        "--set=run.threads=1",  # several threads on a busy machine mostly wait for each other
     ]
     run(zishu, "train", "latent-c2f-bilstm", *data, *small, "--directory", "run", cwd=folder)
     run(zishu, "parse", "--model", "run/model", "上海计划发展金融业。", cwd=folder)
 
 
 def run(*command: str, cwd: Path = ROOT) -> str:
-    """Run a command; return what it prints. If it fails, show that and stop."""
+    """Run a command and return its output. If it fails or takes too long, stop with a message."""
     sys.stdout.write(f"$ {' '.join(command)}\n")
     sys.stdout.flush()
+    started = time.monotonic()
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        command, cwd=cwd, env=environment, capture_output=True, encoding="utf-8", check=False
-    )
+    environment["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
+    try:
+        done = subprocess.run(
+            command,
+            cwd=cwd,
+            env=environment,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+            timeout=TIME_LIMIT,
+        )
+    except subprocess.TimeoutExpired:
+        sys.exit(f"the command took more than {TIME_LIMIT} seconds")
+    sys.stdout.write(f"  {time.monotonic() - started:.0f} s\n")
     require(done.returncode == 0, f"{done.stdout}{done.stderr}")
     return done.stdout
 
 
 def require(holds: bool, message: str) -> None:
-    """Stop with a message unless something holds."""
+    """Stop with a message unless a condition holds."""
     if not holds:
         sys.exit(message)
 

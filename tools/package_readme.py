@@ -1,7 +1,7 @@
 """Give the package's metadata a README whose links work outside the repository.
 
-In README.md links are relative, so they work in a clone and on the host of the repository. A package index shows the text
-alone; there they must be addresses. The address of the project is in pyproject.toml, under `[project.urls]`.
+Links in README.md are relative, so they work in a clone and on the host of the repository. A package index shows only the
+text, so the links must be full addresses there. The address of the project is in pyproject.toml, under `[project.urls]`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,6 @@ class ReadmeHook(MetadataHookInterface):
 
 
 def with_addresses(text: str, source: str) -> str:
-    """Return a text whose relative links are addresses below that of the repository."""
+    """Replace the relative links of a text by addresses in the repository."""
     text = re.sub(r"(!\[[^\]]*\]\()(?![a-z]+:|#)", rf"\1{source}/raw/HEAD/", text)
     return re.sub(r"((?<!!)\[[^\]]*\]\()(?![a-z]+:|#)", rf"\1{source}/blob/HEAD/", text)

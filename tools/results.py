@@ -1,18 +1,18 @@
-"""Make the tables of docs/results.md from the records of runs under docs/results, and keep these records.
+"""Make the tables of docs/results.md from the records of runs under docs/results, and collect these records.
 
-    python tools/results.py                         write the tables into the page again
-    python tools/results.py --check                 only tell whether they are up to date: exit code 1 if not
+    python tools/results.py                         update the tables of the page
+    python tools/results.py --check                 only check whether they are up to date: exit code 1 if not
     python tools/results.py --collect runs/bert docs/results/bert      keep the records of finished runs
 
-A table of the page stands between two comments, the first of which has the command that makes it:
+A table of the page is between two comments. The first one contains the command that makes it:
 
     <!-- table: zishu compare docs/results/bert/latent --markdown -->
     <!-- end -->
 
-What stands between them is the command, for the reader, and what it prints. A command is `zishu compare`, `zishu analyse`,
+Between them are the command, for the reader, and its output. A command is `zishu compare`, `zishu analyse`,
 or `runs FOLDER...`, which lists the runs in some folders: epochs, time, commit, machine.
 
-A record is what a run leaves but its weights: run.json, metrics.jsonl, result.json, evaluation/*.json.
+A record is everything that a run writes except its weights: run.json, metrics.jsonl, result.json, evaluation/*.json.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ RECORDS = ("run.json", "metrics.jsonl", "result.json", "evaluation/*.json", "dec
 def main() -> int:
     """Run the command that the arguments name; return the exit code."""
     parser = argparse.ArgumentParser(description="Make the tables of docs/results.md.")
-    parser.add_argument("--check", action="store_true", help="only tell whether the page is up to date")
+    parser.add_argument("--check", action="store_true", help="only check whether the page is up to date")
     parser.add_argument(
         "--collect", nargs=2, type=Path, metavar=("RUNS", "DEST"), help="keep records of runs"
     )
@@ -57,7 +57,7 @@ def main() -> int:
 
 
 def with_tables(page: str) -> str:
-    """Return a page with all its tables made again."""
+    """Return a page with updated tables."""
 
     def fill(match: re.Match[str]) -> str:
         command = " ".join(match["command"].split())
@@ -81,7 +81,7 @@ def output_of(command: str) -> str:
 
 
 def list_runs(folders: list[Path]) -> str:
-    """Return a table of the runs under some folders: what they were made with."""
+    """Return a table of the runs in some folders, with their settings and machines."""
     head = ["run", "seed", "epochs", "best", "minutes", "commit", "processor", "threads"]
     rows = []
     for folder in folders:
@@ -106,7 +106,7 @@ def list_runs(folders: list[Path]) -> str:
 
 
 def collect(runs: Path, destination: Path) -> list[Path]:
-    """Copy the records of finished runs, wherever they lie under a folder; return the copies."""
+    """Copy the records of all finished runs below a folder; return the copies."""
     copies = []
     for result in sorted(runs.rglob("result.json")):
         for pattern in RECORDS:

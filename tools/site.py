@@ -4,10 +4,10 @@ MkDocs calls the functions `on_*` (mkdocs.yml names this file under `hooks`). Th
 
 - the reference of the command line, from the commands' own signatures,
 - the reference of configuration keys, from the fields and docstrings of `zishu.train.config`,
-- the cards of the bundled models, CONTRIBUTING.md, CHANGELOG.md and SECURITY.md, which have their homes elsewhere.
+- the cards of the bundled models, CONTRIBUTING.md, CHANGELOG.md and SECURITY.md, which are not in docs/.
 
-Links in the sources are relative to the file, so they work in a clone. Here a link to a file that has a page becomes a
-link to that page, and a link to any other file of the repository an address below the project's URL in pyproject.toml.
+Links in the sources are relative to the file, so they work in a clone. On the site, a link to a file that has a page
+becomes a link to that page, and a link to any other file becomes an address below the project's URL in pyproject.toml.
 The finished site must not load anything from another host; `on_post_build` checks that.
 """
 
@@ -47,7 +47,7 @@ ELSEWHERE = {
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
 }
-# What the generated pages are made of: a link to the source is a link to the page.
+# Sources of generated pages: a link to the source becomes a link to the page.
 SOURCES = {"src/zishu/cli/__init__.py": "commands.md", "src/zishu/train/config.py": "configuration.md"}
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?(?=\))")
 EXTERNAL = re.compile(r"<(?:script|img|iframe|link)\b[^>]*?(?:src|href)=[\"']?(?:https?:)?//[^\"'> ]*")
@@ -66,7 +66,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Turn links to files of the repository into links of the site, or into addresses."""
     path = page.file.src_uri
     home = next((source for source, uri in ELSEWHERE.items() if uri == path), f"docs/{path}")
-    # Word structures such as [[吃 喝] [玩 乐]] are no links.
+    # Word structures such as [[吃 喝] [玩 乐]] are not links.
     markdown = re.sub(r"\] \[(?=[\u4e00-\u9fff])", r"] \\[", markdown)
     return LINK.sub(lambda match: target(match[1], home, path) + (match[2] or ""), markdown)
 
@@ -84,7 +84,7 @@ def target(link: str, home: str, page: str) -> str:
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Stop if a page loads anything from another host, which would tell it who reads what."""
+    """Stop if a page loads anything from another host: visits to the site are private."""
     for path in Path(config.site_dir).rglob("*.html"):
         for found in EXTERNAL.findall(path.read_text(encoding="utf-8")):
             raise PluginError(f"{path.name} loads something from another host: {found}")

@@ -2,8 +2,8 @@
 
     python tools/structure_agreement.py WIST.conll [--disagreements 40]
 
-Prints, by word length and over the words that both have: how many words, the share whose trees are the same (complete
-match), the share of characters with the same head, and the complete match of the two constant chains. A word with two
+The table has, for each word length: the number of words in both, the share of them with the same tree (complete match),
+the share of characters with the same head, and the complete match of the two constant chains. A word with two
 entries agrees if one of them does.
 """
 

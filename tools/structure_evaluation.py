@@ -12,9 +12,9 @@ each length, the latent trees of the parser, and the structure scorer. Words of 
 scorer has seen them. Our guidelines give an unanalysable word a flat tree, WIST a chain (each character depends on the one
 before). The last row has our trees in that convention.
 
-With `--reference FILE ...`, text to find words in, an upper reference is added: a structure scorer trained like ours,
-but on nine tenths of the annotated words, in a temporary folder. It and ours are compared on the last tenth, without
-words of the lexicon. With `--sample`, random words of the treebanks are printed with our trees, to be read.
+`--reference FILE ...` adds an upper bound: a structure scorer trained like ours, but on nine tenths of the annotated
+words, which it looks for in the text of these files. Both are compared on the last tenth, without words of the
+lexicon. `--sample` prints random words of the treebanks with our trees, for a person to read.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def _read_tags() -> dict[str, str]:
 
 
 def _repeat(path: Path, times: float) -> Iterator[str]:
-    """Yield the lines of a file that many times."""
+    """Yield the lines of a file the given number of times."""
     chance = random.Random(0)
     while times > 0:
         yield from (line for line in _read(path) if chance.random() < times)

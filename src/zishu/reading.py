@@ -174,7 +174,7 @@ class Input:
             descriptor = self._stream.fileno()
             mode = os.fstat(descriptor).st_mode
             if (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)) and self._stream.peek(1):
-                # A pipe also has something to read at the end of the text: its end.
+                # A pipe also counts as readable at its end.
                 return not select.select([descriptor], [], [], _PAUSE)[0]
         return False
 

@@ -79,7 +79,7 @@ def test_partial_trees_need_a_chart_and_something_to_learn(treebank, tmp_path):
     row = "{}\t好\t_\t_\t_\t_\t_\troot\t_\t_\n"
     (tmp_path / "bad.conllu").write_text(f"{row.format(1)}{row.format(2)}\n", encoding="utf-8")
     data = {"train": "", "partial": str(tmp_path / "bad.conllu")}
-    with pytest.raises(InputError, match="nothing is left to learn from"):
+    with pytest.raises(InputError, match="no training data is left"):
         train(make_config(treebank, tmp_path / "run", data=data))
 
 

@@ -119,7 +119,7 @@ def _structures(study: Study, length: int, fonts: Fonts) -> Figure:
     # A row is as high as its arcs or its bars.
     pitch = max(_BAR * len(series), _ARC * (length - 1) + 2 * _DOT) + _MARGIN
     diagram = _STEP * (length - 1) + 4 * _DOT + 2 * _MARGIN
-    # If no font has Chinese, the few remaining examples (mostly numbers) would mislead.
+    # If no font has Chinese characters, the few remaining examples (mostly numbers) would mislead.
     shown = [fonts.can_show(study.examples[heads]) for heads in rows]
     examples = 2 * sum(shown) > len(shown)
     left = diagram + _EXAMPLE * examples

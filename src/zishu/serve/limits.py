@@ -20,7 +20,7 @@ class Limits:
     chars: int = 100_000  # code points of all its texts or words and its lexicon together
     texts: int = 1_000  # texts, or sentences of given words
     lexicon: int = 10_000  # words
-    lexicon_word: int = 32  # code points of one of them: the search may go this far from every character
+    lexicon_word: int = 32  # code points of one word: the search may look this far from every character
     constraints: int = 10_000  # number of pins, breaks, and arcs, each
     k_best: int = 10
     seconds: float = (

@@ -342,8 +342,8 @@ class Config:
     """Random seed."""
     initial: str = ""
     """Folder of a finished run, or of a model, to start from instead of random weights: its weights, characters, labels
-    and styles. The encoder and the scorer must be the same. Styles and labels that it does not know are added: a style
-    starts as the model's first one, a label as improbable."""
+    and styles. The encoder and the scorer must be the same. New styles and labels are added. A new style starts as a copy
+    of the model's first style, and a new label as improbable."""
     data: DataConfig
     structure: StructureConfig = field(default_factory=StructureConfig)
     encoder: EncoderConfig
@@ -609,7 +609,9 @@ def _check_together(config: Config, source: str) -> None:
     # A run that starts from another model may learn from little.
     demand(data.dev != "" or config.initial != "", "data.dev is empty: expected a CoNLL-U file")
     styles = {**by_style(data.train), **by_style(data.partial)}
-    demand("" not in styles or len(styles) == 1, "data.partial: files need styles, as those of data.train")
+    demand(
+        "" not in styles or len(styles) == 1, "data.partial: give the style of each file, as in data.train"
+    )
     for name, part in (
         ("data.dev", by_style(data.dev)),
         ("data.test", by_style(data.test)),

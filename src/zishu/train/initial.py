@@ -1,15 +1,16 @@
 """Start from a trained parser: from the best checkpoint of a run or from an exported model.
 
 A model directory has no checkpoint, but its networks hold all the weights. Matrices of an 8-bit model are integers times
-one scale per output channel, so a weight is read back to within half a step of its scale, and so are compact embeddings.
-That is a good place to go on from: the network that is read back gives nearly the scores of the exported one.
+one scale per output channel, so weights are recovered to within half a step of that scale. The same holds for compact
+embeddings. A network recovered in this way gives nearly the same scores as the exported one.
 
-The exporter leaves the path of the torch module in the names of nodes (`/encoder/base/project/MatMul`), and plain
-names of weights where it does not transform them. What cannot be found in this way is an error, never a random weight.
+The exporter keeps the path of the torch module in the names of nodes (`/encoder/base/project/MatMul`), and plain
+names of weights that it does not transform. If a weight cannot be found by these names, that is an error; no weight is
+random.
 
-Styles and relations that the parser does not know are added. A new style begins as a copy of the first one. A new
-relation begins as a copy of the relation that it refines (`discourse` for `discourse:sp`), or else as the mean of all
-relations, and improbable.
+New styles and relations are added. A new style starts as a copy of the first one. A new relation starts as a copy of the
+relation that it refines (`discourse` for `discourse:sp`), otherwise as the mean of all relations. At first it is
+improbable.
 """
 
 from __future__ import annotations

@@ -219,7 +219,7 @@ def _make_examples(
     text = read_unlabelled(config, inventory.styles)
     examples: list[Example | Unlabelled] = [*gold, *text]
     if not gold:
-        raise InputError(f"{problems[0] if problems else 'no sentence'}: nothing is left to learn from")
+        raise InputError(f"{problems[0] if problems else 'no sentences'}: no training data is left")
     lengths = [example.length for example in examples]
     if config.optimiser.batch_by_words:
         lengths = [count_units([example], task=config.task) for example in examples]

@@ -24,10 +24,10 @@ const FIRST_LEVEL = 24;
 const INNER_LEVEL = 9;
 const FIRST_INNER_LEVEL = 13;
 const INNER_NAME = 10; // the height of the name of a relation inside a word
-const PORT = 7; // how far beside the arrow of a character the arcs leave it
+const PORT = 7; // distance between a character's arrow and the arcs that leave it
 const INNER_PORT = 5;
 const TIP = 7; // the length of an arrow's tip
-const HIT_WIDTH = 14; // of a gap, as far as pointers are concerned
+const HIT_WIDTH = 14; // width of a gap for the pointer
 const HIT_HEIGHT = 8; // how far a gap reaches over the boxes
 const EDGE = 26; // between the words of a row and its edge, where arcs from other rows come in
 const ROW_GAP = 14;
@@ -160,7 +160,7 @@ function arc({ id, head, deprel }, rowOf, anchors) {
   const key = `${head}-${from}`;
   const out = halfPath(start, other.edges[before ? 1 : 0], other.foot, height(other, other.levels.get(key)), false);
   const shown = label(deprel, (inEdge + end) / 2, top);
-  const whole = other.left.has(key) ? line : line + out.line; // one line out is drawn once
+  const whole = other.left.has(key) ? line : line + out.line; // draw a shared line only once
   other.left.add(key);
   return { id, line: whole, tip, reach: [shown.box.x, shown.box.x + shown.box.width], label: shown };
 }
