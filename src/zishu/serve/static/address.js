@@ -1,7 +1,7 @@
-// The state of the page in its address, behind the #: the text, the lexicon, what is fixed, and which analysis of each
-// sentence is in view. Nothing of it goes to the server with the request for the page.
+// Keep the state of the page in its address, after the #: the text, the lexicon, the constraints, and which analysis of
+// each sentence is shown. Browsers do not send this part to the server.
 
-const LONGEST = 500_000; // of an address, in letters; browsers differ in what they bear
+const LONGEST = 500_000; // maximum length of an address; browsers have different limits
 
 const ROOT = "root"; // as the head of an arc
 
@@ -10,7 +10,7 @@ const parts = (text) => entries(text).map((entry) => entry.split("-"));
 const pairs = (text) => parts(text).map((pair) => pair.map(Number));
 const whole = (value) => Number.isSafeInteger(value) && value >= 0;
 
-/** Read a state from an address; parts that make no sense are passed over. */
+/** Read a state from an address; ignore invalid parts. */
 export function readAddress(hash) {
   const fields = new URLSearchParams(hash.replace(/^#/, ""));
   const good = (pair) => pair.length === 2 && pair.every(whole);
@@ -36,7 +36,7 @@ export function readAddress(hash) {
   };
 }
 
-/** Write a state as an address, "" if it is too long for one. */
+/** Return a state as an address, "" if it is too long. */
 export function writeAddress({ text, constraints, ranks, ...options }) {
   const { style, lexicon, soft, wrapped, inner, granularity } = options;
   const fields = new URLSearchParams({ text });

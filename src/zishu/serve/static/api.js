@@ -1,12 +1,12 @@
-// The service, as far as the page needs it.
+// The requests that the page sends to the service.
 
-const TOKEN = "zishu-token"; // in the session's storage: it is gone when the tab is closed
+const TOKEN = "zishu-token"; // key in the session storage, which is deleted when the tab is closed
 
 export const hasToken = () => sessionStorage.getItem(TOKEN) !== null;
 
 export const setToken = (token) => sessionStorage.setItem(TOKEN, token);
 
-/** What the service refused or could not do; `status` is 0 if it cannot be reached. */
+/** An error of the service; `status` is 0 if it cannot be reached. */
 export class ServiceError extends Error {
   constructor(status, { code = "", message = "" } = {}, retryAfter = null) {
     super(message);
@@ -16,11 +16,11 @@ export class ServiceError extends Error {
   }
 }
 
-const SOFT_WEIGHT = 4; // of the words of a lexicon that is only a hint
+const SOFT_WEIGHT = 4; // weight of a soft lexicon
 
 /**
- * Parse a text under constraints. `options` may have a `style`, a `lexicon`, `soft` if that is only a hint, and whatever
- * else the service takes; what is empty is left out. Return the model's name and the sentences, each as the list of its
+ * Parse a text under constraints. `options` may have a `style`, a `lexicon`, `soft` for a soft lexicon, and any other
+ * option of the service; empty options are not sent. Return the model's name and the sentences, each as a list of
  * analyses.
  */
 export async function parse(text, { pins, breaks, arcs }, { soft, ...options }, kBest, signal) {
@@ -33,10 +33,10 @@ export async function parse(text, { pins, breaks, arcs }, { soft, ...options }, 
   return { model, sentences };
 }
 
-/** Return what the service tells of its model: the relations and parts of speech that it knows. */
+/** Return the description of the model, with its relations and parts of speech. */
 export const describe = () => send("v1/model");
 
-const PART = 200_000; // letters of JSON that are sent back at once
+const PART = 200_000; // maximum length of the JSON in one request
 
 /**
  * Write sentences of a text, as the service sent them, in another format: "conllu" or "svg". `first` is the number of
@@ -63,7 +63,7 @@ export async function convert(text, sentences, first, format) {
   return documents;
 }
 
-/** Ask the service; without a body it is asked to tell, not to do. */
+/** Send a request to the service: POST with a body, otherwise GET. */
 async function send(path, body, signal) {
   const headers = body ? { "Content-Type": "application/json" } : {};
   const token = sessionStorage.getItem(TOKEN);

@@ -1,7 +1,6 @@
-// The page. In the order to read: text, constraints, compare (plain values); api, address, session (what the page
-// holds and how it changes); layout, svg, drag, figure, zoom (an analysis as SVG); export, corrected, walk (what is taken away);
-// i18n, gloss (words); telling, editor, cards (what is seen); and here the fixed parts of the page, with what happens when
-// someone uses them.
+// The fixed parts of the page and their events. The order to read the modules: text, constraints, compare (plain values);
+// api, address, session (state and its changes); layout, svg, drag, figure, zoom (an analysis as SVG); export, corrected,
+// walk (downloads and corrections); i18n, gloss (texts); telling, editor, cards (messages, editor, results).
 
 import { readAddress } from "./address.js";
 import {
@@ -30,10 +29,10 @@ const EXAMPLES = [
 ];
 const THEME = "zishu-theme"; // in the browser's storage
 const THEMES = ["auto", "light", "dark"];
-const LARGEST_FILE = 4_000_000; // bytes; more than any service takes at once
+const LARGEST_FILE = 4_000_000; // bytes; more than any service accepts in one request
 
 let typed = []; // the code points of the text box
-let edits = []; // what was changed in it since the text in view was parsed
+let edits = []; // edits since the text was parsed
 
 connect({
   busy(yes) {
@@ -87,7 +86,7 @@ function showAll() {
   drawAll();
 }
 
-/** Show what the address says. */
+/** Show the state in the address. */
 function restore() {
   const { text, constraints, ranks, ...options } = readAddress(location.hash);
   const { lexicon, soft, wrapped, inner, granularity } = options;
@@ -104,7 +103,7 @@ function restore() {
   else close();
 }
 
-/** Note what was typed, so that what is fixed elsewhere in the text can follow. */
+/** Record an edit of the text, so that the constraints on the rest can move with it. */
 function noteEdit() {
   const now = codePoints($("text").value);
   edits.push(difference(typed, now));
@@ -129,7 +128,7 @@ function parseTyped(style = state.options.style) {
   else $("text").focus();
 }
 
-/** Replace the text by another one. */
+/** Replace the text. */
 function parseNew(text) {
   $("text").value = text;
   showCount();
@@ -155,7 +154,7 @@ function startWalk(texts) {
   return parseNew(position().text);
 }
 
-/** Go to another sentence of the walk; at its end stay, and tell how far it is done. */
+/** Go to another sentence of the walk; at the end, stay there and report the progress. */
 function walk(direction) {
   if (step(direction)) return parseNew(position().text);
   drawAll();
@@ -215,7 +214,7 @@ $("style").addEventListener("change", () => parseTyped($("style").value));
 for (const [id, direction] of Object.entries({ smaller: -1, larger: 1, fit: 0 })) {
   $(id).addEventListener("click", () => {
     $("fit").setAttribute("aria-pressed", changeZoom(direction) === "fit");
-    drawAll(); // one row fits a page, or several
+    drawAll(); // wide figures in one row, or in several that fit the page
   });
 }
 $("rows").addEventListener("click", () => {
@@ -249,7 +248,7 @@ $("theme").addEventListener("click", () => {
   showTheme();
 });
 addEventListener("keydown", (event) => {
-  const inText = event.target.matches?.("textarea, input:not([type=radio])"); // there it undoes the typing
+  const inText = event.target.matches?.("textarea, input:not([type=radio])"); // there Ctrl + Z undoes the typing
   if (inText || event.key.toLowerCase() !== "z" || !(event.ctrlKey || event.metaKey) || event.shiftKey)
     return;
   event.preventDefault();

@@ -1,5 +1,5 @@
-// Draw the result: a card for each sentence with its analyses, its figure, the editor of a word, what changed, and what can
-// be taken away.
+// Draw the result: a card for each sentence with its analyses, its figure, the editor of a word, the changes, and the
+// downloads.
 
 import { compare } from "./compare.js";
 import { inside, isEmpty } from "./constraints.js";
@@ -15,8 +15,8 @@ import { position } from "./walk.js";
 import { roomBeside, show } from "./zoom.js";
 
 const PAGE = 40; // sentences drawn at once
-const TINY = 0.001; // probabilities of sentences below it are not shown
-const TOLD = 4; // changes told in words
+const TINY = 0.001; // probabilities of sentences below this are not shown
+const TOLD = 4; // number of changes described in words
 const FORMATS = {
   conllu: { name: "CoNLL-U", ending: "conllu", type: "text/plain;charset=utf-8" },
   json: { name: "JSON", ending: "jsonl", type: "application/x-ndjson" },
@@ -28,7 +28,7 @@ let drawn = PAGE;
 let format = "conllu"; // chosen last, for all sentences
 let selected = null; // {number, offset}: the word that is being edited, by its sentence and where it begins
 
-/** Draw a result of which nothing is drawn yet. */
+/** Draw a new result. */
 export function drawNew() {
   drawn = PAGE;
   selected = null;
@@ -43,7 +43,7 @@ export function drawMore() {
   $("sentences").children[before]?.querySelector("[tabindex='0']").focus();
 }
 
-/** Draw the whole result, or the invitation to type something if there is none. */
+/** Draw the whole result, or the examples if there is none. */
 export function drawAll() {
   const shown = state.sentences.length > 0;
   showTip(null);
@@ -64,7 +64,7 @@ export function drawAll() {
   drawTools();
 }
 
-/** Draw some sentences again, null: all; the focus and what was scrolled stay where they are. */
+/** Draw some sentences again (null for all); focus and scroll positions stay the same. */
 export function drawAgain(numbers) {
   if (!numbers) return drawAll();
   for (const number of numbers) {
@@ -154,7 +154,7 @@ function card(number) {
   return el("li", { className: "card" }, head, el("div", { className: "scroll" }, figure), ...editor, foot);
 }
 
-/** The analyses of a sentence as a row of radio buttons with their probabilities. */
+/** Return the analyses of a sentence as a row of radio buttons with their probabilities. */
 function ranks(number, { analyses, rank, all }) {
   if (analyses.length === 1) {
     const row = el("div", { className: "ranks muted" }, sureness(analyses[0]), ...withoutLexicon(analyses[0]));
@@ -194,13 +194,13 @@ function ranks(number, { analyses, rank, all }) {
 
 const isLong = ({ prob }) => prob !== null && prob < TINY;
 
-/** How sure the parser is of an analysis: its probability or, if that is tiny, how many words are in doubt. */
+/** Describe how sure the parser is of an analysis: its probability or, if that is tiny, the number of doubtful words. */
 function sureness(analysis) {
   if (!isLong(analysis)) return percent(analysis.prob);
   return t("unsure", analysis.words.filter(({ prob }) => prob < 0.5).length, analysis.words.length);
 }
 
-/** How probable an analysis is without the lexicon, if that has found something. */
+/** Describe how probable an analysis is without the lexicon, if the lexicon found a word. */
 const withoutLexicon = ({ prob_without_lexicon: prob }) =>
   prob === undefined ? [] : [el("small", { className: "muted without-lexicon" }, t("withoutLexicon", percent(prob)))];
 
@@ -220,7 +220,7 @@ function changesInWords(sentence) {
 
 // --- corrected sentences ---
 
-/** The button that marks a sentence as corrected, or takes that back. */
+/** Return the button that marks a sentence as corrected, or removes the mark. */
 function keeper(number) {
   const analysis = inView(state.sentences[number]);
   const stands = standing(analysis);
@@ -239,7 +239,7 @@ function keeper(number) {
   return button;
 }
 
-/** List the corrected sentences, whatever texts they come from. */
+/** List the corrected sentences of all texts. */
 function drawCorrected() {
   const list = corrected();
   $("corrected").hidden = !list.length;
@@ -260,7 +260,7 @@ function drawCorrected() {
 
 // --- the walk through suggested sentences ---
 
-/** Show where the walk is, if there is one. */
+/** Show the position in the walk, if there is one. */
 export function drawWalk() {
   const place = position();
   $("walk").hidden = !place;
@@ -272,7 +272,7 @@ export function drawWalk() {
   $("walk-skip").disabled = number === all;
 }
 
-/** Keep all sentences in view as corrected: as they are, or only what is `fixed` in them. Tell whether that worked. */
+/** Save all sentences on the page as corrected, or with `fixed` only their constraints. Return whether that worked. */
 export function keepAll(fixed) {
   try {
     for (const sentence of state.sentences) {

@@ -1,9 +1,9 @@
-// What differs between an analysis and the one that the parser gives when nothing is fixed.
+// Find the differences between an analysis and the one without constraints.
 
 const same = (one, other) => one.start === other.start && one.end === other.end;
 const overlap = (one, other) => one.start < other.end && other.start < one.end;
 
-/** Return the words of sentences, each with its head beside it (null for the root), to be compared with others. */
+/** Return the words of sentences, each with its head word (null for the root), for comparison. */
 export const comparable = (sentences) =>
   sentences.flatMap(({ words }) =>
     words.map((word) => ({ ...word, governor: words[word.head - 1] ?? null })),
@@ -12,7 +12,7 @@ export const comparable = (sentences) =>
 /**
  * Compare the words of an analysis with those of the whole text as first parsed. The result holds ids of words of the
  * analysis: `words` with new boundaries, `arcs` with another head or relation, `tags` with another part of speech;
- * and `spans`, the stretches that are cut into other words, as lists of forms before and after.
+ * and `spans`, the stretches that are segmented differently, as lists of forms before and after.
  */
 export function compare(words, freeWords) {
   const first = words[0].start;
@@ -28,7 +28,7 @@ export function compare(words, freeWords) {
   return found;
 }
 
-/** Tell whether two arcs are the same but for boundaries of the words at their ends. */
+/** Tell whether two arcs are the same except for the boundaries of the words at their ends. */
 function sameArc(one, other) {
   if (one.deprel !== other.deprel) return false;
   if (!one.governor || !other.governor) return one.governor === other.governor;

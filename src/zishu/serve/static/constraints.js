@@ -1,12 +1,12 @@
-// What a person has fixed, in code points of the text: pins (stretches that must be one word), breaks (offsets that no
-// word goes over), arcs [dependent, head or null for the root, relation or null] between pinned words, named by where
-// they begin, and tags [word, part of speech] of pinned words. Plain values; every function returns new ones.
+// The constraints set by the user, in code points of the text: pins (stretches that must be one word), breaks (offsets that
+// no word crosses), arcs [dependent, head or null for the root, relation or null] between pinned words, referred to by
+// their start, and tags [word, part of speech] of pinned words. All are plain values; every function returns new ones.
 //
 // The service knows pins and breaks only, so "these two characters belong together" becomes a pin of the word that
 // results: of the two words beside the gap, or of the word around it. It knows no tags: a tag changes nothing else, so
 // the page itself puts it into the analyses (see `retag`).
 //
-// The newest correction wins: what contradicts it is let go.
+// The newest correction wins: constraints that contradict it are dropped.
 
 export const NOTHING = Object.freeze({ pins: [], breaks: [], arcs: [], tags: [] });
 
@@ -25,18 +25,18 @@ export function gapState({ pins, breaks }, offset) {
   return pins.some(([a, b]) => a === offset || b === offset) ? "edge" : "free";
 }
 
-// The first click contradicts the parser, the second agrees with it, the third leaves it free again. At the edge of
-// a pinned word the only news can be to join.
+// The first click contradicts the parser, the second agrees with it, the third removes the constraint. At the edge of
+// a pinned word a click can only join.
 const AFTER = {
   joined: { free: "break", break: "join", join: "free", edge: "join" },
   apart: { free: "join", join: "break", break: "free", edge: "join" },
 };
 
-/** Tell what a click makes of a gap, where the parser left alone has a boundary there (`apart`) or not. */
+/** Return the state of a gap after a click; `apart` tells whether the parser has a boundary there without constraints. */
 export const nextGapState = (constraints, offset, apart) =>
   AFTER[apart ? "apart" : "joined"][gapState(constraints, offset)];
 
-/** Fix or free a gap; `words` are those of the analysis in view. */
+/** Fix or free a gap; `words` are those of the displayed analysis. */
 export function setGap(constraints, offset, state, words) {
   const cut = without(constraints, offset, offset);
   if (state === "break") return { ...cut, breaks: inOrder([...cut.breaks, offset]) };
@@ -53,7 +53,7 @@ export function pin(constraints, { start, end }) {
   return { ...rest, pins: [...rest.pins, [start, end]].sort(([a], [b]) => a - b) };
 }
 
-/** Leave a word to the parser again, with its head and its tag. */
+/** Remove the constraints on a word, its head and its tag. */
 export const unpin = (constraints, word) =>
   tidy({ ...constraints, pins: constraints.pins.filter(([a, b]) => a !== word.start || b !== word.end) });
 
@@ -83,7 +83,7 @@ export function setTag(constraints, word, tag) {
   return { ...pinned, tags: tag ? inOrder([...rest, [word.start, tag]]) : rest };
 }
 
-/** Return an analysis with the tags that a person has fixed: they are certain, and what hangs on others is void. */
+/** Return an analysis with the user's tags. They have probability 1; values that depend on the old tags are removed. */
 export function retag(analysis, constraints) {
   if (!constraints.tags.length) return analysis;
   const words = analysis.words.map((word) => {
@@ -117,17 +117,17 @@ export function inside({ pins, breaks, arcs, tags }, { start, end }) {
   });
 }
 
-/** Return where two texts, as arrays of code points, differ: all between `first` and `last` was replaced. */
+/** Return where two texts (arrays of code points) differ: everything between `first` and `last` was replaced. */
 export function difference(before, after) {
   let first = 0;
   while (first < before.length && first < after.length && before[first] === after[first]) first++;
   const longest = Math.min(before.length, after.length) - first;
-  let same = 0; // how long their common end is
+  let same = 0; // the length of their common end
   while (same < longest && before[before.length - 1 - same] === after[after.length - 1 - same]) same++;
   return { first, last: before.length - same, grown: after.length - before.length };
 }
 
-/** Move what is fixed along with an edit of the text; what touches the stretch that was replaced is let go. */
+/** Move the constraints along with an edit of the text; drop those that touch the replaced stretch. */
 export function follow({ pins, breaks, arcs, tags }, { first, last, grown }) {
   const move = (k) => (k === null || k < first ? k : k + grown);
   return tidy({
@@ -142,7 +142,7 @@ export function follow({ pins, breaks, arcs, tags }, { first, last, grown }) {
 
 const inOrder = (list) => [...new Set(list)].sort((a, b) => (a[0] ?? a) - (b[0] ?? b));
 
-/** Drop the pins that share characters with a stretch or go over it, and the breaks inside it. */
+/** Drop the pins that overlap a stretch, and the breaks inside it. */
 function without(constraints, start, end) {
   const touches = ([a, b]) => (start === end ? a < start && start < b : a < end && start < b);
   return tidy({
@@ -180,7 +180,7 @@ function compatible(arcs, fresh) {
     return above.includes(d) || above.some((k) => left < k && k < right);
   };
   while (kept.some(wrong) || wrong(fresh)) {
-    // Let go what leads up from the head of a wrong arc; the fresh one stays.
+    // Drop the arcs that lead up from the head of a wrong arc; keep the new one.
     const [, head] = [...kept, fresh].find(wrong);
     const drop = kept.find(([d]) => d === head) ?? kept.find(wrong);
     kept = kept.filter((arc) => arc !== drop);

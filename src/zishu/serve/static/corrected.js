@@ -22,20 +22,20 @@ const store = (list) => localStorage.setItem(STORED, JSON.stringify(list));
 const alone = (analysis) => moved(analysis, -analysis.start);
 const others = ({ text }) => corrected().filter((one) => one.text !== text);
 
-/** Tell how an analysis stands to what is kept of its sentence: "new", "same" or "other". */
+/** Compare an analysis with the saved version of its sentence: "new" (none is saved), "same" or "other". */
 export function standing(analysis) {
   const kept = corrected().find(({ text }) => text === analysis.text);
   if (!kept) return "new";
   return !kept.known && essence(kept) === essence(alone(analysis)) ? "same" : "other";
 }
 
-/** Everything but the probabilities, which change with what is fixed. */
+/** Return everything but the probabilities, which depend on the constraints. */
 const essence = ({ words }) =>
   JSON.stringify(
     words.map(({ form, upos, head, deprel, char_heads: inner }) => [form, upos, head, deprel, inner]),
   );
 
-/** Keep an analysis as the right one of its sentence or, with `known`, only these constraints. */
+/** Save an analysis as the correct one of its sentence or, with `known`, only these constraints. */
 export function keep(analysis, known = null) {
   const list = corrected();
   const place = list.findIndex(({ text }) => text === analysis.text);
@@ -43,10 +43,10 @@ export function keep(analysis, known = null) {
   store(place < 0 ? [...list, kept] : list.with(place, kept));
 }
 
-/** Drop what is kept of a sentence. */
+/** Remove a sentence. */
 export const drop = (analysis) => store(others(analysis));
 
-/** Drop all. */
+/** Remove all sentences. */
 export const dropAll = () => store([]);
 
 /** Return all corrected sentences as a file, {content, ending}: CoNLL-U, or JSON lines if some are known only in part. */

@@ -4,11 +4,11 @@
 import { t } from "./i18n.js";
 import { make } from "./svg.js";
 
-const FAR = 6; // pixels that a pointer moves before it drags
+const FAR = 6; // distance in pixels after which a press becomes a drag
 
 const swallow = (event) => event.stopPropagation();
 
-/** Let words of a figure be dragged; `drop(id, head)` gets the numbers of a word and of its head, 0 for the root. */
+/** Make the words of a figure draggable; `drop(id, head)` gets the numbers of a word and of its head, 0 for the root. */
 export function dragging(svg, places, drop) {
   let drag = null; // {id, x, y, line} from the moment that a button is pressed on a word; the line comes with the drag
 
@@ -32,7 +32,7 @@ export function dragging(svg, places, drop) {
     drag.line = make("path", { class: "drag" });
     const zone = make("g", { class: "root-zone" });
     const { x, y, width, height } = places.rootZone;
-    // The strip is as wide as the figure; its words stand where the reader looks.
+    // The strip is as wide as the figure; its text is in the visible part.
     const seen = svg.parentElement;
     const scale = svg.clientWidth / places.width || 1;
     const middle = x + (seen.scrollLeft + Math.min(seen.clientWidth, svg.clientWidth) / 2) / scale;
@@ -83,7 +83,7 @@ export function dragging(svg, places, drop) {
     const word = wordAt(event);
     const head = word ? Number(word.dataset.id) : overRoot(event) ? 0 : id;
     end();
-    // The click that ends a drag is none.
+    // Ignore the click at the end of a drag.
     addEventListener("click", swallow, { capture: true });
     setTimeout(() => removeEventListener("click", swallow, { capture: true }));
     if (head !== id) drop(id, head);

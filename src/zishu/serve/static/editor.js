@@ -12,7 +12,7 @@ import { visible } from "./text.js";
 const INTRA = "INTRA"; // the label of arcs inside words
 const isRoot = (label) => label.toLowerCase() === "root";
 
-/** Return the editor of a word of the sentence with this number; `close()` is called when it is not wanted any more. */
+/** Return the editor of a word of the sentence with this number; `close()` is called to close it. */
 export function drawEditor(number, word, { words }, close) {
   const language = currentLanguage();
   const { constraints } = state;

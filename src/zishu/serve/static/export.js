@@ -1,9 +1,9 @@
-// What the page gives away: the analyses in view as CoNLL-U, JSON lines, SVG or PNG. The service writes CoNLL-U and SVG from
-// the sentences that it has sent; JSON lines are these sentences themselves, and a PNG is a picture of the SVG.
+// Export the displayed analyses as CoNLL-U, JSON lines, SVG or PNG. The service converts its sentences to CoNLL-U and SVG;
+// JSON lines are the sentences themselves, and a PNG is made from the SVG.
 
 import { convert } from "./api.js";
 
-const PIXELS = 2; // of a PNG, for each unit of the figure
+const PIXELS = 2; // pixels of a PNG per unit of the figure
 
 /** Fetch sentences as CoNLL-U; `text` is the whole text that they come from, `first` the number of the first one. */
 export async function toConllu(sentences, text, first = 1) {
@@ -40,13 +40,13 @@ export async function toPng(sentence, text) {
   }
 }
 
-/** Let the browser save something as a file. */
+/** Let the browser save content as a file. */
 export function download(content, name, type) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type }));
   link.download = name;
   link.click();
-  // The browser reads the link after this turn.
+  // The browser uses the link only after this function has returned.
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 

@@ -1,6 +1,6 @@
 // Draw an analysis as an interactive SVG. Words and gaps are buttons; as in a toolbar, one of them at a time can be
-// reached with the Tab key and the arrow keys lead to the others. A word can be dragged onto its head. How things look is
-// said in style.css alone.
+// reached with the Tab key and the arrow keys lead to the others. A word can be dragged onto its head. All styles
+// are in style.css.
 
 import { arcOf, gapState, isPinned, nextGapState, tagOf } from "./constraints.js";
 import { dragging } from "./drag.js";
@@ -10,7 +10,7 @@ import { labelPlace, layout } from "./layout.js";
 import { make } from "./svg.js";
 import { visible } from "./text.js";
 
-const DARKEST = 0.62; // the opacity of the shade where nothing is sure
+const DARKEST = 0.62; // opacity of the shade for probability 0
 
 const rectangle = ({ x, y, width, height }, rx, name) =>
   make("rect", { x, y, width, height, rx, class: name });
@@ -26,7 +26,7 @@ const known = (...probs) => (probs.some((prob) => prob === null) ? null : probs.
 
 /**
  * Return the figure of an analysis, in rows if it is much wider than `room`. `differences` come from compare.js;
- * `isApart(offset)` tells whether the parser, left alone, has a boundary there; `selected` is the word that is being edited;
+ * `isApart(offset)` tells whether the parser has a boundary there without constraints; `selected` is the word that is being edited;
  * `innerNames` tells whether relations inside words are named. `act(kind, ...targets)` is called for
  * "word" (a click or Enter, with the part of it that was hit), "gap" and "head" (a word and the one it was dragged to).
  * `tell(lines, element)` shows a hint and `tell(null)` hides it.
@@ -61,7 +61,7 @@ export function drawFigure(
     return {
       button,
       at: word.start,
-      // Whoever edits a word reads in the editor what is known of it.
+      // While a word is being edited, the editor shows its details.
       hint: () => (word.start === selected?.start ? null : [...wordLines(word, words, pinned), t("wordNext")]),
       go: (event) => act("word", word, event?.target.matches?.(".tag") ? "tag" : ""),
       id: word.id,
@@ -89,14 +89,14 @@ export function drawFigure(
   arcs.forEach((arc, i) => hints(arc, boxes[i].hint, tell, arc));
   svg.addEventListener("keydown", (event) => onKey(event, stops));
   dragging(svg, places, (id, head) => act("head", words[id - 1], words[head - 1] ?? null));
-  // Called when another part of the figure is seen.
+  // Called when another part of the figure comes into view.
   svg.keepInView = (left, right) => {
     places.arcs.forEach((arc, i) => moveLabel(arcs[i], labelPlace(arc, left, right)));
   };
   return svg;
 }
 
-/** Move the focus to the "gap" at an offset or the "word" that begins there; else to where Tab would lead. */
+/** Move the focus to the "gap" at an offset or the "word" that begins there; otherwise to where Tab would go. */
 export function focusAt(card, kind, offset) {
   const wanted =
     card.querySelector(`.${kind}[data-offset="${offset}"]`) ?? card.querySelector(".figure [tabindex='0']");
@@ -215,7 +215,7 @@ function hints(element, lines, tell, lit) {
   element.addEventListener("pointerleave", hide);
   // An SVG element that listens for the focus can get it, in some browsers; arcs must not.
   if (!element.hasAttribute("tabindex")) return;
-  // Only for the keyboard: after a click the pointer is there anyway.
+  // Only for the keyboard: after a click the pointer is already there.
   element.addEventListener("focus", () => element.matches(":focus-visible") && show());
   element.addEventListener("blur", hide);
 }

@@ -1,4 +1,4 @@
-// What the names of Universal Dependencies mean, in both languages. Names of other schemes are shown without.
+// Explain the names of Universal Dependencies in both languages. Names of other schemes have no explanation.
 
 const UPOS = {
   ADJ: ["形容词", "adjective"],
@@ -75,10 +75,10 @@ const explain = (table) => (name, language) => {
   return words ? words[language === "zh" ? 0 : 1] : "";
 };
 
-/** Explain a part of speech, "" if it is not known. */
+/** Return the explanation of a part of speech, "" if it is unknown. */
 export const explainUpos = explain(UPOS);
 
-/** Explain a relation, "" if it is not known. */
+/** Return the explanation of a relation, "" if it is unknown. */
 export const explainRelation = explain(RELATIONS);
 
 /** Write a name with its explanation. */

@@ -1,5 +1,5 @@
-// The words of the page in two languages. Elements name theirs in `data-i18n` (text) or `data-i18n-label`
-// (aria-label and title); a value may be a function of what is to be told.
+// The texts of the page in two languages. Elements name their text in `data-i18n` (content) or `data-i18n-label`
+// (aria-label and title). A value may be a function of its arguments.
 
 const zh = {
   title: "字树 Zishu：中文分词、依存句法与词内结构",
@@ -272,19 +272,19 @@ let language = localStorage.getItem(STORED) in LANGUAGES ? localStorage.getItem(
 
 export const currentLanguage = () => language;
 
-/** Return the words for a key such as "gapState.break", filled with what is to be told. */
+/** Return the text for a key such as "gapState.break", filled in with values. */
 export function t(key, ...values) {
   const entry = key.split(".").reduce((table, part) => table[part], LANGUAGES[language]);
   return typeof entry === "function" ? entry(...values) : entry;
 }
 
-/** Change to the other language. */
+/** Switch to the other language. */
 export function switchLanguage() {
   language = language === "zh" ? "en" : "zh";
   localStorage.setItem(STORED, language);
 }
 
-/** Write the words of the current language into the fixed parts of the page. */
+/** Write the texts of the current language into the fixed parts of the page. */
 export function translate(root = document) {
   document.documentElement.lang = language === "zh" ? "zh-Hans" : "en";
   document.title = t("title");
@@ -299,7 +299,7 @@ export function translate(root = document) {
   }
 }
 
-/** Write a probability as a percentage with two or three digits that matter. */
+/** Format a probability as a percentage with two or three significant digits. */
 export function percent(prob) {
   if (prob === null || prob === undefined) return "–";
   const value = 100 * prob;

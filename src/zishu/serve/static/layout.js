@@ -12,13 +12,13 @@ export const SIZES = { char: 24, relation: 12, tag: 11 };
 
 // All in pixels.
 const MARGIN = 10;
-const CHAR_ROOM = 6; // more width for each Chinese character than it needs, so that gaps can be hit
+const CHAR_ROOM = 6; // extra width for each Chinese character, so that gaps are easy to click
 const BOX_HEIGHT = 40;
 const BOX_PADDING = 4;
 const WORD_GAP = 16;
 const LABEL_HEIGHT = 16;
 const LABEL_PADDING = 4;
-const LABEL_ROOM = 14; // how much longer than its label an arc must be
+const LABEL_ROOM = 14; // minimum difference between the length of an arc and its label
 const LEVEL = 23; // between two arcs, with a label between them
 const FIRST_LEVEL = 24;
 const INNER_LEVEL = 9;
@@ -32,7 +32,7 @@ const HIT_HEIGHT = 8; // how far a gap reaches over the boxes
 const EDGE = 26; // between the words of a row and its edge, where arcs from other rows come in
 const ROW_GAP = 14;
 const SHRINKS = 0.75; // a sentence that fits at this size needs no second row
-const ROOT_ZONE = 24; // the height of the strip that a word is dragged to, to be the root
+const ROOT_ZONE = 24; // height of the strip onto which a word is dragged to make it the root
 
 const HAN = /\p{Script=Han}/u;
 
@@ -45,9 +45,9 @@ function textWidth(text, size) {
 }
 
 /**
- * Find a place for all of a sentence; x and y of texts are the middle of their base lines. A sentence that is much wider
- * than `room` gets several rows; an arc from one to another leaves its row at the edge and comes in at that of the other.
- * With `innerNames` the relations inside words have room below their arcs.
+ * Place everything in a sentence; x and y of a text are the middle of its base line. A sentence that is much wider
+ * than `room` gets several rows; an arc between rows leaves one at its edge and enters the other at its edge.
+ * With `innerNames`, there is room for the relations inside words below their arcs.
  */
 export function layout({ words }, { room = Infinity, innerNames = false } = {}) {
   const shapes = words.map(shape);
@@ -165,19 +165,19 @@ function arc({ id, head, deprel }, rowOf, anchors) {
   return { id, line: whole, tip, reach: [shown.box.x, shown.box.x + shown.box.width], label: shown };
 }
 
-/** Return how far the label of an arc moves to stand over the part of the arc that is seen, from `left` to `right`. */
+/** Return how far the label of an arc must move to be over the visible part of the arc, from `left` to `right`. */
 export function labelPlace({ reach: [start, end], label: { x, box } }, left, right) {
   const from = Math.max(start, left);
   const to = Math.min(end, right);
   const half = box.width / 2;
-  if (to - from >= end - start || to - from < box.width) return 0; // all of it is seen, or too little
+  if (to - from >= end - start || to - from < box.width) return 0; // all of it is visible, or too little
   const wanted = Math.max(from + half, Math.min(to - half, x));
   return wanted - x;
 }
 
 function shape(word) {
   let chars = characters(word.form);
-  // Should the browser's Unicode tables be older than the service's, the word is drawn as one piece.
+  // If the browser's Unicode tables are older than the service's, draw the word as one piece.
   if (word.char_heads && word.char_heads.length !== chars.length) chars = [word.form];
   const shown = chars.map(visible);
   const centres = [];
@@ -243,7 +243,7 @@ function arcLevels(pairs) {
 const side = (head, dependent) => (dependent > head ? 1 : -1);
 
 function innerArcs(word, left, { chars, centres }, foot, names) {
-  // The model has a tree for the letters of a Latin word or the digits of a number, too, but it means nothing.
+  // The model also has a tree for the letters of a Latin word or the digits of a number, but it means nothing.
   if (!word.char_heads || chars.length === 1 || !HAN.test(word.form)) return [];
   const pairs = word.char_heads.map((head, i) => [head, i + 1]).filter(([head]) => head);
   const levels = arcLevels(pairs);
@@ -294,14 +294,14 @@ function label(relation, x, top) {
   };
 }
 
-/** Return the places between two characters that touch; white space always separates, so nothing is to fix there. */
+/** Return the gaps between adjacent characters. White space always separates words, so it has no gap to fix. */
 function findGaps(words, shapes, lefts, rowOf) {
   const gaps = [];
   words.forEach((word, i) => {
     const { centres, lengths } = shapes[i];
     const row = rowOf[i];
     if (i && words[i - 1].end === word.start) {
-      // A gap between two rows stands before the second.
+      // A gap between two rows is shown at the start of the second.
       const before = i > row.first ? lefts[i - 1] + shapes[i - 1].width : lefts[i] - WORD_GAP;
       gaps.push({ offset: word.start, x: (before + lefts[i]) / 2, row });
     }

@@ -1,5 +1,5 @@
-// What the page holds, and how it changes. Every change goes the same way: ask the service, put the answer into
-// `state`, write the address, tell the `view` (see `connect`). Nothing is drawn here.
+// The state of the page and its changes. Every change takes the same steps: ask the service, store the answer in
+// `state`, update the address, notify the `view` (see `connect`). Nothing is drawn here.
 
 import { writeAddress } from "./address.js";
 import { describe, hasToken, parse, setToken } from "./api.js";
@@ -22,7 +22,7 @@ import {
 import { codePoints } from "./text.js";
 
 const K_BEST = 5;
-const SHORT = 200; // code points; of longer texts the other analyses are fetched when they are wanted
+const SHORT = 200; // code points; for longer texts, other analyses are fetched on demand
 
 // "" is the default: the model's first style, word formation inside words, affixes apart.
 export const NO_OPTIONS = Object.freeze({
@@ -34,8 +34,8 @@ export const NO_OPTIONS = Object.freeze({
   granularity: "",
 });
 
-// A sentence is {analyses, rank, all}: its analyses, the number of the one in view, and whether the others were asked
-// for. None is ever changed in place, so that to undo is to take the old list.
+// A sentence is {analyses, rank, all}: its analyses, the number of the displayed one, and whether all were fetched.
+// Sentences are never changed in place, so undo only restores the old list.
 export const state = {
   text: "",
   options: NO_OPTIONS, // how the text is parsed
@@ -62,9 +62,9 @@ export const connect = (handlers) => Object.assign(view, handlers);
 
 // --- asking the service ---
 
-let job = new AbortController(); // ends what belongs to a text that is no longer wanted
-let line = Promise.resolve(); // requests wait for one another: each starts from the result of the last
-let refused = null; // what to do again once there is a token
+let job = new AbortController(); // cancels the requests of a text that was replaced
+let line = Promise.resolve(); // requests run one after another: each starts from the result of the previous one
+let refused = null; // the action to repeat when there is a token
 
 function enqueue(work) {
   const { signal } = job;
@@ -89,7 +89,7 @@ function fail(error, work) {
   return view.tokenNeeded();
 }
 
-/** Go on with what was refused for want of a token. */
+/** Repeat the request that was refused because the token was missing. */
 export function useToken(token) {
   setToken(token);
   if (refused) enqueue(refused);
@@ -121,7 +121,7 @@ async function parseSentence({ text, start, end }, constraints, rank, signal) {
   );
 }
 
-/** Return an analysis whose offsets are so much larger. */
+/** Return an analysis with all offsets shifted. */
 export function moved(analysis, distance) {
   const move = (item) => ({ ...item, start: item.start + distance, end: item.end + distance });
   return { ...move(analysis), words: analysis.words.map(move) };
@@ -129,7 +129,7 @@ export function moved(analysis, distance) {
 
 // --- what a person can do ---
 
-/** Parse a text from scratch and show of it what an address says; `remember` it in the browser's history. */
+/** Parse a text from scratch and show the state in an address; with `remember`, add it to the browser's history. */
 export function open({ text, options, constraints, ranks }, { remember }) {
   job.abort();
   job = new AbortController();
@@ -166,13 +166,13 @@ export function open({ text, options, constraints, ranks }, { remember }) {
   });
 }
 
-/** Parse a text that was made from the one in view by edits; what is fixed and was not touched stays fixed. */
+/** Parse an edited text; constraints on unchanged parts stay. */
 export function submit(text, edits, options) {
   const constraints = edits.reduce(follow, state.constraints);
   open({ text, options, constraints, ranks: new Map() }, { remember: true });
 }
 
-/** Parse a new text under the constraints of a link, which may have been changed by hand: wrong ones are let go. */
+/** Parse a new text under the constraints of a link; drop wrong ones, since a link may have been edited by hand. */
 async function fix(text, constraints, free, signal) {
   if (isEmpty(constraints)) return { fixed: NOTHING, sentences: [...free], trouble: null };
   try {
@@ -187,7 +187,7 @@ async function fix(text, constraints, free, signal) {
 const reread = async (one, constraints, rank, signal) =>
   (await parseSentence(inView(one), constraints, rank, signal)) ?? { ...one, all: true };
 
-/** Pin a word of a sentence, or let it go. */
+/** Pin or unpin a word of a sentence. */
 export const togglePin = (number, word) =>
   correct(number, (constraints) => (isPinned(constraints, word) ? unpin : pin)(constraints, word));
 
@@ -237,14 +237,14 @@ export function choose(number, rank) {
   });
 }
 
-/** Take back the last correction. */
+/** Undo the last correction. */
 export function undo() {
   enqueue(async () => {
     if (state.past.length) replace(state.past.pop());
   });
 }
 
-/** Take back all corrections at once; this, too, can be undone. */
+/** Remove all corrections; this can be undone, too. */
 export function reset() {
   enqueue(async () => {
     keep();
@@ -252,7 +252,7 @@ export function reset() {
   });
 }
 
-/** Forget the text. */
+/** Clear the text. */
 export function close() {
   job.abort();
   Object.assign(state, { text: "", sentences: [], constraints: NOTHING, past: [] });
@@ -273,14 +273,14 @@ function replace({ sentences, constraints }) {
   view.changed(before.length === sentences.length ? numbers : null);
 }
 
-/** Return the state as the part of an address behind the #, "" if it is too long for that. */
+/** Return the state as the part of an address after the #, "" if it is too long. */
 export function address() {
   const ranks = new Map();
   state.sentences.forEach(({ rank }, number) => rank && ranks.set(number, rank));
   return writeAddress({ text: state.text, ...state.options, constraints: state.constraints, ranks });
 }
 
-/** Keep the address in step; a new text gets an entry of its own in the browser's history. */
+/** Update the address; a new text gets a new entry in the browser's history. */
 function writeHistory(anew) {
   const url = address() || location.pathname;
   if (anew) history.pushState(null, "", url);

@@ -1,4 +1,4 @@
-// What the page tells beside the result: problems, hints at the pointer, short messages. And two helpers to build it.
+// Show problems, hints at the pointer and short messages. Two helpers build elements.
 
 import { ServiceError } from "./api.js";
 import { t } from "./i18n.js";
@@ -12,7 +12,7 @@ export function el(name, properties = {}, ...children) {
   return element;
 }
 
-/** Tell in words what went wrong, and in small print what the service says about it; null: nothing any more. */
+/** Describe a problem, with the message of the service in small print; null hides it. */
 export function showProblem(error) {
   $("problem").hidden = !error;
   if (!error) return;
@@ -28,7 +28,7 @@ export function showProblem(error) {
 
 let fading;
 
-/** Tell those who do not see the page what happened; with `seen` also those who do. */
+/** Announce a message to screen readers; with `seen`, also show it. */
 export function announce(words, seen = false) {
   clearTimeout(fading);
   $("status").textContent = words;
@@ -36,7 +36,7 @@ export function announce(words, seen = false) {
   if (seen) fading = setTimeout(() => $("status").classList.remove("seen"), 1800);
 }
 
-/** Show lines of text for a part of a figure, outside of the figure and the editor if there is room; null: hide them. */
+/** Show a hint for a part of a figure, outside the figure and the editor if there is room; null hides it. */
 export function showTip(lines, element) {
   const tip = $("tip");
   tip.hidden = !lines;
@@ -48,7 +48,7 @@ export function showTip(lines, element) {
   const bottom = (editor ?? element.closest(".scroll")).getBoundingClientRect().bottom;
   const { width, height } = tip.getBoundingClientRect();
   const rightmost = document.documentElement.clientWidth - width - 8;
-  // Where the reader sees the part: an arc may be much longer than that.
+  // The visible part of the element: an arc may be much longer.
   const middle = (Math.max(part.left, figure.left) + Math.min(part.right, figure.right)) / 2;
   const room = [bottom + 4, figure.top - height - 4, part.bottom + 8, part.top - height - 8];
   const top = room.find((y) => y >= 4 && y + height <= innerHeight - 4) ?? 4;

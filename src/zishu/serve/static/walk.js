@@ -1,5 +1,5 @@
-// A walk through sentences that are worth correcting (`zishu suggest`): which ones, and which one is in view. It is kept in
-// the browser, as the corrected sentences are, so a person can go on another day. Nothing is drawn here.
+// A walk through sentences that are worth correcting (`zishu suggest`): their texts, and the position of the current one.
+// The browser stores it like the corrected sentences, so the user can continue another day. Nothing is drawn here.
 
 import { corrected } from "./corrected.js";
 
@@ -33,17 +33,17 @@ export function begin(texts) {
   localStorage.setItem(STORED, JSON.stringify({ texts, at: Math.max(0, first) }));
 }
 
-/** Forget the walk; the corrected sentences stay. */
+/** End the walk; the corrected sentences stay. */
 export const end = () => localStorage.removeItem(STORED);
 
-/** Return where the walk is: {text, number, all, done}, null if there is none. */
+/** Return the position in the walk: {text, number, all, done}, null if there is no walk. */
 export function position() {
   const { texts, at } = stored();
   if (!texts.length) return null;
   return { text: texts[at], number: at + 1, all: texts.length, done: done(texts).size };
 }
 
-/** Take a step forwards (1) or back (-1); tell whether there was a sentence to go to. */
+/** Go one sentence forward (1) or back (-1); return whether there was one. */
 export function step(direction) {
   const { texts, at } = stored();
   if (!texts[at + direction]) return false;
@@ -51,7 +51,7 @@ export function step(direction) {
   return true;
 }
 
-/** The texts of which every sentence is corrected: a text may be several sentences for the parser. */
+/** Return the texts in which every sentence is corrected; the parser may split a text into several sentences. */
 function done(texts) {
   const kept = corrected().map(({ text }) => text);
   return new Set(texts.filter((text) => covers(kept, text.trim())));

@@ -1,18 +1,18 @@
-// How large figures are drawn, and what of a wide one is in view: the labels of its arcs move along with it.
+// Set the size of figures, and keep the labels of arcs in the visible part of wide ones.
 
 const STEPS = [0.3, 0.4, 0.5, 0.6, 0.75, 0.9, 1, 1.25, 1.5];
 const ROOM = 16; // beside a figure that fits
 const SIDES = 18; // of a card, beside its figure
-// A wide figure shrinks to the width of the page: as long as it is easy to read, or, if that is asked for, further.
+// A wide figure shrinks to the width of the page, but only as far as it stays easy to read unless the user asks for more.
 const SMALLEST = { auto: 0.75, fit: 0.3 };
 
 let zoom = "auto"; // or "fit", or a number
 let wrapping = true; // wide figures have several rows
-let shown = 1; // what it came to last
+let shown = 1; // the last result
 
 const scrollers = (root) => (root.matches?.(".scroll") ? [root] : [...root.querySelectorAll(".scroll")]);
 
-/** Give the figures below an element their size, and put the labels of their arcs into view. */
+/** Set the size of the figures inside an element, and move the labels of their arcs into view. */
 export function show(root = document) {
   for (const scroller of scrollers(root)) {
     const figure = scroller.firstElementChild;
@@ -39,14 +39,14 @@ function moveLabels(scroller) {
 export const roomBeside = (element) =>
   wrapping && zoom !== "fit" ? element.clientWidth - SIDES - ROOM : Infinity;
 
-/** Let wide figures have several rows, or no longer; return whether they have. */
+/** Switch between one row and several rows for wide figures; return whether there are several. */
 export function toggleRows() {
   wrapping = !wrapping;
   if (wrapping && zoom === "fit") zoom = "auto";
   return wrapping;
 }
 
-/** Draw larger (1), smaller (-1) or as wide as the page (0; again: no longer). Return how large. */
+/** Draw larger (1), smaller (-1), or toggle fitting the width of the page (0). Return the size. */
 export function change(direction) {
   if (direction === 0) zoom = zoom === "fit" ? "auto" : "fit";
   else {
