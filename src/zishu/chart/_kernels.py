@@ -22,7 +22,7 @@ Departures from the textbook (docs/algorithm.md explains them):
    was exact. If not, the weights are scaled again, so that the sum over all trees is about 1. If that does not help,
    the sentence uses the semiring LOG, which is always exact and many times slower.
 4. Where few arcs are allowed (the forest of a gold tree) a complete span sums over a list of its head's dependents,
-   and spans that cannot hold anything are skipped.
+   and empty spans are skipped.
 5. A score of a gap is a factor of the term of a link that splits there. It is multiplied into the left part, which is
    kept in a plane of its own. Without such scores these planes are not touched.
 
