@@ -14,6 +14,7 @@ import pytest
 import zishu
 from zishu import cli
 from zishu.chart import _kernels
+from zishu.corpus import chunks
 from zishu.errors import InputError
 from zishu.formats.conllu import read_conllu
 
@@ -87,6 +88,9 @@ def test_formats(parser: Parser, capsys: pytest.CaptureFixture[str], tmp_path: P
     output = tmp_path / "out.txt"
     parse(capsys, "-i", source, "-o", output, "--only", "words")
     assert output.read_text() == "".join(lines)
+    # Plain text cannot be resumed, so the message does not offer it.
+    assert cli.run(["parse", "-i", str(source), "-o", str(output), "--only", "words"]) == 2
+    assert capsys.readouterr().err == f"zishu: {output}: exists; overwrite it with --force\n"
 
     rows = parse(capsys, TEXT, "--only", "tags", "--format", "conllu")
     found = [token for sentence in read_conllu(io.StringIO(rows)) for token in sentence.tokens]
@@ -104,11 +108,33 @@ def test_formats(parser: Parser, capsys: pytest.CaptureFixture[str], tmp_path: P
         assert all(TEXT[word["start"] : word["end"]] == word["form"] for word in record["words"])
 
 
-def test_resume(parser: Parser, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    source, output = tmp_path / "in.txt", tmp_path / "out.jsonl"
-    source.write_text(TEXT)
-    parse(capsys, "-i", source, "-o", output, "--only", "tags", "--force")
-    assert len(output.read_text().splitlines()) == len(parser(TEXT))
+@pytest.mark.parametrize("only", ["words", "tags"])
+@pytest.mark.parametrize("name", ["out.jsonl", "out.conllu"])
+def test_resume(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    name: str,
+    only: str,
+) -> None:
+    """A run that stops at a bad byte continues where it stopped, with the same `--only` and no other."""
+    monkeypatch.setattr(chunks, "CHUNK", 12)  # characters: several chunks
+    source, output, whole = tmp_path / "in.txt", tmp_path / name, tmp_path / f"whole-{name}"
+    source.write_text(TEXT * 3)
+    parse(capsys, "-i", source, "-o", whole, "--only", only)
+    source.write_bytes((TEXT * 3).encode() + b"\xff")
+    assert cli.run(["parse", "-i", str(source), "-o", str(output), "--only", only]) == 2
+    written = output.read_bytes()
+    assert 0 < len(written) < whole.stat().st_size
+    source.write_text(TEXT * 3)
+    for other in ([], ["--only", "words" if only == "tags" else "tags"]):
+        capsys.readouterr()
+        assert cli.run(["parse", "-i", str(source), "-o", str(output), "--resume", *other]) == 2
+        assert "was written with only = " in capsys.readouterr().err
+        assert output.read_bytes() == written
+    output.write_bytes(written[:-20])  # a sentence that was cut off by a crash is written anew
+    parse(capsys, "-i", source, "-o", output, "--only", only, "--resume")
+    assert output.read_text() == whole.read_text()
 
 
 @pytest.mark.parametrize(
@@ -118,6 +144,8 @@ def test_resume(parser: Parser, capsys: pytest.CaptureFixture[str], tmp_path: Pa
         (("--format", "text"), "no place for a tree"),
         (("--only", "words", "--granularity", "coarse"), "about trees"),
         (("--only", "words", "--words"), "words are given"),
+        (("--only", "tags", "--pin", "0:1", "--arc", "0:root"), "about trees"),
+        (("--only", "words", "--pin", "0:1", "--tag", "0:NOUN"), "only words are asked for"),
     ],
 )
 def test_what_does_not_go_together(

@@ -257,6 +257,15 @@ def tags_by_offset(tags: TagsLike) -> dict[int, str]:
     return found
 
 
+def known_tags(tags: TagsLike, known: Sequence[str]) -> dict[int, str]:
+    """Return parts of speech by offset; raise an error for one that is not `known` to the model."""
+    found = tags_by_offset(tags)
+    for tag in found.values():
+        if tag not in known:
+            raise InputError(f"unknown part of speech {tag!r}: this model has {', '.join(known) or 'none'}")
+    return found
+
+
 @dataclass(slots=True)
 class _Places:
     """Hold where the characters of a text begin."""

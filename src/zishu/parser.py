@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from zishu import chart
 from zishu.arguments import MOST_ANALYSES, iterator_of, whole_number
-from zishu.constraints import tags_by_offset
+from zishu.constraints import known_tags
 from zishu.document import Document
 from zishu.errors import InputError
 from zishu.lexicon import Lexicon
@@ -189,7 +189,7 @@ class Parser:
         """
         patterns = patterns and decoding != "vanilla"
         raw = text_sentences(
-            text, pins=pins, breaks=breaks, arcs=arcs, tags=self._known_tags(tags), lexicon=lexicon,
+            text, pins=pins, breaks=breaks, arcs=arcs, tags=self.check_tags(tags), lexicon=lexicon,
             patterns=patterns, wrapped=wrapped,
         )  # fmt: skip
         parsed = self.in_style(style, inner).analyse(raw, confidence=confidence, decoding=decoding)
@@ -325,7 +325,7 @@ class Parser:
         the arguments from `pins` to `wrapped` of a call of the parser.
         """
         k = whole_number(k, "k", least=1, most=MOST_ANALYSES)
-        known["tags"] = self._known_tags(known.get("tags", ()))
+        known["tags"] = self.check_tags(known.get("tags", ()))
         return list(self.in_style(style, inner).analyse(text_sentences(text, **known), k_best=k))
 
     def analyse(
@@ -356,15 +356,9 @@ class Parser:
         for chunk in _chunks(sentences, LOOK_AHEAD):
             yield from self.model.tokens(chunk, tags=tags)
 
-    def _known_tags(self, tags: TagsLike) -> dict[int, str]:
+    def check_tags(self, tags: TagsLike) -> dict[int, str]:
         """Return parts of speech by offset; raise an error for one that the model does not have."""
-        found, known = tags_by_offset(tags), self.model.settings.upos
-        for tag in found.values():
-            if tag not in known:
-                raise InputError(
-                    f"unknown part of speech {tag!r}: this model has {', '.join(known) or 'none'}"
-                )
-        return found
+        return known_tags(tags, self.model.settings.upos)
 
 
 def _documents(

@@ -106,3 +106,41 @@ def test_fixed_tags() -> None:
     ):
         with pytest.raises(zishu.InputError, match=message):
             nlp("他在学习。", pins=[(0, 1)], tags=tags)
+
+
+def test_the_tag_of_a_pinned_word() -> None:
+    text = "他喜欢北京。"
+    assert parse(text, "--pin", "3:5", "--only", "tags") == "他/PRON 喜欢/VERB 北京/PROPN 。/PUNCT\n"
+    tagged = parse(text, "--pin", "3:5", "--tag", "3:NOUN", "--only", "tags")
+    assert tagged == "他/PRON 喜欢/VERB 北京/NOUN 。/PUNCT\n"
+    [record] = map(
+        json.loads, parse(text, "--pin", "3:5", "--tag", "3:NOUN", "--format", "json").splitlines()
+    )
+    assert (record["words"][2]["upos"], record["words"][2]["upos_prob"]) == ("NOUN", 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("我来", "--tag", "NOUN"), "--tag NOUN: expected an offset and a part of speech K:TAG"),
+        (("我来", "--tag", "0:"), "--tag 0:: expected"),
+        (("我来", "--tag", "0:NOUN"), "the tag 'NOUN' needs a pinned word that begins at 0"),
+        (("我来", "--pin", "0:1", "--tag", "0:n"), "unknown part of speech 'n': this model has "),
+        (("我来", "你来", "--tag", "0:NOUN"), "need a single text"),
+        (("-i", "in.txt", "--tag", "0:NOUN"), "--tag needs TEXT"),
+    ],
+)
+def test_wrong_tags(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str) -> None:
+    assert cli.run(["parse", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_a_table_has_the_probabilities_without_the_lexicon(words: Path, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parse(TORN, "--lexicon", words, "-o", tmp_path / "out.parquet")
+    row = parquet.read_table(tmp_path / "out.parquet").to_pylist()[0]
+    assert row["form"] == "研究生"
+    assert row["boundary_prob_without_lexicon"] < 0.05 < row["boundary_prob"]
+    assert row["sent_prob_without_lexicon"] < 0.05 < row["sent_prob"]

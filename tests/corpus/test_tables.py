@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -59,6 +60,17 @@ def test_a_table_has_a_row_a_word() -> None:
     assert rows[0]["upos"] is None
     assert rows[0]["char_heads"] is None
     assert rows[0]["prob"] is None
+
+
+def test_the_probabilities_without_a_lexicon() -> None:
+    aided = replace(
+        SHANGHAI,
+        words=tuple(replace(word, boundary_prob_without_lexicon=0.25) for word in SHANGHAI.words),
+        prob_without_lexicon=1e-60,
+    )
+    first, *_, last = to_table([("a", [aided, SHANGHAI])]).to_pylist()
+    assert (first["boundary_prob_without_lexicon"], first["sent_prob_without_lexicon"]) == (0.25, 1e-60)
+    assert (last["boundary_prob_without_lexicon"], last["sent_prob_without_lexicon"]) == (None, None)
 
 
 def test_the_types_of_the_columns() -> None:

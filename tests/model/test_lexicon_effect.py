@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_beam import make_settings, make_states
 from test_confidence import Case, parser, starts_of, word_tree
 
 import oracle
 from raw import all_chars
 from strategies import gap_vectors
-from zishu.gaps import FREE
+from zishu.errors import InputError
+from zishu.gaps import BREAK, FREE, JOIN
 from zishu.model.decode import decode, decode_k_best, decode_words
 from zishu.model.outputs import Outputs
 from zishu.model.segments import decode_segments
@@ -128,3 +130,25 @@ def test_a_segmenter_adds_the_same_scores(n, seed, data):
     logz = oracle.log_sum_exp(list(best.values()))
     assert best[tuple(found.lengths)] == pytest.approx(max(best.values()))
     assert found.prob == pytest.approx(math.exp(best[tuple(found.lengths)] - logz))
+
+
+def test_a_transition_parser_takes_hard_lexicons_only():
+    """Its actions have no scores of boundaries that a weight could be added to."""
+    rng = np.random.default_rng(0)
+    settings, states = make_settings(2, rng), make_states(3, rng)
+    outputs = Outputs(None, None, states, states, states=states)
+    [sentence] = all_chars([["字"] * 3])
+
+    def scorer(dep, _):
+        return np.zeros((len(dep), len(settings.labels)))
+
+    decoders = (decode_words, decode, lambda *given: decode_k_best(*given, 2))
+    sentence.gaps = np.array([BREAK, JOIN, BREAK, BREAK], dtype=np.int8)
+    for run in decoders:
+        assert run(outputs, [sentence], settings, scorer)
+    sentence.favoured = np.ones(4)
+    for run in decoders:
+        with pytest.raises(
+            InputError, match="a transition parser cannot weigh words: it takes a hard lexicon only"
+        ):
+            run(outputs, [sentence], settings, scorer)

@@ -21,6 +21,7 @@ from starlette.routing import Mount
 import zishu
 from serving import NDJSON, PATIENCE, Client, eventually, held_parser, serving, serving_app
 from zishu.formats.jsonl import from_json
+from zishu.formats.schema import TOKENS
 from zishu.granularity import coarsen
 from zishu.serve import Limits, create_app
 from zishu.serve.problems import Problem
@@ -114,6 +115,66 @@ def test_arcs_are_kept(client: Client) -> None:
     answer = client.parse(**request, arcs=[[0, 3, "nowhere"]])
     assert (answer.status, answer.code) == (422, "invalid_input")
     assert "unknown relation 'nowhere'" in answer.body.decode()
+
+
+def test_tags_are_kept(client: Client) -> None:
+    request = {"text": "我喜欢北京。", "pins": [[3, 5]]}
+    free = documents(client, **request)[0]["sentences"][0]["words"]
+    fixed = documents(client, **request, tags=[[3, "VERB"]])[0]["sentences"][0]["words"]
+    assert [word["upos"] for word in free] == ["PRON", "VERB", "PROPN", "PUNCT"]
+    assert [word["upos"] for word in fixed] == ["PRON", "VERB", "VERB", "PUNCT"]
+    assert fixed[2]["upos_prob"] == 1
+    assert [word["head"] for word in fixed] == [word["head"] for word in free]
+    (document,) = documents(client, **request, tags=[[3, "VERB"]], only="tags")
+    assert [word["upos"] for word in document["sentences"][0]["words"]] == [word["upos"] for word in fixed]
+    for tags, message in (
+        ([[3, "NOWHERE"]], "unknown part of speech 'NOWHERE'"),
+        ([[0, "NOUN"]], "needs a pinned word that begins at 0"),
+    ):
+        answer = client.parse(**request, tags=tags)
+        assert (answer.status, answer.code) == (422, "invalid_input")
+        assert message in answer.body.decode()
+
+
+def test_words_and_tags_without_trees(client: Client, parser: zishu.Parser) -> None:
+    jsonschema = pytest.importorskip("jsonschema_rs")
+    for only, keys in (("words", set()), ("tags", {"upos", "xpos"})):
+        found = documents(client, texts=TEXTS, only=only)
+        for text, document in zip(TEXTS, found, strict=True):
+            assert document["text"] == text
+            words = [word for sentence in document["sentences"] for word in sentence["words"]]
+            assert [word["form"] for word in words] == parser.segment(text)
+            assert all(set(word) == {"id", "form", "start", "end"} | keys for word in words)
+            if only == "tags":
+                assert [(word["form"], word["upos"]) for word in words] == parser.tag(text)
+            for sentence in document["sentences"]:
+                jsonschema.validate(TOKENS, sentence)
+    (document,) = documents(client, words=WORDS, only="tags", format="conllu")
+    rows = [row.split("\t") for row in document["conllu"].splitlines() if row[:1].isdigit()]
+    assert [row[1] for row in rows] == [word for words in WORDS for word in words]
+    assert {(row[6], row[7]) for row in rows} == {("_", "_")}
+    assert "_" not in {row[3] for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        ({"text": "我来", "only": "words", "format": "svg"}, "format: asks for trees"),
+        ({"text": "我来", "only": "words", "k_best": 2}, "k_best: asks for trees"),
+        ({"text": "我来", "only": "tags", "granularity": "coarse"}, "granularity: asks for trees"),
+        (
+            {"text": "我来", "only": "tags", "pins": [[0, 1]], "arcs": [[0, None, None]]},
+            "arcs: asks for trees",
+        ),
+        ({"text": "我来", "only": "words", "pins": [[0, 1]], "tags": [[0, "NOUN"]]}, "so ask for tags"),
+        ({"words": WORDS, "only": "words"}, "so ask for tags"),
+        ({"text": "我来", "only": "trees"}, "only: "),
+    ],
+)
+def test_only_does_not_go_with_trees(client: Client, request_: dict[str, Any], message: str) -> None:
+    answer = client.parse(**request_)
+    assert (answer.status, answer.code) == (422, "invalid_request")
+    assert message in answer.body.decode()
 
 
 def test_the_best_few_analyses(client: Client, parser: zishu.Parser) -> None:
@@ -255,6 +316,7 @@ def test_keys_are_not_told_without_end(client: Client) -> None:
         ({"text": "我们", "breaks": [1, 1, 1]}, "too_many"),
         ({"text": "我们", "pins": [[0, 1]] * 3}, "too_many"),
         ({"text": "我们", "arcs": [[0, 1, None]] * 3}, "too_many"),
+        ({"text": "我们", "tags": [[0, "NOUN"]] * 3}, "too_many"),
         ({"text": "我们", "lexicon": ["a", "b", "c"]}, "too_many"),
         ({"text": "我们", "k_best": 4}, "too_many"),
     ],
@@ -680,7 +742,9 @@ def test_the_examples_of_the_description_are_right(client: Client) -> None:
         properties = schemas[name]["properties"]
         request = {key: properties[key]["examples"][0]}
         request |= {
-            name: properties[name]["examples"][0] for name in ("pins", "breaks", "arcs") if name in properties
+            name: properties[name]["examples"][0]
+            for name in ("pins", "breaks", "arcs", "tags")
+            if name in properties
         }
         for document in documents(client, **request):
             for sentence in document["sentences"]:

@@ -127,6 +127,12 @@ def parse_command(
             help="Make the pinned word at offset H, or `root`, the head of the pinned word at D; repeatable.",
         ),
     ] = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="K:TAG", help="Give the pinned word at offset K this part of speech; repeatable."
+        ),
+    ] = None,
     only: Annotated[
         Literal["words", "tags"] | None,
         typer.Option(
@@ -216,6 +222,7 @@ def parse_command(
     target = STANDARD if output is None else output
     pins = [_span(text) for text in pin or ()]
     arcs = [_arc(text) for text in arc or ()]
+    tags = [_tag(text) for text in tag or ()]
     _check_usage(
         {
             "TEXT": bool(texts),
@@ -228,6 +235,7 @@ def parse_command(
             "--pin": bool(pins),
             "--break": bool(breaks),
             "--arc": bool(arcs),
+            "--tag": bool(tags),
             "--jobs": (jobs or 1) > 1,
             "--resume": resume,
             "--engine ray": engine == "ray",
@@ -259,8 +267,8 @@ def parse_command(
             if os.path.isfile(text):  # noqa: PTH113 (a path refuses names that are too long)
                 typer.echo(f"zishu: {text}: parsed as text; use -i to parse the file of this name", err=True)
         parse_texts(
-            texts, target, options, pins=pins, breaks=breaks or (), arcs=arcs, format=format, model=model,
-            threads=threads, force=force,
+            texts, target, options, pins=pins, breaks=breaks or (), arcs=arcs, tags=tags, format=format,
+            model=model, threads=threads, force=force,
         )  # fmt: skip
         return
     source = STANDARD if input_file is None else input_file
@@ -305,6 +313,7 @@ _ONLY_WITH = [
     ("--pin", "TEXT"),
     ("--break", "TEXT"),
     ("--arc", "TEXT"),
+    ("--tag", "TEXT"),
     ("--engine ray", "-i"),
     ("--engine ray", "-o"),
     ("--ray-address", "--engine ray"),
@@ -335,3 +344,10 @@ def _arc(text: str) -> ArcLike:
     if not (dependent.isdecimal() and (head.isdecimal() or head == "root")):
         raise InputError(f"--arc {text}: expected two offsets D:H, such as 0:2, or D:root")
     return int(dependent), None if head == "root" else int(head), relation or None
+
+
+def _tag(text: str) -> tuple[int, str]:
+    offset, _, tag = text.partition(":")
+    if not (offset.isdecimal() and tag):
+        raise InputError(f"--tag {text}: expected an offset and a part of speech K:TAG, such as 0:NOUN")
+    return int(offset), tag

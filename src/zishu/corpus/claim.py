@@ -69,7 +69,8 @@ def claimed(
         if exists and not (resume or force):
             if before is None:
                 _give_up(descriptor, record)
-            raise InputError(f"{path}: exists; continue it with --resume, overwrite it with --force")
+            resumable = "continue it with --resume, " if keep else ""
+            raise InputError(f"{path}: exists; {resumable}overwrite it with --force")
         now = json.loads(json.dumps({"zishu": __version__, **options}))
         if resume and before is not None:
             check_options(before, now, str(path))

@@ -156,12 +156,12 @@ class _Fields:
     ) -> Iterator[RawDocument]:
         """Yield the document of a row, if it has one; `fault` creates an error that names the row."""
         if not isinstance(text, str):
-            self.bad(fault(f"{self.text!r} is {_short(text)}, not a string"))
+            self.bad(fault(_wrong(self.text, text, "not a string")))
             return
         if self.id is None:
             id_ = f"{self.path}:{row}"
         elif not isinstance(id_, str | int) or isinstance(id_, bool):
-            self.bad(fault(f"{self.id!r} is {_short(id_)}, neither a string nor a whole number"))
+            self.bad(fault(_wrong(self.id, id_, "neither a string nor a whole number")))
             return
         yield RawDocument(str(id_), (text,))
 
@@ -174,8 +174,8 @@ class _Fields:
         return names.index(self.text), -1 if self.id is None else names.index(self.id)
 
 
-def _short(value: object) -> str:
-    return "missing" if value is None else f"{value!r:.40}"
+def _wrong(name: str, value: object, problem: str) -> str:
+    return f"{name!r} is missing or null" if value is None else f"{name!r} is {value!r:.40}, {problem}"
 
 
 def _blocks(path: str, errors: Errors, encoding: str) -> Iterator[str]:

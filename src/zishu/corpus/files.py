@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from zishu.arguments import list_of, whole_number
+from zishu.constraints import known_tags
 from zishu.corpus.chunks import chunks
 from zishu.corpus.claim import claimed
 from zishu.corpus.documents import MAX_DOCUMENT, RawDocument, expand, kind_of, read_documents
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from zishu.arcs import ArcLike
-    from zishu.constraints import Pin
+    from zishu.constraints import Pin, TagsLike
     from zishu.corpus.chunks import Chunk
     from zishu.corpus.options import Format
     from zishu.corpus.outputs import AnyOutput, Written
@@ -196,12 +197,13 @@ def parse_texts(
     pins: Iterable[Pin] = (),
     breaks: Iterable[int] = (),
     arcs: Iterable[ArcLike] = (),
+    tags: TagsLike = (),
     format: Format | None = None,  # noqa: A002 (what users call it)
     model: FilePath | None = None,
     threads: int = 0,
     force: bool = False,
 ) -> None:
-    """Parse texts as if each were a file; a single text may have pins, breaks and arcs.
+    """Parse texts as if each were a file; a single text may have pins, breaks, arcs and tags.
 
     `force` overwrites an existing output, which is otherwise an error.
     """
@@ -211,13 +213,22 @@ def parse_texts(
     recipe = _recipe(options, output, format, model, threads)
     texts = list_of(texts, "texts")
     pins, breaks, arcs = list_of(pins, "pins"), list_of(breaks, "breaks"), list_of(arcs, "arcs")
-    fixed = bool(pins or breaks or arcs)
+    if tags:
+        from zishu.model.settings import read_settings
+        from zishu.parser import find_model
+
+        tags = known_tags(tags, read_settings(find_model(model)).upos)
+    fixed = bool(pins or breaks or arcs or tags)
     if fixed and (len(texts) != 1 or options.words):
-        raise InputError("pins, breaks and arcs need a single text without given words")
+        raise InputError("pins, breaks, arcs and tags need a single text without given words")
+    if arcs and options.only:
+        raise InputError("arcs are about trees: they do not go with only")
+    if tags and options.only == "words":
+        raise InputError("tags are fixed, but only words are asked for")
 
     def pinned(blocks: Iterable[str], *, look_ahead: bool = True) -> Iterable[RawSentence]:  # noqa: ARG001
         return text_sentences(
-            "".join(blocks), pins=pins, breaks=breaks, arcs=arcs, lexicon=options.lexicon,
+            "".join(blocks), pins=pins, breaks=breaks, arcs=arcs, tags=tags, lexicon=options.lexicon,
             patterns=options.finds_patterns, wrapped=options.wrapped,
         )  # fmt: skip
 

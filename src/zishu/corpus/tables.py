@@ -81,7 +81,13 @@ def schema() -> pa.Schema:
         ("label_prob", chance, True),
         ("upos_prob", chance, True),
         ("prob", chance, True),  # the product of the last four
+        (
+            "boundary_prob_without_lexicon",
+            chance,
+            True,
+        ),  # null unless a lexicon found something in the sentence
         ("sent_prob", pa.float64(), True),  # probability of the whole sentence; can be too small for 32 bits
+        ("sent_prob_without_lexicon", pa.float64(), True),
         (
             "sent_cut",
             pa.bool_(),
@@ -106,6 +112,7 @@ def to_batch(rows: Iterable[Row]) -> pa.RecordBatch:
         "sent_id": spread(lambda row: row[1]),
         "sent_cut": spread(lambda row: row[2].cut),
         "sent_prob": spread(lambda row: row[2].prob),
+        "sent_prob_without_lexicon": spread(lambda row: row[2].prob_without_lexicon),
     }
     kinds = schema()
     for name in kinds.names:

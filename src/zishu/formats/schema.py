@@ -108,6 +108,22 @@ SENTENCE: Final = _record(
     optional=("prob_without_lexicon",),
 )
 
+# What `--only words|tags` writes: the same keys, as far as they are known.
+TOKENS: Final = _record(
+    "A sentence that was segmented or tagged, but not parsed.",
+    {
+        **{key: SENTENCE["properties"][key] for key in ("text", "start", "end", "after", "cut")},
+        "words": {
+            **SENTENCE["properties"]["words"],
+            "items": _record(
+                "One word; its tags if they were asked for and the model has them.",
+                {key: WORD["properties"][key] for key in ("id", "form", "start", "end", "upos", "xpos")},
+                optional=("upos", "xpos"),
+            ),
+        },
+    },
+)
+
 # One line of a JSON lines file written by `zishu parse`.
 LINE: Final = _record(
     "One analysis of a sentence, with its position in the output.",

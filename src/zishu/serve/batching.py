@@ -32,8 +32,8 @@ from zishu.serve.problems import Problem
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zishu.document import Sentence
     from zishu.parser import Parser
+    from zishu.serve.jobs import Found
     from zishu.serve.limits import Limits
     from zishu.serve.metrics import Metrics
 
@@ -279,7 +279,7 @@ class Batcher:
 
     def _analyse(
         self, mode: Mode, parts: Sequence[tuple[QueuedJob, list[Unit]]]
-    ) -> list[tuple[QueuedJob, list[list[Sentence]]]]:
+    ) -> list[tuple[QueuedJob, list[Found]]]:
         """Parse parts in one call of the model; if that fails, in separate calls."""
         try:
             found = iter(analyse(self._parser, mode, [unit for _, units in parts for unit in units]))

@@ -109,6 +109,8 @@ def describe_api(app: FastAPI, limits: Limits, *, secured: bool) -> dict[str, An
     for name in ("JsonDocument", "ConvertRequest"):
         sentences = schemas[name]["properties"]["sentences"]
         sentences["items"] = ref(sentences["items"]["title"])
+    sentences = schemas["JsonDocument"]["properties"]["sentences"]
+    sentences["items"] = {"anyOf": [sentences["items"], ref("Tokens")]}
     _add_limits(schemas, limits)
     if secured:
         found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
@@ -128,7 +130,7 @@ def _add_limits(schemas: dict[str, Any], limits: Limits) -> None:
     convert = schemas[ConvertRequest.__name__]["properties"]
     text["text"]["maxLength"] = convert["text"]["maxLength"] = limits.chars
     convert["sentences"]["maxItems"] = limits.chars
-    for name in ("pins", "breaks", "arcs"):
+    for name in ("pins", "breaks", "arcs", "tags"):
         text[name]["maxItems"] = limits.constraints
     texts["texts"]["maxItems"] = words["words"]["maxItems"] = limits.texts
     for raw in (text, texts):

@@ -12,11 +12,12 @@ from __future__ import annotations
 import json
 import re
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from zishu.document import Tokens
 from zishu.errors import InputError
-from zishu.formats.jsonl import from_record, to_json
-from zishu.formats.parsed_conllu import to_conllu
+from zishu.formats.jsonl import from_record, to_json, tokens_to_json
+from zishu.formats.parsed_conllu import to_conllu, tokens_to_conllu
 from zishu.granularity import coarsen
 from zishu.lexicon import Lexicon
 from zishu.render.svg import to_svg
@@ -27,9 +28,13 @@ from zishu.text import RawSentence, characters
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from zishu.corpus.options import Only
     from zishu.document import Sentence
     from zishu.granularity import Granularity
     from zishu.parser import InnerTrees, Parser
+
+# What a model finds in a sentence: its analyses, best first, or only words.
+Found: TypeAlias = "Sequence[Sentence] | Tokens"
 
 # JSON allows these in a string, but for some readers they end a line.
 _LINE_BREAK = re.compile("[\x85\u2028\u2029]")
@@ -48,6 +53,7 @@ class Mode(NamedTuple):
     style: str | None = None
     inner: InnerTrees = "structure"
     granularity: Granularity = "fine"
+    only: Only | None = None  # only words, or words and tags
     given: bool = False  # the sentences are already parsed and only change their format
 
 
@@ -88,13 +94,20 @@ class Job:
         if isinstance(request, ConvertRequest):
             self.mode = Mode(confidence, k_best, given=True)
         else:
-            self.mode = Mode(confidence, k_best, request.style, request.inner, request.granularity)
+            self.mode = Mode(
+                confidence, k_best, request.style, request.inner, request.granularity, request.only
+            )
         # Approximate total cost.
         self.cost = self.size * k_best
         if isinstance(request, TextRequest | TextsRequest):
             self.cost += sum(map(len, request.lexicon))
         if isinstance(request, TextRequest):
-            self.cost += len(request.pins) + len(request.breaks) + len(request.arcs)
+            self.cost += len(request.pins) + len(request.breaks) + len(request.arcs) + len(request.tags)
+
+    @property
+    def tags(self) -> list[tuple[int, str]]:
+        """Return the fixed parts of speech, which must be checked against the model."""
+        return self._request.tags if isinstance(self._request, TextRequest) else []
 
     def prepare(self) -> None:
         """Split the first text into sentences and find contradictions, which raise `InputError`."""
@@ -116,10 +129,10 @@ class Job:
         self.sentences += len(self._taken)
         return self._taken
 
-    def put(self, analyses: Sequence[Sequence[Sentence]]) -> None:
-        """Take the analyses of the sentences that were returned last."""
-        for unit, ranked in zip(self._taken, analyses, strict=True):
-            unit.parts.append(self._show(ranked, unit))
+    def put(self, results: Sequence[Found]) -> None:
+        """Take the results for the sentences that were returned last."""
+        for unit, found in zip(self._taken, results, strict=True):
+            unit.parts.append(self._show(found, unit))
         self._taken = []
 
     @property
@@ -162,22 +175,32 @@ class Job:
         if isinstance(request, TextRequest):
             yield (
                 request.text,
-                cut(request.text, pins=request.pins, breaks=request.breaks, arcs=request.arcs),
+                cut(
+                    request.text,
+                    pins=request.pins,
+                    breaks=request.breaks,
+                    arcs=request.arcs,
+                    tags=request.tags,
+                ),
             )
         else:
             for text in request.texts:
                 yield text, cut(text)
 
-    def _show(self, ranked: Sequence[Sentence], unit: Unit) -> str:
-        """Return the analyses of a sentence in the requested format."""
+    def _show(self, found: Found, unit: Unit) -> str:
+        """Return what was found in a sentence in the requested format."""
+        if isinstance(found, Tokens):
+            if self._request.format == "conllu":
+                return tokens_to_conllu(found, sent_id=str(unit.number))
+            return tokens_to_json(found)
         several = self.mode.k_best > 1
         match self._request.format:
             case "conllu":
-                return "".join(_conllu(ranked, unit, several))
+                return "".join(_conllu(found, unit, several))
             case "svg":
-                shown = [f'{{"svg": {_string(to_svg(sentence))}}}' for sentence in ranked]
+                shown = [f'{{"svg": {_string(to_svg(sentence))}}}' for sentence in found]
             case _:
-                shown = [to_json(sentence) for sentence in ranked]
+                shown = [to_json(sentence) for sentence in found]
         if not several:
             return shown[0]
         return f'{shown[0][:-1]}, "alternatives": [{", ".join(shown)}]}}'
@@ -188,13 +211,15 @@ class Job:
         return f'"sentences": [{", ".join(parts)}]'
 
 
-def analyse(parser: Parser, mode: Mode, units: Sequence[Unit]) -> list[list[Sentence]]:
-    """Parse sentences of one mode together; return the analyses of each, best first."""
+def analyse(parser: Parser, mode: Mode, units: Sequence[Unit]) -> Sequence[Found]:
+    """Parse sentences of one mode together; return what was found in each."""
     if mode.given:
         return [[unit.sentence] for unit in units if not isinstance(unit.sentence, RawSentence)]
     sentences = [unit.sentence for unit in units if isinstance(unit.sentence, RawSentence)]
     k_best = mode.k_best if mode.k_best > 1 else 0
     styled = parser.in_style(mode.style, mode.inner)
+    if mode.only:
+        return list(styled.tokens(sentences, tags=mode.only == "tags"))
     analyses = list(styled.analyse(sentences, k_best=k_best, confidence=mode.confidence))
     if mode.granularity == "fine":
         return analyses

@@ -24,8 +24,9 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from zishu.formats.schema import SENTENCE, WORD, Schema
-from zishu.granularity import Granularity  # noqa: TC001 (Pydantic reads the annotations at run time)
+from zishu.corpus.options import Only  # noqa: TC001 (Pydantic reads the annotations at run time)
+from zishu.formats.schema import SENTENCE, TOKENS, WORD, Schema
+from zishu.granularity import Granularity  # noqa: TC001 (as above)
 from zishu.parser import InnerTrees  # noqa: TC001 (as above)
 from zishu.serve.problems import Problem
 
@@ -55,6 +56,11 @@ class _Request(_Shape):
         description="Whether to compute probabilities (slower). Several analyses always have them.",
     )
 
+    only: Only | None = Field(
+        None,
+        description="Find only words, or words and their tags, without trees; faster. Not with `k_best`, `arcs`, the "
+        "format `svg` and coarse granularity.",
+    )
     style: Form | None = Field(
         None, description="The treebank whose conventions are followed (default: the model's first style)."
     )
@@ -103,6 +109,12 @@ class TextRequest(_RawText):
         "pinned words begin; a head of null is the root. A relation of null is left to the model.",
         examples=[[[0, None, None]]],
     )
+    tags: List[tuple[Offset, Form]] = Field(
+        [],
+        description="Parts of speech of pinned words, each [offset where the word begins, tag]. They do not influence "
+        "the tree.",
+        examples=[[[0, "PROPN"]]],
+    )
 
 
 class TextsRequest(_RawText):
@@ -132,6 +144,8 @@ class ConvertRequest(_Shape):
 
 Request = TextRequest | TextsRequest | WordsRequest
 
+_CONSTRAINTS = ("pins", "breaks", "arcs", "tags")
+
 _MOST_KEYS = len(TextRequest.model_fields)
 
 
@@ -159,14 +173,15 @@ _CONVERT: TypeAdapter[ConvertRequest] = TypeAdapter(ConvertRequest)
 def read_request(data: bytes, limits: Limits) -> Request:
     """Read a request from JSON; raise a `Problem` for any error."""
     # Commas and brackets separate values, or occur in strings, which have at most `chars` characters together.
-    _count(data, b",", 2 * limits.chars + 6 * limits.constraints + limits.lexicon)
-    _count(data, b"[", limits.chars + 2 * limits.constraints + limits.texts)
+    _count(data, b",", 2 * limits.chars + 8 * limits.constraints + limits.lexicon)
+    _count(data, b"[", limits.chars + 3 * limits.constraints + limits.texts)
     _count(data, b"{", limits.chars + 1)
     try:
         request = _ADAPTER.validate_json(data)
     except ValidationError as error:
         raise _problem(error, skip=1) from None
     _check(request, limits)
+    _check_only(request)
     return request
 
 
@@ -233,9 +248,7 @@ def _check(request: Request, limits: Limits) -> None:
     match request:
         case TextRequest():
             constraints = limits.constraints
-            counts += [
-                (name, len(getattr(request, name)), constraints) for name in ("pins", "breaks", "arcs")
-            ]
+            counts += [(name, len(getattr(request, name)), constraints) for name in _CONSTRAINTS]
         case TextsRequest():
             counts.append(("texts", len(request.texts), limits.texts))
         case WordsRequest():
@@ -245,6 +258,24 @@ def _check(request: Request, limits: Limits) -> None:
     for name, count, most in counts:
         if count > most:
             raise _too_many(count, name, most)
+
+
+def _check_only(request: Request) -> None:
+    """Reject what asks for trees, or for nothing, together with `only`."""
+    if request.only is None:
+        return
+    wants_trees = {
+        "granularity": request.granularity != "fine",
+        "format": request.format == "svg",
+        "k_best": not isinstance(request, WordsRequest) and request.k_best > 1,
+        "arcs": isinstance(request, TextRequest) and bool(request.arcs),
+    }
+    for name, wanted in wants_trees.items():
+        if wanted:
+            raise Problem("invalid_request", f"{name}: asks for trees, which `only` leaves out")
+    tagged = isinstance(request, TextRequest) and request.tags
+    if request.only == "words" and (tagged or isinstance(request, WordsRequest)):
+        raise Problem("invalid_request", "only: the request gives words or tags, so ask for tags")
 
 
 def _too_long(size: int, limits: Limits) -> Problem:
@@ -276,6 +307,7 @@ _WORDS: Schema = {**SENTENCE["properties"]["words"], "items": ref("Word")}
 SENTENCE_SHAPES: dict[str, Schema] = {
     "Word": WORD,
     "Sentence": _with(SENTENCE, SENTENCE["description"], words=_WORDS),
+    "Tokens": TOKENS,
     "RankedSentence": _with(
         SENTENCE,
         "The best analysis of a sentence, and the best few if requested.",

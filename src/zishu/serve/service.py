@@ -97,6 +97,7 @@ class Service:
         job = Job(decode(data, self.limits))
         try:
             self._parser.in_style(job.mode.style)
+            self._parser.check_tags(job.tags)
         except InputError as error:
             raise Problem("invalid_input", str(error)) from None
         return job
