@@ -101,7 +101,7 @@ def test_json_lines(tmp_path: Path) -> None:
         ('{"body": "x"}', "no key 'text'; found: 'body'"),
         ('{"text": null, "id": 1}', "'text' is missing or null"),
         ('{"text": 7, "id": 1}', "'text' is 7, not a string"),
-        ('{"text": "x"}', "'id' is missing, neither"),
+        ('{"text": "x"}', "'id' is missing or null"),
         ('{"text": "x", "id": true}', "'id' is True, neither"),
         ('{"text": "x", "id": [1]}', r"'id' is \[1\], neither"),
     ],
