@@ -300,7 +300,7 @@ def test_keys_are_not_told_without_end(client: Client) -> None:
         answer = client.parse(**request)
         assert (answer.status, answer.code) == (422, "invalid_request")
         assert len(answer.body) < 300
-    assert "at most 14 keys, not 1001" in client.parse(text="a", **keys).body.decode()
+    assert "at most 16 keys, not 1001" in client.parse(text="a", **keys).body.decode()
 
 
 @pytest.mark.parametrize(
