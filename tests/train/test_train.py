@@ -20,8 +20,10 @@ from safetensors.torch import load_file
 
 import raw
 import tiny
+import zishu
 from zishu.arcs import FixedArc
 from zishu.cli import info
+from zishu.cli._configs import find_config
 from zishu.errors import ConfigError, InputError
 from zishu.model.calibration import calibrate
 from zishu.model.features import features
@@ -31,7 +33,7 @@ from zishu.model.runtime import load_model
 from zishu.sentences import word_sentence
 from zishu.train import loop
 from zishu.train.checkpoint import Interrupted, load_checkpoint
-from zishu.train.config import EncoderConfig, config_from_dict
+from zishu.train.config import EncoderConfig, config_from_dict, load_config
 from zishu.train.data import repeat_sentences
 from zishu.train.loop import train
 from zishu.tree import WordTree
@@ -294,7 +296,7 @@ def test_a_pretrained_encoder_is_fine_tuned(system, treebank, tmp_path):
 
 
 def test_the_switches_of_a_bert_are_exported(treebank, tmp_path):
-    # The exporter compares the written networks with the trained ones.
+    # The exporter compares the networks that it writes, before they become 8 bits, with the trained ones.
     encoder = EncoderConfig(
         kind="bert",
         pretrained=make_bert(tmp_path / "bert"),
@@ -304,12 +306,37 @@ def test_the_switches_of_a_bert_are_exported(treebank, tmp_path):
         separator=False,
     )
     rates = {"encoder_learning_rate": 0.005}
-    config = make_config(treebank, tmp_path / "run", optimiser=rates, **SYSTEMS["latent-c2f"])
+    config = make_config(treebank, tmp_path / "run", optimiser=rates, export={"precision": "int8"})
     train(replace(config, encoder=encoder))
+    result = json.loads((tmp_path / "run" / "result.json").read_text(encoding="utf-8"))
+    assert result["int8"]["lf"] == result["float32"]["lf"] == 100
     model = load_model(tmp_path / "run" / "model")
-    assert parse_trees(model, tiny.TREES, given_words=True) == list(tiny.TREES)
+    assert parse_trees(model, tiny.TREES) == list(tiny.TREES)
     mix = load_checkpoint(tmp_path / "run" / "last.safetensors")[0]["model.encoder.core.mix.weights"]
     assert mix.abs().sum() > 0  # it was trained
+
+
+def test_the_most_accurate_parser_is_trained_and_exported_in_8_bits(treebank, tmp_path):
+    path = find_config("accurate")
+    files = [f"data.train={tmp_path / 'train.conllu'}", f"data.dev={treebank / 'projective.conllu'}"]
+    with pytest.raises(InputError, match=r"--set encoder\.pretrained=FOLDER"):
+        load_config(path, files)
+    # More characters than this BERT reads at once.
+    long = WordTree(("上海",) * 20, tuple(range(20)), ("root", *("conj",) * 19), ("PROPN",) * 20)
+    tiny.write(tmp_path / "train.conllu", (*tiny.TREES, long))
+    settings = [f"encoder.pretrained={make_bert(tmp_path / 'bert')}", "encoder.window_overlap=8"]
+    settings += [f"run.directory={tmp_path / 'run'}", "optimiser.epochs=1"]
+    train(load_config(path, [*files, *settings]))
+    result = json.loads((tmp_path / "run" / "result.json").read_text(encoding="utf-8"))
+    assert result["float32"].keys() == result["int8"].keys()
+    operators = [node.op_type for node in onnx.load(tmp_path / "run" / "model" / "encoder.onnx").graph.node]
+    assert (
+        operators.count("MatMulIntegerToFloat") >= 2 * 6
+    )  # in each layer four of attention, two feed-forward
+    parser = zishu.load(tmp_path / "run" / "model")
+    for text in ("上海计划发展金融业。", "上海" * 20):
+        (sentence,) = parser(text)
+        assert "".join(word.form for word in sentence) == text
 
 
 @pytest.mark.slow

@@ -159,7 +159,7 @@ class LayerMix(nn.Module):
         """Mix the states of all layers, the embeddings first, `[batch, n, width]` each."""
         shares = self.weights.softmax(0)
         last = torch.stack(tuple(states[-len(shares) :]), dim=-1)
-        return self.scale * (last @ shares)
+        return self.scale * (last * shares).sum(-1)  # not a product of matrices, which would become 8 bits
 
 
 def build(

@@ -643,7 +643,8 @@ def _check_together(config: Config, source: str) -> None:
     encoder = config.encoder
     if encoder.kind == "bert":
         demand(
-            encoder.pretrained != "", "encoder.kind = 'bert' needs encoder.pretrained, a folder or hub:NAME"
+            encoder.pretrained != "",
+            "encoder.kind = 'bert' needs encoder.pretrained, a folder or hub:NAME: --set encoder.pretrained=FOLDER",
         )
     if encoder.kind == "transformer":
         fits = encoder.hidden % encoder.heads == 0

@@ -49,14 +49,16 @@ _BATCH_CHARS = 1000
 def quantise(folder: Path, sentences: Mapping[str, Sequence[Sequence[str]]]) -> None:
     """Replace the encoder and the scorers of a model directory by 8-bit networks.
 
-    `sentences` are samples of characters by style, to find the scales of activations.
+    `sentences` are samples of characters by style, to find the scales of activations. An encoder with limited input
+    sees the beginning of a longer one.
     """
     model = load_model(folder)
     inputs: list[dict[str, NDArray[Any]]] = []
     encoded: list[dict[str, NDArray[Any]]] = []
     arcs: list[dict[str, NDArray[Any]]] = []
     of_characters = model.settings.can.finds_structures
-    for style, samples in sentences.items():
+    for style, whole in sentences.items():
+        samples = [sample[: model.settings.window or None] for sample in whole]
         networks = model.in_style(style or None).networks  # type: ignore[union-attr]
         assert isinstance(networks, Networks)
         for batch in length_batches([len(sample) for sample in samples], _BATCH_CHARS):
@@ -144,6 +146,15 @@ def _fuse(network: Any) -> None:
             bias = []
         node.op_type, node.domain = "MatMulIntegerToFloat", "com.microsoft"
         node.input[:] = [*numbers, *scales, *zeros, *bias]
+    # The quantiser lets all readers of an activation read its 8-bit version. Only products should: a residual connection,
+    # which bypasses the product, keeps the original.
+    original = {
+        made.output[0]: made_by[made.input[0]].input[0]
+        for made in superseded
+        if made.op_type == "DequantizeLinear" and made.input[0] in made_by
+    }
+    for node in graph.node:
+        node.input[:] = [original.get(name, name) for name in node.input]
     for node in superseded:
         graph.node.remove(node)
     network.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
