@@ -9,8 +9,8 @@
 - Install the wheel into an empty environment and parse. Then install its extra `train`, and train one step on five
   sentences with a configuration from the wheel. `--base` skips the training, which needs PyTorch.
 
-The archives are written to dist/. On a quiet machine this takes about two minutes, most of it to install PyTorch. Every
-command has a time limit, so a step that hangs ends the program.
+The archives are written to dist/. Every command is printed with its time, and has a time limit, so that a step
+that hangs ends the program.
 """
 
 from __future__ import annotations

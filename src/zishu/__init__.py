@@ -49,7 +49,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-# ONNX Runtime reports to its maker unless this is set before it is imported. Zishu never uses the network unasked.
+# ONNX Runtime reports to its maker unless this is set before it is imported. Zishu only uses the network on request.
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 _HOMES = {

@@ -208,7 +208,7 @@ class Input:
                 raise NotDecodable(
                     self.name, self._encoding, place, error.object[error.start], head
                 ) from None
-            except UnicodeError as error:  # it names no byte: UTF-16 needs a byte order mark
+            except UnicodeError as error:  # an error without a position: UTF-16 needs a byte order mark
                 name = _shown(self._encoding)
                 hint = f"; try {name}-le or {name}-be" if "BOM" in str(error) else ""
                 raise InputError(f"{self.name}: not valid {name}: {error}{hint}") from None

@@ -578,7 +578,7 @@ def _share(s, spans, h, e):
 
 @njit(**_JIT)
 def _outside(s, total, arcs, boundary):
-    """Walk `_inside` backwards: the derivative of log Z by every score is the probability of its arc."""
+    """Walk `_inside` backwards: the derivative of log Z with respect to a score is the probability of its arc."""
     plain = s.semiring == PLAIN
     _clear(s.chart, OUTSIDE, OUTSIDE + PLANES, s.n, 0.0)
     for r in range(1, s.n + 1):

@@ -177,7 +177,9 @@ def _session(path: Path, inputs: set[str], outputs: set[str], threads: int) -> S
     ):
         if set(found) != wanted:
             names = ", ".join(sorted(found)), ", ".join(sorted(wanted))
-            raise InputError(f"{path}: the network {kind} {names[0]}; by {CONFIG} it should be {names[1]}")
+            raise InputError(
+                f"{path}: the network {kind} {names[0]}; according to {CONFIG} it should be {names[1]}"
+            )
     return session
 
 

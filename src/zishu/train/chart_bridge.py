@@ -1,6 +1,6 @@
 """Differentiate the log partition: `zishu.chart` for scores in main memory, `zishu.train.torch_chart` for a GPU.
 
-The derivative of log Z by the score of an arc is the arc's probability, so the backward pass multiplies by the
+The derivative of log Z with respect to the score of an arc is the arc's probability, so the backward pass multiplies by the
 marginals from the forward pass. In main memory sums are always float64, because a loss is the difference of two large
 log partitions. On a GPU, where float64 is slow, they have the precision of the scores.
 """

@@ -225,7 +225,7 @@ class OptimiserConfig:
     clip: NonNegative = 5.0
     """Maximum norm of the gradient of all weights together; 0 for no clipping."""
     averaging: Rate = 0.0
-    """Decay of an exponential moving average of the weights, which is then what is scored and exported;
+    """Decay of an exponential moving average of the weights. The averages are scored and exported.
     0 for the weights themselves."""
 
 
@@ -606,7 +606,7 @@ def _check_together(config: Config, source: str) -> None:
             learns, "data.partial is for the task 'parse', the objective 'tree-crf' and structure.single_root"
         )
     demand(data.train != "" or data.partial != "", "data.train is empty: expected a CoNLL-U file")
-    # A run that starts from another model may learn from little.
+    # A run that starts from another model may have too little data for a dev set.
     demand(data.dev != "" or config.initial != "", "data.dev is empty: expected a CoNLL-U file")
     styles = {**by_style(data.train), **by_style(data.partial)}
     demand(

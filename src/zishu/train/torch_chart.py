@@ -102,9 +102,9 @@ class TreeDistribution:
         return Trees(heads, is_intra, score)
 
     def _gradients(self, plus: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
-        """Return the totals and their gradients by the scores of inter arcs, intra arcs and gaps [role, batch, k].
+        """Return the totals and their gradients with respect to scores.
 
-        The caller may be in any gradient mode.
+        The scores are those of inter arcs, intra arcs and gaps [role, batch, k]. The caller may be in any gradient mode.
         """
         # A tensor made in inference mode takes part in no gradient; a clone made outside does.
         with torch.inference_mode(mode=False), torch.enable_grad():
