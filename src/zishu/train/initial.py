@@ -5,8 +5,7 @@ one scale per output channel, so weights are recovered to within half a step of 
 embeddings. A network recovered in this way gives nearly the same scores as the exported one.
 
 The exporter keeps the path of the torch module in the names of nodes (`/encoder/base/project/MatMul`), and plain
-names of weights that it does not transform. If a weight cannot be found by these names, that is an error; no weight is
-random.
+names of weights that it does not transform. If a weight cannot be found by these names, that is an error.
 
 New styles and relations are added. A new style starts as a copy of the first one. A new relation starts as a copy of the
 relation that it refines (`discourse` for `discourse:sp`), otherwise as the mean of all relations. At first it is

@@ -6,8 +6,8 @@ distribution instead. For trees this is exact: the divergence of the student's d
     KL(p || q) = log Z_q - E_p[score_q] - (log Z_p - E_p[score_p])
 
 needs only the probabilities of arcs under p, because scores are sums over arcs. Its derivative with respect to an arc's
-score is the student's probability of the arc minus the teacher's. The distributions over the labels of an arc are weighted by
-the arc's probability; arcs below `PROBABLE` are ignored. Tags count once per character.
+score is the student's probability of the arc minus the teacher's. The distributions over the labels of an arc are weighted
+by the arc's probability; arcs below `PROBABLE` are ignored. Tags count once per character.
 
 The teacher is any model folder that parses characters with two roles, or an ensemble of these. It runs again in every
 epoch, so nothing is stored. Cost per sentence: the teacher's networks and one chart, then that of a training sentence.
