@@ -235,6 +235,14 @@ def test_only_the_files_of_a_model_are_copied(model: Path, tmp_path: Path) -> No
         copy_model(model, tmp_path / "copy")
 
 
+def test_a_model_is_not_replaced_by_its_ensemble(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(model)
+    for output in (model, tmp_path / "link"):
+        with pytest.raises(InputError, match="is one of the models to combine"):
+            write_ensemble([find_model(), model], output)
+    assert load_model(model).settings.task == "parse"
+
+
 def test_a_calibration_does_not_write_through_links(model: Path, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious", encoding="utf-8")

@@ -56,6 +56,8 @@ def _write_parts(task: TaskName, parts: Mapping[str, Path], directory: Path, nam
     for source in parts.values():
         if not (source / CONFIG).is_file():
             raise InputError(f"{source}: not a model (it has no {CONFIG})")
+        if source.resolve() == directory.resolve():
+            raise InputError(f"{directory}: is one of the models to combine, so it is not overwritten")
     with fresh_directory(directory) as folder:
         for part, source in parts.items():
             copy_model(source, folder / part)
