@@ -221,6 +221,55 @@ def test_arcs_that_matter_at_the_temperature_of_the_probabilities_have_roles():
         assert np.isfinite(intra[0, 3, 1]) == has_role
 
 
+@given(st.data())
+def test_a_chain_is_the_only_tree_inside_words(data):
+    n = data.draw(st.integers(1, 6))
+    chain = data.draw(st.sampled_from(["leftward", "rightward"]))
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    table = random.normal(0, 2, (n + 1, n + 1, len(LABELS)))
+    table[..., 0] += 2  # many arcs inside words
+
+    def scorer(dep, head):
+        return table[dep[:, 0].astype(int), head[:, 0].astype(int)]
+
+    text = CHARS[:n]
+    inter, intra = random.normal(0, 2, (2, n + 1, n + 1))
+    model = settings(roles=1, upos=(), chain=chain)
+    known = word_gaps([n - n // 2, n // 2] if n > 1 else [1])
+    for decoding in DECODINGS:
+        for gaps in (None, [known]):
+            [found] = decode(outputs(inter), [text], model, scorer, decoding=decoding, gaps=gaps)
+            for word, tree in zip(found.tree.forms, inner_trees(found), strict=True):
+                length = len(word)
+                assert tree == ((*range(2, length + 1), 0) if chain == "leftward" else tuple(range(length)))
+            assert gaps is None or found.tree.lengths == ((n - n // 2, n // 2) if n > 1 else (1,))
+    # A network with two roles that gives all other arcs inside words no chance.
+    masked = np.full_like(intra, -np.inf)
+    for d in range(1, n + 1):
+        head = d + (1 if chain == "leftward" else -1)
+        if 1 <= head <= n:
+            masked[d, head] = intra[d, head]
+    expected = decode(outputs(inter, masked), [text], settings(upos=()), scorer, confidence=True)
+    found = decode(outputs(inter, intra), [text], settings(upos=(), chain=chain), scorer, confidence=True)
+    assert found[0].tree == expected[0].tree
+    assert found[0].prob == pytest.approx(expected[0].prob)
+    # An arc that is not part of a chain keeps its whole score between words.
+    roles, _ = two_roles(outputs(inter), np.array([n]), model, scorer, no_gaps(1, n + 1))
+    for d in range(1, n + 1):
+        for h in range(n + 1):
+            is_link = h != 0 and h - d == (1 if chain == "leftward" else -1)
+            assert (roles[0, d, h] == inter[d, h]) == (not is_link)
+
+
+def test_a_chain_is_for_charts_over_characters():
+    for wrong in (
+        {"chain": "upward"},
+        {"chain": "leftward", "task": "parse-words", "labels": ("root",), "roles": 1},
+    ):
+        with pytest.raises(InputError, match="it must be leftward or rightward"):
+            settings(**wrong)
+
+
 def test_vanilla_decoding_is_for_one_role():
     scorer, _ = label_table({})
     with pytest.raises(InputError, match="vanilla decoding needs a character-level model with one role"):

@@ -384,6 +384,8 @@ def test_the_papers_settings_are_the_same_in_every_system() -> None:
         ("latent-c2f.toml", "structure.beam=4", "structure.beam has no effect"),
         ("latent-c2f-bilstm.toml", "encoder.mixed_layers=4", "encoder.mixed_layers has no effect"),
         ("latent-c2f-bilstm.toml", "encoder.separator=false", "encoder.separator has no effect"),
+        ("latent-c2f.toml", "structure.chain=true", "structure.chain has no effect"),
+        ("transition.toml", "structure.chain=true", "structure.chain has no effect"),
         ("latent-c2f.toml", "optimiser.batch_by_words=true", "optimiser.batch_by_words has no effect"),
     ],
 )

@@ -449,6 +449,16 @@ def test_a_run_goes_on_only_with_its_own_configuration(treebank, tmp_path):
         train(replace(config, seed=1), resume=True)
 
 
+@pytest.mark.parametrize("policy", ["leftward", "rightward"])
+def test_a_model_can_be_confined_to_its_chain(policy, treebank, tmp_path):
+    structure = {"policy": policy, "roles": 1, "chain": True}
+    scores = train(make_config(treebank, tmp_path / "run", structure=structure))
+    assert scores["dev.lf"] == 100
+    model = load_model(tmp_path / "run" / "model")
+    assert model.settings.chain == policy
+    assert parse_trees(model, tiny.TREES) == list(tiny.TREES)
+
+
 def test_batches_can_count_words_where_words_are_given(treebank, tmp_path, monkeypatch):
     seen = []
 

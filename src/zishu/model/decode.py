@@ -42,7 +42,7 @@ from zishu.model.outputs import (
     no_gaps,
     word_lengths_of,
 )
-from zishu.model.scores import all_known, inner_gaps, tree_distribution
+from zishu.model.scores import all_known, inner_gaps, may_be_inside, tree_distribution
 from zishu.model.tags import best_tags, fixed_tags
 from zishu.model.words import find_words
 from zishu.projectivity import LIFTED, lower_arcs
@@ -335,7 +335,13 @@ def _decode_vanilla(batch: _Batch, *, confidence: bool) -> list[Sentence]:
     # Until labels are known, every character counts as a word.
     each = find_words(best.heads, best.intra, trees.lengths)
     labels = label_probabilities(
-        outputs, settings.labels, batch.label_scorer, each.tree, each.root, each.root_head, may_be_intra=True
+        outputs,
+        settings.labels,
+        batch.label_scorer,
+        each.tree,
+        each.root,
+        each.root_head,
+        may_be_intra=may_be_inside(each.root, each.root_head, settings),
     )
     names = [settings.labels[label] for label in labels.argmax(axis=1).tolist()]
     intra = np.zeros_like(best.intra)

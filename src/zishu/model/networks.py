@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     Sentences = Sequence[Sequence[str]]
 
 # Fields of `Settings` that the members of an ensemble must share.
-COMMON = ("task", "roles", "root_as_head", "labels", *COLUMNS, "absent_tags", "styles")
+COMMON = ("task", "roles", "root_as_head", "chain", "labels", *COLUMNS, "absent_tags", "styles")
 # Fields of `Outputs` that the label scorer reads.
 LABEL_ENDS = ("label_dep", "label_head")
 

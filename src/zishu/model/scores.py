@@ -54,7 +54,21 @@ def tree_distribution(
     inter, intra = outputs.inter, outputs.intra
     if settings.roles == 1:
         inter, intra = two_roles(outputs, lengths, settings, label_scorer, gaps)
+    if settings.chain:
+        assert intra is not None
+        places = np.arange(intra.shape[1])
+        intra = np.where(may_be_inside(places[:, None], places, settings), intra, -np.inf)
     return TreeDistribution(inter, lengths, intra, gaps, root_as_head=settings.root_as_head)
+
+
+def may_be_inside(
+    dependents: NDArray[np.int64], heads: NDArray[np.int64], settings: Settings
+) -> NDArray[np.bool_]:
+    """Tell which arcs a model allows inside words: all, or only those of a chain."""
+    if not settings.chain:
+        return np.ones(np.broadcast_shapes(dependents.shape, heads.shape), dtype=np.bool_)
+    allowed: NDArray[np.bool_] = heads - dependents == (1 if settings.chain == "leftward" else -1)
+    return allowed
 
 
 def two_roles(
@@ -73,6 +87,9 @@ def two_roles(
     sentences, dependents, heads = _arcs_that_matter(
         outputs.inter, max(1.0, settings.temperature), lengths, gaps, open_words
     )
+    # The label of an arc that must not lie inside a word is certainly not INTRA: its score stays as it is.
+    allowed = may_be_inside(dependents, heads, settings)
+    sentences, dependents, heads = sentences[allowed], dependents[allowed], heads[allowed]
     inside = settings.labels.index(INTRA)
     for start in range(0, len(sentences), BLOCK):
         block = slice(start, start + BLOCK)

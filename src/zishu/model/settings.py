@@ -93,6 +93,7 @@ class Settings:
     task: TaskName
     roles: int = 1  # 2: the network scores arcs inside words separately
     root_as_head: bool = True
+    chain: str = ""  # "leftward" or "rightward": the only trees inside words are chains in this direction
     labels: tuple[str, ...] = ()  # INTRA is one of them if the task is "parse"
     # The tags of each column (`zishu.tags`); empty if the network has none.
     upos: tuple[str, ...] = ()
@@ -141,6 +142,12 @@ class Settings:
             return f"{self.roles} roles for the task {self.task!r}"
         if (INTRA in self.labels) != self.can.finds_structures:
             return f"the label {INTRA} is only for the task 'parse'"
+        if self.chain not in ("", "leftward", "rightward") or (
+            self.chain and (not self.can.finds_structures or self.beam)
+        ):
+            return (
+                f"a chain {self.chain!r:.40}: it must be leftward or rightward, for a chart over characters"
+            )
         if not 0 <= self.beam <= WIDEST_BEAM or (
             self.beam and (not self.can.finds_structures or self.roles != 2)
         ):

@@ -125,6 +125,9 @@ class StructureConfig:
     """Whether a word's characters must form one subtree (the ablation "- single-root" turns it off)."""
     root_as_head: bool = True
     """Whether a word's dependents must depend on its root character (the ablation "- root-as-head")."""
+    chain: bool = False
+    """For the policies `leftward` and `rightward`: whether a parser finds only that pattern inside words, as the paper's
+    release does, and not any tree."""
     beam: Size = 8
     """For the objective `transition`: the size of the beam; 1 is greedy search."""
 
@@ -578,6 +581,8 @@ def _check_effect(config: Config, values: Mapping[str, _Value]) -> None:
         idle = dict.fromkeys(switches, "it is for encoder.kind = 'bert'")
     if not config.can.parses:
         idle["scorer.dropout"] = "a segmenter has no MLPs"
+    if config.structure.policy not in ("leftward", "rightward") or config.objective == "transition":
+        idle["structure.chain"] = "it is for charts and the policies 'leftward' and 'rightward'"
     if config.task not in ("parse-words", "pipeline"):
         idle["optimiser.batch_by_words"] = "it is for the tasks 'parse-words' and 'pipeline'"
     if config.objective == "transition":

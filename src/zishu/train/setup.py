@@ -81,6 +81,7 @@ def build_network(
         roles=(2 if transition else config.structure.roles) if config.can.finds_structures else 1,
         beam=config.structure.beam if transition else 0,
         root_as_head=config.structure.root_as_head,
+        chain=config.structure.policy if config.structure.chain and config.can.finds_structures else "",
         labels=inventory.labels if parses else (),
         **learned,
         absent_tags=inventory.absent_tags,
