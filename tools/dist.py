@@ -9,8 +9,8 @@
 - Install the wheel into an empty environment and parse. Then install its extra `train`, and train one step on five
   sentences with a configuration from the wheel. `--base` skips the training, which needs PyTorch.
 
-The archives are written to dist/. This took two minutes on two cores of a server. Every command is printed with its time, and has a time limit, so that a step
-that hangs ends the program.
+The archives are written to dist/. This took two minutes on two cores of a server. Every command is printed with
+its time, and has a time limit, so that a step that hangs ends the program.
 """
 
 from __future__ import annotations
