@@ -65,7 +65,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["absent.toml"], "absent.toml: neither a file nor one of annotated"),
+        (["absent.toml"], "absent.toml: neither a file nor one of accurate"),
         (
             ["tiny.toml", "--set", "encoder.layer=2"],
             "unknown key encoder.layer; did you mean encoder.layers?",
