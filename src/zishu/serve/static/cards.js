@@ -169,7 +169,7 @@ function ranks(number, { analyses, rank, all }) {
     { className: "ranks" },
     el("legend", { className: "visually-hidden" }, t("analyses")),
   );
-  // The probability of a long sentence is tiny and says little. Its doubt is told by the words, and other analyses by how
+  // The probability of a long sentence is tiny and says little. Show doubt per word instead, and other analyses by how
   // they compare to the best one.
   const long = isLong(analyses[0]);
   analyses.forEach(({ prob }, i) => {
