@@ -118,6 +118,22 @@ def sentences(*lengths: int, width: int = 0) -> tuple[Tensor, Tensor, Tensor]:
 # --- all three ------------------------------------------------------------------------------------------------
 
 
+def test_activation() -> None:
+    """The chosen function, and no other, stands between the linear layers."""
+    torch.manual_seed(0)
+    gelu = build("transformer", "").eval()
+    relu = build("transformer", "", activation="relu").eval()
+    relu.load_state_dict(gelu.state_dict())
+    inputs = sentences(5, 3)
+    with torch.inference_mode():
+        assert not torch.allclose(gelu(*inputs), relu(*inputs))
+        for module in list(gelu.modules()):
+            for name, child in module.named_children():
+                if isinstance(child, torch.nn.GELU):
+                    setattr(module, name, torch.nn.ReLU())
+        assert torch.equal(gelu(*inputs), relu(*inputs))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_shape(kind: str, bert: str) -> None:
     encoder = build(kind, bert)

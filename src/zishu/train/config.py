@@ -40,6 +40,7 @@ Objective = Literal["masked", "replaced"]
 PretrainOptimiser = Literal["adamw", "muon"]
 Precision = Literal["float32", "bfloat16"]
 ExportPrecision = Literal["float32", "int8"]
+Activation = Literal["gelu", "relu"]
 
 
 # Not infinity, so that no range contains infinity or an integer too large for a float.
@@ -154,6 +155,8 @@ class EncoderConfig:
     """transformer: whether a convolution mixes each character with its neighbours before the first layer."""
     feed_forward: Size = 1024
     """transformer: width of the feed-forward layer."""
+    activation: Activation = "gelu"
+    """transformer: the function between its linear layers; `relu` is faster."""
     top: Natural = 0
     """Units in each direction of a recurrent layer on top, which is not pre-trained; 0: none."""
     dropout: Rate = 0.33

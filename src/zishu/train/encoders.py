@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from zishu.model.vocabulary import Vocabulary
-    from zishu.train.config import EncoderConfig
+    from zishu.train.config import Activation, EncoderConfig
 
 
 class Encoder(nn.Module):
@@ -315,7 +315,9 @@ class Transformer(Encoder):
         self.embeddings = embeddings
         self.width = config.hidden
         self.project = nn.Linear(embeddings.width, config.hidden)
-        self.neighbours = Neighbours(config.hidden) if config.neighbours else None
+        self.neighbours = (
+            Neighbours(config.hidden, _activation(config.activation)) if config.neighbours else None
+        )
         self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.hidden)
@@ -338,20 +340,25 @@ class Transformer(Encoder):
         return encoded
 
 
+def _activation(name: Activation) -> nn.Module:
+    return nn.ReLU() if name == "relu" else nn.GELU()
+
+
 class Neighbours(nn.Module):
     """Add a convolution of width three over each character and its neighbours.
 
     Words are short. Attention needs much more text to learn what a neighbour is; a convolution knows it from the start.
     """
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, activation: nn.Module) -> None:
         super().__init__()
         self.mix = nn.Linear(3 * width, width)
+        self.activation = activation
 
     def forward(self, x: Tensor) -> Tensor:
         """Map `[batch, n+1, width]` to the same shape; padding must be 0."""
         before, after = F.pad(x[:, :-1], (0, 0, 1, 0)), F.pad(x[:, 1:], (0, 0, 0, 1))
-        mixed: Tensor = x + F.gelu(self.mix(torch.cat((before, x, after), dim=-1)))
+        mixed: Tensor = x + self.activation(self.mix(torch.cat((before, x, after), dim=-1)))
         return mixed
 
 
@@ -368,7 +375,7 @@ class Block(nn.Module):
         self.feed_norm = nn.LayerNorm(config.hidden)
         self.feed = nn.Sequential(
             nn.Linear(config.hidden, config.feed_forward),
-            nn.GELU(),
+            _activation(config.activation),
             Dropout(config.dropout),
             nn.Linear(config.feed_forward, config.hidden),
         )
