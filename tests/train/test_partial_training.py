@@ -17,7 +17,8 @@ from zishu.train.checkpoint import BEST, load_checkpoint, under
 from zishu.train.config import config_from_dict
 from zishu.train.data import Treebank, read_treebank
 from zishu.train.evaluation import TorchNetworks
-from zishu.train.initial import load_initial, read_weights
+from zishu.train.exported import read_weights
+from zishu.train.initial import load_initial
 from zishu.train.loop import train
 
 

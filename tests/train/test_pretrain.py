@@ -10,6 +10,8 @@ import pytest
 import torch
 
 import tiny
+from zishu.cli import run
+from zishu.cli._configs import bundled_configs
 from zishu.errors import ConfigError, FormatError
 from zishu.model.features import number
 from zishu.model.vocabulary import bigrams
@@ -22,11 +24,15 @@ from zishu.train.config import (
     RunConfig,
     load_config,
 )
-from zishu.train.encoders import build_encoder
+from zishu.train.data import Treebank
+from zishu.train.encoders import Topped, build_encoder
+from zishu.train.exported import read_weights
+from zishu.train.initial import load_initial
 from zishu.train.loop import train
 from zishu.train.pretrain import LAST, Pretraining, load_pretrained, pretrain
 from zishu.train.tagged_text import PairTable, read_tagged_text
 
+CONFIGS = Path(__file__).parents[2] / "configs"
 _TEXT = """上海/ns 计划/n 发展/vn 金融业/n 。/x
 我们/r 在/p 图书馆/n 看书/v 。/x
 他/r 说/v 1/2/m 的/uj 人/n 来/v 了/ul
@@ -224,17 +230,71 @@ def test_needs_a_text_and_a_folder(tmp_path: Path) -> None:
         train(config)
 
 
-def test_the_encoder_of_this_repository_fits_the_default_configuration(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(Path(__file__).parents[2])
-    config = load_config(Path("configs/default.toml"))
-    weights, chars, pairs = load_pretrained(config.encoder.pretrained)
+@pytest.mark.parametrize("name", ["default", "fast"])
+def test_the_encoder_of_a_bundled_model_reads_as_the_model_does_in_its_first_style(name: str) -> None:
+    config = load_config(CONFIGS / f"{name}.toml")
+    weights, chars, pairs = load_pretrained(name)
     encoder = build_encoder(config.encoder, chars, pairs, weights=weights).eval()
-    assert all(weight.dtype == torch.float32 for weight in encoder.parameters())
-    sentence = ["中", "国", "人"]
-    ids = torch.tensor([[chars.bos, *chars.ids(sentence)]])
-    pair_ids = torch.tensor([[pairs.bos, *pairs.ids(bigrams(sentence))]]) if pairs else None
-    encoded = encoder(ids, pair_ids, torch.tensor([3]))
-    assert encoded.shape == (1, 4, 2 * config.encoder.top)
-    assert encoded.isfinite().all()
+    nothing = ["data.train={gsd = 'x'}", "data.dev=", "data.weights={}", "teacher.model=", "teacher.text="]
+    further = load_config(CONFIGS / f"{name}.toml", [f"initial={name}", *nothing])
+    network, inventory = load_initial(further, Treebank((), ()))
+    assert inventory.chars.symbols == chars.symbols
+    assert isinstance(encoder, Topped)
+    assert isinstance(network.encoder, Topped)
+    sentences = [list("上海计划发展金融业。"), list("他来了")]
+    lengths = torch.tensor([len(sentence) for sentence in sentences])
+    ids = _padded([[chars.bos, *chars.ids(sentence)] for sentence in sentences], chars.pad)
+    pair_ids = None
+    if pairs:
+        pair_ids = _padded([[pairs.bos, *pairs.ids(bigrams(sentence))] for sentence in sentences], pairs.pad)
+    first = torch.zeros(2, dtype=torch.long)
+    found = encoder.base(ids, pair_ids, lengths)
+    expected = network.eval().encoder.base(ids, pair_ids, lengths, first)
+    inside = torch.arange(ids.shape[1]) <= lengths[:, None]
+    assert (found - expected)[inside].abs().max() < 1e-4
+    # The sentences do differ in their encodings.
+    assert (found[0, 1] - found[1, 1]).abs().max() > 0.1
+
+
+def _padded(rows: list[list[int]], pad: int) -> torch.Tensor:
+    longest = max(map(len, rows))
+    return torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows])
+
+
+def test_training_starts_from_the_encoder_of_a_trained_model(tmp_path: Path) -> None:
+    """The treebank of the new run need not have the styles, relations or tags of the model's."""
+    config = replace(_config(tmp_path), optimiser=OptimiserConfig(epochs=2, batch_chars=100))
+    bare = replace(config.encoder, pretrained="", bigram_min_count=1)
+    treebank = {"a": (str(tmp_path / "train.conllu"),)}
+    first = replace(
+        config,
+        data=DataConfig(train=treebank, dev=treebank),
+        encoder=replace(bare, top=8),
+        run=replace(config.run, directory=str(tmp_path / "first")),
+    )
+    train(first)
+    again = replace(config, encoder=replace(bare, top=8, pretrained=str(tmp_path / "first")))
+    train(replace(again, optimiser=replace(config.optimiser, learning_rate=1e-9, encoder_learning_rate=1e-9)))
+    old = read_weights(tmp_path / "first" / "model")
+    new = read_weights(tmp_path / "run" / "model")
+    assert not any(name.endswith("styles.weight") for name in new)
+    for name in ("encoder.base.project.weight", "encoder.base.blocks.0.feed.0.weight"):
+        assert torch.allclose(old[name], new[name], atol=1e-4), name
+    name = "encoder.top.forwards.0.weight_ih_l0"
+    assert not torch.allclose(old[name], new[name], atol=1e-2)
+    with pytest.raises(ConfigError, match="is a trained model: choose another folder"):
+        pretrain(again)
+
+
+def test_a_missing_encoder_is_one_line_that_helps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tiny.write(tmp_path / "train.conllu")
+    data = ["--set", "data.train=train.conllu", "--set", "data.dev=train.conllu"]
+    assert run(["train", str(CONFIGS / "default.toml"), *data]) == 2
+    [line] = capfd.readouterr().err.splitlines()
+    assert "no encoder in encoders/base" in line
+    for advice in ("make encoder TEXT=", "--set encoder.pretrained=default", "latent-c2f-transformer"):
+        assert advice in line
+    assert "latent-c2f-transformer" in bundled_configs()

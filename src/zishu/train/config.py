@@ -168,7 +168,8 @@ class EncoderConfig:
     """bilstm, transformer: share of characters replaced by the unknown one, in training only."""
     pretrained: str = ""
     """bert: local folder, or `hub:` and a name on the Hugging Face hub; others: folder that `zishu pretrain` writes and
-    `zishu train` starts from, or empty."""
+    `zishu train` starts from, or a trained model whose encoder it starts from (`default`, `fast` or a folder), or
+    empty."""
     window_overlap: Natural = 64
     """bert: characters shared by neighbouring windows of a sentence longer than the model's positions."""
     mixed_layers: Size = 1
@@ -242,7 +243,8 @@ class PretrainConfig:
     text: str = ""
     """Text file, one sentence per line, words with tags (`上海/ns 计划/v`)."""
     initial: str = ""
-    """Folder of an encoder to continue from, with its vocabularies; empty to start from scratch."""
+    """Encoder to continue from, with its vocabularies: a folder as in `encoder.pretrained`, or the name of a bundled model;
+    empty to start from scratch."""
     objective: Objective = "masked"
     """`masked`: guess hidden characters; `replaced`: tell which characters a small generator has replaced."""
     whole_words: bool = False
@@ -347,9 +349,9 @@ class Config:
     seed: Seed = 0
     """Random seed."""
     initial: str = ""
-    """Folder of a finished run, or of a model, to start from instead of random weights: its weights, characters, labels
-    and styles. The encoder and the scorer must be the same. New styles and labels are added. A new style starts as a copy
-    of the model's first style, and a new label as improbable."""
+    """Run or model to start from instead of random weights: a folder, or the name of a bundled model. The run takes over
+    its weights, characters, labels and styles. The encoder and the scorer must be the same. New styles and labels are
+    added. A new style starts as a copy of the model's first style, and a new label as improbable."""
     data: DataConfig
     structure: StructureConfig = field(default_factory=StructureConfig)
     encoder: EncoderConfig

@@ -30,13 +30,14 @@ import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import nn
 
 from zishu.errors import ConfigError, ZishuError
-from zishu.model.settings import BIGRAMS, CHARS, read_json, write_json
-from zishu.model.vocabulary import Vocabulary
+from zishu.model.settings import BIGRAMS, CHARS, CONFIG, write_json
+from zishu.parser import find_model
 from zishu.train.checkpoint import load_checkpoint, optimiser_state, restore_optimiser, save_checkpoint, under
 from zishu.train.config import check_unchanged, config_from_dict
 from zishu.train.data import random_batches
 from zishu.train.denormals import denormals_flushed
 from zishu.train.encoders import BiLSTM, Transformer, build_encoder
+from zishu.train.exported import read_encoder, read_vocabularies
 from zishu.train.muon import Muon, split_weights
 from zishu.train.tagged_text import IGNORED, PairTable, TaggedText, read_tagged_text
 
@@ -45,7 +46,9 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from zishu.model.vocabulary import Vocabulary
     from zishu.train.config import Config, EncoderConfig
+    from zishu.train.exported import Weights
 
 WEIGHTS, LAST = "weights.safetensors", "last.safetensors"
 _PLACES = 4  # B M E S
@@ -73,6 +76,10 @@ def pretrain(
         )
     if config.run.device not in ("", "cpu"):
         raise ConfigError(f"run.device: {config.run.device}: pre-training runs on the CPU only")
+    if (find_model(config.encoder.pretrained) / CONFIG).exists():
+        raise ConfigError(
+            f"encoder.pretrained: {folder} is a trained model: choose another folder for the encoder"
+        )
     if (folder / WEIGHTS).exists() and not (folder / LAST).exists():
         if resume:
             return folder
@@ -149,17 +156,16 @@ def pretrain(
     return folder
 
 
-def load_pretrained(folder: str) -> tuple[dict[str, Tensor], Vocabulary, Vocabulary | None]:
-    """Read the output of `pretrain`: the encoder's weights, the characters, and the bigrams if it uses them."""
-    place = Path(folder)
-    if not (place / WEIGHTS).is_file():
-        raise ConfigError(f"{folder}: not written by `zishu pretrain` (it has no {WEIGHTS})")
-    tensors, _ = load_checkpoint(place / WEIGHTS)
-    pairs = place / BIGRAMS
-    return (
-        tensors,
-        Vocabulary.from_json(read_json(place / CHARS)),
-        Vocabulary.from_json(read_json(pairs)) if pairs.is_file() else None,
+def load_pretrained(name: str) -> tuple[Weights, Vocabulary, Vocabulary | None]:
+    """Read an encoder that `pretrain` wrote, or that of a trained model: weights, characters, bigrams if it uses them."""
+    folder = find_model(name)
+    if (folder / WEIGHTS).is_file():
+        return load_checkpoint(folder / WEIGHTS)[0], *read_vocabularies(folder)
+    if (folder / CONFIG).is_file():
+        return read_encoder(folder)
+    raise ConfigError(
+        f"encoder.pretrained: no encoder in {name}: make one (zishu pretrain, or make encoder TEXT=FOLDER), start from "
+        "that of a bundled model (--set encoder.pretrained=default) or train latent-c2f-transformer, which needs none"
     )
 
 

@@ -27,6 +27,7 @@ from zishu.model.model import Model
 from zishu.model.outputs import no_gaps
 from zishu.model.runtime import load_model
 from zishu.model.scores import tree_distribution
+from zishu.parser import find_model
 from zishu.reading import read_lines
 from zishu.text import characters
 from zishu.train.chart_bridge import log_partition
@@ -164,7 +165,7 @@ def load_teacher(config: Config, inventory: Inventory) -> Teacher | None:
     """Load the teacher of a configuration, if any, for a student with this inventory."""
     if not config.teacher.model:
         return None
-    model = load_model(config.teacher.model)
+    model = load_model(find_model(config.teacher.model))
     settings = model.settings
     if (
         not isinstance(model, Model)

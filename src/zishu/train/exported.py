@@ -1,0 +1,174 @@
+"""Read the weights of an exported model back into torch.
+
+A model directory has no checkpoint, but its networks hold all the weights. Matrices of an 8-bit model are integers times
+one scale per output channel, so weights are recovered to within half a step of that scale. The same holds for compact
+embeddings. A network recovered in this way gives nearly the same scores as the exported one.
+
+The exporter keeps the path of the torch module in the names of nodes (`/encoder/base/project/MatMul`), and plain
+names of weights that it does not transform. If a weight cannot be found by these names, that is an error.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import torch
+
+from zishu.errors import ConfigError
+from zishu.model.settings import BIGRAMS, CHARS, ENCODER, LABELS, SCORER, read_json, read_settings
+from zishu.model.vocabulary import Vocabulary
+from zishu.train.checkpoint import under
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+Weights = dict[str, "Tensor"]
+
+LABEL_WEIGHT: Final = "label_scorer.weight"
+STYLES: Final = "embeddings.styles.weight"
+_OWN: Final = ("transformer", "bilstm")
+
+
+def read_weights(folder: Path) -> Weights:
+    """Return the weights of an exported parser of characters under the names of the torch network's."""
+    settings = read_settings(folder)
+    if not settings.can.finds_structures or settings.beam or settings.encoder not in _OWN:
+        raise ConfigError(
+            f"{folder}: only a parser of characters with a chart and an encoder of Zishu's own can be trained further"
+        )
+    found: dict[str, NDArray[np.float32]] = {}
+    for name in (ENCODER, SCORER):
+        found |= _read_graph(folder / name)
+    found[LABEL_WEIGHT] = _read_labels(folder / LABELS)
+    return _tensors(found)
+
+
+def read_encoder(folder: Path) -> tuple[Weights, Vocabulary, Vocabulary | None]:
+    """Return the encoder of an exported model, without the layer on top, and its vocabularies.
+
+    A model with styles adds the embedding of a style to those of characters and bigrams. Here that of the first style is
+    added to them once and for all, so the encoder reads every sentence in that style.
+    """
+    settings = read_settings(folder)
+    if settings.encoder not in _OWN or not (folder / ENCODER).is_file():
+        raise ConfigError(f"encoder.pretrained: {folder}: this model has no encoder of Zishu's own")
+    weights = under("encoder.", _tensors(_read_graph(folder / ENCODER)))
+    weights = under("base.", weights) or weights
+    if STYLES in weights:
+        style = weights.pop(STYLES)[0]
+        for part in ("chars", "bigrams"):
+            table = weights.get(f"embeddings.{part}.weight")
+            if table is not None:
+                table += style[: table.shape[1]]
+                style = style[table.shape[1] :]
+    return weights, *read_vocabularies(folder)
+
+
+def read_vocabularies(folder: Path) -> tuple[Vocabulary, Vocabulary | None]:
+    """Return the characters and bigrams of a folder; a model may have no bigrams."""
+    pairs = folder / BIGRAMS
+    return (
+        Vocabulary.from_json(read_json(folder / CHARS)),
+        Vocabulary.from_json(read_json(pairs)) if pairs.is_file() else None,
+    )
+
+
+def _tensors(arrays: dict[str, NDArray[np.float32]]) -> Weights:
+    return {name: torch.from_numpy(np.array(value, dtype=np.float32)) for name, value in arrays.items()}
+
+
+def _load(path: Path) -> tuple[Any, dict[str, Any]]:
+    """Return the graph of a file and its arrays by their names."""
+    import onnx  # here, because only few runs start from a model
+
+    graph = onnx.load(str(path)).graph
+    return graph, {weight.name: onnx.numpy_helper.to_array(weight) for weight in graph.initializer}
+
+
+def _read_graph(path: Path) -> dict[str, NDArray[np.float32]]:
+    graph, arrays = _load(path)
+    found: dict[str, Any] = {}
+    for name, array in arrays.items():
+        if name.endswith(".rows"):  # see `zishu.train.compact`
+            found[f"{name.removesuffix('.rows')}.weight"] = (
+                array * arrays[f"{name.removesuffix('.rows')}.scales"]
+            )
+        elif name.endswith((".weight", ".bias")):
+            found[name.removeprefix("network.")] = array
+    roles: list[NDArray[np.float32]] = []
+    for node in graph.node:
+        if node.op_type == "LSTM":
+            found |= _lstm(_module(node), [arrays[name][0] for name in node.input[1:4]])
+        elif _is_product(node, arrays):
+            if _module(node) == "arcs":
+                roles.append(_with_bias(graph, node, arrays))
+            else:
+                found[f"{_module(node)}.weight"] = _weight(node, arrays).T
+    return {**found, "arcs.weight": np.stack(roles)} if roles else found
+
+
+def _read_labels(path: Path) -> NDArray[np.float32]:
+    """Return the weight of the label scorer; older models have it in one piece, with its bias."""
+    graph, arrays = _load(path)
+    if "weight" in arrays:
+        whole: NDArray[np.float32] = arrays["weight"]
+        return whole
+    [node] = [node for node in graph.node if _is_product(node, arrays)]
+    return _with_bias(graph, node, arrays)
+
+
+def _is_product(node: Any, arrays: dict[str, Any]) -> bool:
+    return node.op_type in ("MatMul", "MatMulIntegerToFloat") and node.input[1] in arrays
+
+
+def _weight(node: Any, arrays: dict[str, Any]) -> NDArray[np.float32]:
+    """Return the matrix that a node multiplies by, `[in, out]`."""
+    weight: NDArray[np.float32] = arrays[node.input[1]]
+    if node.op_type == "MatMulIntegerToFloat":
+        zero = arrays[node.input[5]].astype(np.float32)
+        weight = (weight.astype(np.float32) - zero) * arrays[node.input[3]]
+    return weight
+
+
+def _with_bias(graph: Any, node: Any, arrays: dict[str, Any]) -> NDArray[np.float32]:
+    """Return the matrix of a biaffine product, whose last row is added by itself."""
+    if len(node.input) > 6:
+        bias = arrays[node.input[6]]
+    else:
+        names = [
+            name
+            for add in graph.node
+            if add.op_type == "Add" and node.output[0] in add.input
+            for name in add.input
+        ]
+        bias = next(arrays[name] for name in names if name in arrays)
+    return np.vstack([_weight(node, arrays), bias[None]])
+
+
+def _module(node: Any) -> str:
+    """Return the name of the torch module that a node comes from: `encoder.blocks.0.feed.3`."""
+    parts: list[str] = []
+    for part in node.name.strip("/").split("/")[:-1]:
+        # The module of a sequence has the name of the sequence in front: /feed/feed.3.
+        if parts and part.startswith(f"{parts[-1]}."):
+            parts.pop()
+        parts.append(part)
+    return ".".join(parts).removeprefix("network.")
+
+
+def _lstm(module: str, parts: list[NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
+    """Return the weights of a recurrent layer; ONNX orders the gates i o f c, torch i f c o."""
+
+    def ordered(gates: NDArray[np.float32]) -> NDArray[np.float32]:
+        first, last, *middle = np.split(gates, 4)
+        return np.concatenate([first, *middle, last])
+
+    inputs, recurrent, biases = parts
+    both = np.split(biases, 2)
+    names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
+    values = (inputs, recurrent, *both)
+    return {f"{module}.{name}": ordered(value) for name, value in zip(names, values, strict=True)}
