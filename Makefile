@@ -39,7 +39,7 @@ help:
 	@echo "make bench     measure the speed of the chart and of training"
 	@echo "make bench-parse measure the parser and the service on GSD=folder; UDPIPE=model compares with UDPipe 1"
 	@echo "make results   update the tables of docs/results.md from the records of runs"
-	@echo "make encoder   pre-train the encoder of configs/default.toml, from GSD=, UD= and TEXT=folder (hours)"
+	@echo "make encoder   pre-train the encoders of the bundled models, from GSD=, UD= and TEXT=folder (hours)"
 	@echo "make model     train the bundled models again, from GSD=, UD= and TEXT=folder (hours); TEACHER=folder of a parser"
 	@echo "make structures train the structure scorers of the bundled models again (minutes)"
 	@echo "make clean     remove .venv and everything that was built"
@@ -124,6 +124,7 @@ build/text.txt: tools/tag_text.py | $(DEV)
 # All commands continue where they were interrupted. The cards are not changed: their scores are written by hand.
 encoder: build/text.txt
 	$(BIN)/zishu pretrain configs/default.toml $(TREEBANKS) --set pretrain.text=$< --resume $(TRAINING)
+	$(BIN)/zishu pretrain configs/fast.toml $(TREEBANKS) --set pretrain.text=$< --resume $(TRAINING)
 
 # `default` learns from the treebanks, and from TEACHER if there is one; `fast` learns from TEACHER or from `default`.
 STYLES := runs/styles/seed-0
