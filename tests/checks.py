@@ -1,4 +1,4 @@
-"""What must hold for every parse of every text."""
+"""Properties of every parse of every text."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
     python tests/make_format.py
 
-trains on the sentences of tests/tiny.py until it knows them, and writes the model and what it finds into
-tests/model/formats/N, where N is the number of the format. Run it once, when the number has changed, and never replace the
-model of a released format.
+trains on the sentences of tests/tiny.py until it knows them, and writes the model and its analyses into
+tests/model/formats/N, where N is the number of the format. Run it once, when the number has changed, and never
+replace the model of a released format.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Enumerate character trees one by one, as the naive twin of every algorithm.
 
-Nothing of the package is imported: what is legal is said here a second time, straight from the definitions
-of the paper (section 2.2), without gap ownership, spans or any recursion over them. Everything is a filter
-over all the ways to give n characters a head, so it is meant for up to six characters.
+It imports nothing from the package. What is legal is defined here a second time, directly from the paper (section 2.2),
+without gap ownership, spans or any recursion over them. Every function filters all the ways to give n characters a head,
+so sentences may have up to six characters.
 
-Trees are head tuples, `heads[0]` being the head of character 1 and 0 standing for ROOT. Scores are nested
-sequences, `scores[d][h]` for the arc h -> d, index 0 for ROOT; minus infinity forbids an arc. `gaps[k]` is
-about the gap between k and k+1; gap 0 is always a break and entries from n on are ignored.
+Trees are tuples of heads: `heads[0]` is the head of character 1, and 0 is ROOT. Scores are nested sequences:
+`scores[d][h]` is for the arc h -> d, index 0 for ROOT; minus infinity forbids an arc. `gaps[k]` describes the gap between
+k and k+1. Gap 0 is always a break, and entries from n on are ignored.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Marginals(NamedTuple):
 
 
 class Words(Protocol):
-    """What the oracle reads of a word tree; one code point per character."""
+    """Hold what the oracle needs of a word tree; one code point per character."""
 
     @property
     def forms(self) -> Sequence[str]: ...
@@ -52,7 +52,7 @@ class Words(Protocol):
 
 
 def ancestors(heads: Sequence[int], d: int) -> list[int]:
-    """List the items above d, up to ROOT or until the walk has gone on for longer than any tree is high."""
+    """List the ancestors of d; n steps are enough, and a cycle ends there."""
     chain = []
     while d != 0 and len(chain) <= len(heads):
         d = heads[d - 1]
@@ -172,7 +172,7 @@ def forest_trees(
         roots = root_characters(tree)
         if any((word_at[d], word_at[heads[d - 1]]) not in gold_arcs for d in roots):
             continue
-        if single_root and len(roots) != len(words.forms):  # every word has one root at least
+        if single_root and len(roots) != len(words.forms):  # every word has at least one root
             continue
         if root_as_head and any(heads[d - 1] not in roots | {0} for d in roots):
             continue
@@ -216,10 +216,10 @@ def ranked(
     *,
     root_as_head: bool = True,
 ) -> list[tuple[float, TypedTree]]:
-    """List all trees of more than zero probability with their scores, best first.
+    """List all trees with a probability above zero and their scores, best first.
 
-    Without intra scores trees have no roles, and all their arcs count as inter-word; unless the gaps say
-    all about the words, in which case the same scores serve both roles.
+    Without intra scores, trees have no roles, and all their arcs count as inter-word. But if the gaps determine all
+    words, the same scores serve both roles.
     """
     if intra is not None or gaps is not None:
         if intra is None and gaps is not None and FREE in gaps[1:n]:
@@ -240,7 +240,7 @@ def score(tree: TypedTree, inter: Scores, intra: Scores) -> float:
 
 
 def log_sum_exp(values: Sequence[float]) -> float:
-    """Add up in log space; minus infinity for nothing."""
+    """Add in log space; an empty sum is minus infinity."""
     top = max(values, default=-math.inf)
     return top if top == -math.inf else top + math.log(math.fsum(math.exp(value - top) for value in values))
 
@@ -281,9 +281,9 @@ def marginals(
     *,
     root_as_head: bool = True,
 ) -> Marginals:
-    """Give the probability of every arc in each role and of a word boundary at each gap 0..n-1.
+    """Return the probability of every arc in each role and of a word boundary at each gap 0..n-1.
 
-    If no tree is left all probabilities are 0.
+    If no tree remains, all probabilities are 0.
     """
     candidates = ranked(inter, n, intra, gaps, root_as_head=root_as_head)
     typed = intra is not None or gaps is not None

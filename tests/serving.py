@@ -1,4 +1,4 @@
-"""Run the service in a test: in a thread of this process or as a command, with a model that can be held up."""
+"""Run the service in a test: in a thread of this process or as a command, with a model that can be blocked."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NDJSON = "application/x-ndjson"
 
 
 class HeldModel:
-    """A model whose every call waits for a permit, and which can be made to fail; otherwise the one it wraps."""
+    """Wrap a model: every call waits for a permit, and calls can be made to fail."""
 
     def __init__(self, model: Any, *, poison: str = "\0") -> None:
         self._model = model

@@ -131,7 +131,7 @@ def score_matrices(
 ) -> list[list[float]]:
     """Draw scores[d][h] over 0..n; `forbid` mixes in minus infinity, `integral` provokes ties.
 
-    The entries that stand for no arc (row 0 and the diagonal) are drawn as well: nobody may read them.
+    The entries that stand for no arc (row 0 and the diagonal) are drawn as well: no code may read them.
     """
     value: SearchStrategy[float] = (
         st.integers(-2, 2).map(float) if integral else st.floats(-bound, bound, allow_nan=False, width=32)
@@ -144,7 +144,7 @@ def score_matrices(
 
 @st.composite
 def fixed_arcs(draw: DrawFn, n: int, gaps: Sequence[int]) -> list[FixedArc]:
-    """Draw arcs of a legal tree between words that the gaps tell."""
+    """Draw arcs of a legal tree between the words that the gaps define."""
     tree = draw(st.sampled_from(oracle.typed_trees(n, gaps)))
     edges = [k for k in range(n + 1) if k in (0, n) or gaps[k] == BREAK]
     known = {

@@ -1,4 +1,4 @@
-"""What people know is read from CoNLL-U, from text with spaces, and from the page's JSON."""
+"""Read annotations from CoNLL-U, from text with spaces, and from the page's JSON."""
 
 from __future__ import annotations
 
@@ -154,5 +154,5 @@ def test_what_is_written_is_read_back(tmp_path, kind):
     for word in tree.words:
         assert known.pop(word.span) == word
     assert all(word == KnownWord(span) for span, word in known.items())
-    if kind != "inside one word":  # which CoNLL-U cannot say
+    if kind != "inside one word":  # which CoNLL-U cannot express
         assert found.gaps.tolist() == tree.gaps.tolist()

@@ -1,4 +1,4 @@
-"""Any text at all: never a crash, never a lost character, always one root a sentence, constraints kept."""
+"""Any text at all: no crash, no lost character, one root per sentence, all constraints kept."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_text_without_characters_has_no_sentences(parser: Parser, text: str) -
 
 
 def test_the_look_of_any_text(parser: Parser) -> None:
-    """What is odd in a text must not break the formats either."""
+    """Odd characters in a text must not break the formats either."""
     for text in ODD.values():
         document = parser(text[:60])
         assert document.to_json().count("\n") == len(document)
@@ -159,7 +159,7 @@ def test_arbitrary_pins_and_breaks_hold_or_are_refused(
 @given(text=anything, data=st.data())
 @few
 def test_constraints_that_fit_are_never_refused(parser: Parser, text: str, data: st.DataObject) -> None:
-    """Take words that do not overlap in the text, so that nothing contradicts."""
+    """Choose words that do not overlap in the text, so that they cannot contradict each other."""
     pins = []
     breaks = []
     for sentence in split_sentences(text):

@@ -91,7 +91,7 @@ def test_arcs_are_refused_exactly_if_no_tree_has_them(n: int) -> None:
 
 @st.composite
 def fixed(draw: st.DrawFn) -> tuple[int, list[int], list[FixedArc]]:
-    """Draw gaps of up to six characters and fixed arcs between the words that they tell."""
+    """Draw gaps of up to six characters and fixed arcs between the words that they define."""
     n = draw(st.integers(1, 6))
     gaps = draw(gap_vectors(n))
     return n, gaps, draw(fixed_arcs(n, gaps))

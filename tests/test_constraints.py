@@ -100,7 +100,7 @@ def test_no_sentence_ends_inside_a_pin_or_a_word_of_the_lexicon() -> None:
     assert mended(text, pins=[(2, 10)]) == ["他看你好！李焕英。我走。"]
     assert mended(text, pins=[(2, 5), (5, 8)]) == ["他看你好！", "李焕英。", "我走。"]
     assert mended(text, lexicon=Lexicon(["你好！李焕英"])) == ["他看你好！李焕英。", "我走。"]
-    # Leftmost first: 看你好 keeps the longer word from beginning.
+    # Leftmost first: 看你好 prevents the longer word, which begins later.
     assert mended(text, lexicon=Lexicon(["你好！李焕英", "看你好"])) == ["他看你好！", "李焕英。", "我走。"]
     assert mended(text, lexicon=Lexicon(["！李"]), breaks=[5]) == ["他看你好！", "李焕英。", "我走。"]
     assert mended("好！ 李。", lexicon=Lexicon(["！李"])) == ["好！", "李。"]

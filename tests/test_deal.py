@@ -12,5 +12,5 @@ def test_every_item_is_dealt_once_and_the_parts_cost_about_the_same(costs: list[
     assert len(dealt) == parts
     assert sorted(item for part in dealt for item in part) == list(range(len(costs)))
     loads = [sum(costs[item] for item in part) for part in dealt]
-    # Had a part that much more, its last item would have gone elsewhere.
+    # If a part had more than that, its last item would have gone to another part.
     assert max(loads) - min(loads) <= max(costs, default=0)

@@ -1,4 +1,4 @@
-"""Documents, sentences and words, built by hand: no model is needed to know what they are."""
+"""Documents, sentences and words, built by hand without a model."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-# What each program must have found, whatever the scores of the model: lines that any sensible parse leads to.
+# What each program must print, whatever the scores of the model: lines that any sensible parse leads to.
 FINDINGS = {
     "chart.py": ["words given", "one of them"],
     "correct.py": ["Where the parser is least sure:", " 地质学家 ", "# text = "],

@@ -30,7 +30,7 @@ EVERY_SETTING = [
 
 
 def arc_labels(arcs: Arcs) -> dict[tuple[int, int], str]:
-    """Turn index arrays into (dependent, head) -> label, and see to it that no arc comes twice."""
+    """Turn index arrays into (dependent, head) -> label, and check that no arc occurs twice."""
     found = {
         (int(d), int(h)): LABEL_AT[label]
         for d, h, label in zip(arcs.dependents, arcs.heads, arcs.labels, strict=True)

@@ -1,8 +1,7 @@
 """Walk the imports of the package: a module uses only the layers below its own.
 
-Imports inside functions and under `TYPE_CHECKING` count too. A type that crosses a border in the wrong
-direction is a dependency all the same, for whoever moves the type has to change both sides. The one exception is
-`LATE`: methods for the user's convenience that only call a layer above.
+Imports inside functions and under `TYPE_CHECKING` count too: a module also depends on the types that it names. The
+one exception is `LATE`: methods for the user's convenience that only call a layer above.
 """
 
 from __future__ import annotations
@@ -87,7 +86,8 @@ LAYERS["__main__"] = {"cli"}
 # `zishu/__init__.py` re-exports what users need, and must stay light.
 LAYERS["__init__"] = {"errors", "document", "lexicon", "parser"}
 
-# What a layer may import inside functions only: `sentence.to_conllu()` reads better than the way around it.
+# What a layer may import inside functions only: `sentence.to_conllu()` is easier to read than a function of another
+# module.
 LATE: dict[str, set[str]] = {"document": {"formats", "render"}}
 
 # Names that any module may take from `zishu` itself.
@@ -185,7 +185,7 @@ TWICE = {"Marginals", "TreeDistribution", "Trees"}
 
 
 def test_a_class_has_a_name_of_its_own() -> None:
-    """A reader who sees a class named must not have to ask which one."""
+    """No two classes have the same name, so a reader never has to ask which one is meant."""
     homes: dict[str, list[str]] = {}
     for path in PATHS:
         for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body:

@@ -1,4 +1,4 @@
-"""The package as its users meet it: what `import zishu` gives, and what it does not drag in."""
+"""The package as its users see it: what `import zishu` offers, and what it does not load."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import zishu
 from zishu import errors
 from zishu.cli import COMMANDS
 
-# Modules that users who only parse must never wait for, and that a light import must not load.
+# Modules that parsing must never load, and modules that a light import must not load.
 HEAVY = ("torch", "transformers", "safetensors", "matplotlib", "onnx", "numba", "onnxruntime", "numpy")
 TRAINING = HEAVY[:5]
 
@@ -49,9 +49,8 @@ def test_importing_the_package_is_quick() -> None:
     ran = subprocess.run(
         [sys.executable, "-X", "importtime", "-c", "import zishu"], capture_output=True, text=True, check=True
     )
-    # Lines "import time: self [us] | cumulative | name", a package after what it imports. The process's clock
-    # would count other work of the machine, and so does this one: hence the generous bound, which any of the
-    # heavy packages breaks all the same.
+    # Lines "import time: self [us] | cumulative | name"; a package comes after what it imports. Other programs on the
+    # machine slow down the import, hence the generous bound. Any of the heavy packages would still exceed it.
     total = next(int(line.split("|")[1]) for line in ran.stderr.splitlines() if line.endswith("| zishu"))
     assert total < 300_000
 

@@ -222,7 +222,7 @@ def test_reading_is_lazy_and_may_stop_at_any_time(parser: Parser) -> None:
     sentences = parser.stream(endless(), confidence=False, batch_chars=200)
     before = next(read)
     assert len(list(islice(sentences, 50))) == 50
-    assert next(read) - before < 2000  # a block of text is looked at before sentences are
+    assert next(read) - before < 2000  # a block of text is read before its sentences are found
     lines = parser.stream(endless(), confidence=False, words=True, batch_chars=40)
     before = next(read)
     assert len(list(islice(lines, 50))) == 50
@@ -401,7 +401,7 @@ def test_what_cannot_be_read_item_by_item_is_refused(parser: Parser, value: Iter
         with pytest.raises(InputError, match="are a list, not"):
             call()
     with pytest.raises(InputError, match="texts are a list, not"):
-        parse_texts(EASY, "-")  # not a text for each character
+        parse_texts(EASY, "-")  # a string must not be read as one text per character
 
 
 @pytest.mark.parametrize("model", [5, b"fast", 1.5, ["fast"]])

@@ -45,7 +45,7 @@ KINDS = {
 
 
 def agrees(tree, partial):
-    """Say by the definitions whether a typed tree agrees with what is known."""
+    """Tell by the definitions whether a typed tree agrees with what is known."""
     if not oracle.respects(tree, partial.gaps):
         return False
     for word in partial.words:
@@ -68,7 +68,7 @@ def test_a_forest_holds_exactly_the_trees_that_agree(kind, root_as_head):
     forest = build_partial_forest(partial, LABEL_INDEX)
     everything = oracle.typed_trees(4, None, root_as_head=root_as_head)
     expected = {tree for tree in everything if agrees(tree, partial)}
-    forest.inter.labels[:] = np.maximum(forest.inter.labels, 1)  # the helper wants names
+    forest.inter.labels[:] = np.maximum(forest.inter.labels, 1)  # the helper needs names
     found = list(trees_of(forest, root_as_head=root_as_head))
     assert set(found) == expected
     assert len(found) == len(expected) > 0

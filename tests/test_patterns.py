@@ -1,4 +1,4 @@
-"""What is one token by its form: found by a table, kept whole by the chart, overruled by the user."""
+"""Tokens known by their form: found by a table, kept whole by the chart, overruled by the user."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_emoji_and_laughter_have_their_parts_of_speech() -> None:
     tags = dict(nlp.tag("哈哈哈哈哈笑死我了😂😂"))
     assert (tags["哈哈哈哈哈"], tags["😂😂"]) == ("INTJ", "SYM")
     [sentence] = nlp("海滩😂好玩", pins=[(2, 3)], tags={2: "PUNCT"})
-    assert sentence[1].upos == "PUNCT"  # a tag of the user goes first
+    assert sentence[1].upos == "PUNCT"  # the user's tag has priority
 
 
 def gaps(text: str, **known: object) -> list[int]:

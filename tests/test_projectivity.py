@@ -1,4 +1,4 @@
-"""The pseudo-projective transformation: what it gives is projective, and the way back finds the heads again."""
+"""The pseudo-projective transformation: its result is projective, and the inverse restores the heads."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_shortest_arc_is_lifted_first_and_as_often_as_needed():
 
 
 def test_the_way_back_takes_the_first_word_that_fits():
-    """A known loss: of two words with the relation of the mark, the nearer to the top and to the left wins."""
+    """A known loss: if two words have the relation of the mark, the one nearer to the top and the left wins."""
     tree = tree_of((0, 1, 1, 1, 3), ("root", "obj", "obj", "obl", "acl"))
     assert deprojectivize(projectivize(tree)).heads == (0, 1, 1, 1, 2)
 
@@ -66,7 +66,7 @@ def test_the_result_is_projective_and_the_way_back_a_tree_with_the_same_labels(t
     lifted = projectivize(tree)
     assert is_projective(lifted.heads)
     assert (lifted is tree) == tree.is_projective
-    assert deprojectivize(lifted).deprels == tree.deprels  # WordTree refuses heads that are no tree
+    assert deprojectivize(lifted).deprels == tree.deprels  # WordTree rejects heads that form no tree
 
 
 @given(st.integers(1, 9).flatmap(any_heads))

@@ -43,7 +43,7 @@ def test_a_gzip_file_is_one_for_others(tmp_path):
     assert gzip.decompress(path.read_bytes()).decode() == TEXT + "尾"
     path.write_bytes(gzip.compress(TEXT.encode()) + gzip.compress(b"x") + bytes(100))  # members, filled up
     assert read(path) == TEXT + "x"
-    assert write(path).stat().st_size == len(gzip.compress(b""))  # not a file of no bytes, which gzip refuses
+    assert write(path).stat().st_size == len(gzip.compress(b""))  # not an empty file, which gzip rejects
 
 
 def test_zstd_frames_of_others(tmp_path):

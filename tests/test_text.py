@@ -148,7 +148,7 @@ def test_stream_equals_text_however_it_is_divided(
     limits,
     st.sampled_from([5, 12]),
 )
-@example("甲“。乙！”丙丙丙丙丙丙丙丙", 384, 5)  # a shield ends with its sentence
+@example("甲“。乙！”丙丙丙丙丙丙丙丙", 384, 5)  # the protection of a quote ends with its sentence
 def test_stream_equals_text_wherever_it_is_looked_at(text: str, limit: int, reach: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_module, "_REACH", reach)
@@ -305,7 +305,7 @@ def test_no_sentence_comes_out_of_a_stream_too_early(first: int, monkeypatch: py
     monkeypatch.setattr(text_module, "_REACH", 12)
     text = "".join(EXAMPLES[first : first + 3]).replace("|", "")
     expected = split_sentences(text)
-    monkeypatch.setattr(text_module, "_BLOCK", 1)  # sentences are looked for after the first line already
+    monkeypatch.setattr(text_module, "_BLOCK", 1)  # the search for sentences starts after the first line
     for k in range(1, len(text)):
         assert list(iter_sentences([text[:k], text[k:]])) == expected
 
@@ -419,7 +419,7 @@ def test_memory_of_a_stream_does_not_grow_with_it(line: str, monkeypatch: pytest
     assert peak(20_000) < 1.5 * peak(2000)
 
 
-# Rows that stay together or occur where no sentence ends, and those that separate lines.
+# Repeated units that stay together or end no sentence, and those that separate lines.
 ROWS = ["。", "…", ".", "！”", "”", "\u200b", "\0", "'", "\n", "\r\n", "\n \t"]
 
 
@@ -428,7 +428,7 @@ ROWS = ["。", "…", ".", "！”", "”", "\u200b", "\0", "'", "\n", "\r\n", "
 def test_a_row_of_anything_takes_constant_memory(
     unit: str, cut: Callable[[Iterable[str]], Iterable[RawSentence]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """White space comes out with the sentence before it, so it is held: a few bytes for each, not a hundred."""
+    """White space is stored until the sentence before it is complete: a few bytes for each, not a hundred."""
     if cut is line_sentences and not unit.isspace():
         pytest.skip("a word has a limit")
     monkeypatch.setattr(text_module, "_BLOCK", 4096)
@@ -457,7 +457,7 @@ def test_blank_lines_cost_next_to_nothing(
         assert len(list(cut(chain(["字"], repeat(unit * 10_000, count), ["字"])))) == 2
         return time.process_time() - start
 
-    # A microsecond for each code point would be 20 times as much.
+    # One microsecond per code point would take five times as long.
     assert min(seconds(100) for _ in range(3)) < 0.2 * len(unit)
 
 

@@ -175,7 +175,7 @@ def _check_consistent(tree: CharTree, recovery: Recovery) -> None:
         inside = [tree.heads[d - 1] - start + 1 if d != root else 0 for d in range(start, end)]
         assert list(inner) == inside
         assert head == word_at[tree.heads[root - 1]]
-        # Nor is a label, except for INTRA arcs that no longer are one.
+        # Nor is a label, except on arcs that are no longer INTRA.
         was = tree.labels[root - 1]
         assert deprel == (was if was != INTRA else "dep" if head else "root")
         assert all(tree.labels[d - 1] == INTRA for d in range(start, end) if d != root)

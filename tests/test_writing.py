@@ -33,7 +33,7 @@ def test_what_was_written_can_be_read_at_once(tmp_path, ending):
     for k in range(1, 4):
         out.write(TEXT)
         seen = b""
-        with open_bytes(path) as stream, contextlib.suppress(DamagedFile):  # it has no end yet
+        with open_bytes(path) as stream, contextlib.suppress(DamagedFile):  # it is not complete yet
             while block := stream.read1():
                 seen += block
         assert seen.decode() == TEXT * k
@@ -90,7 +90,7 @@ def test_cutting_a_file_off(tmp_path, ending):
     write(path, "七", append=True)
     assert read(path) == "一二三四七"
     if ending:
-        # A torn file, too.
+        # The same for a truncated file.
         path.write_bytes(write(path, "一二三", "四五六").read_bytes()[:-4])
         truncate(path, 9)
         assert read(path) == "一二三"

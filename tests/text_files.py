@@ -1,4 +1,4 @@
-"""Read and write small text files as Zishu does, and let runs leave what killed ones leave."""
+"""Read and write small text files as Zishu does, and make runs leave what killed runs leave."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def write(path: Path, *pieces: str, append: bool = False) -> Path:
 
 
 def keep_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let runs leave the record of their options, as if they were killed just before their end."""
+    """Make runs leave the record of their options, as if they were killed just before their end."""
     monkeypatch.setattr("zishu.corpus.claim._give_up", lambda *_: None)

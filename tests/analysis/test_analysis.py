@@ -22,8 +22,8 @@ from zishu.metrics import Average
 from zishu.tree import WordTree
 from zishu.treebank.wist import read_wist
 
-# Table 6 of the paper, column "Annt.": the letters are those of the structure's name in the paper's source, a letter
-# for the head of each character, r for the root. Behind each share, how many entries of WIST have the structure.
+# Table 6 of the paper, column "Annt.": share in percent and number of entries in WIST. The name of a structure, as in
+# the paper's source, has one letter for the head of each character, and r for the root.
 ANNOTATED = {
     2: {"br": (48.07, 10305), "ra": (51.93, 11134)},
     3: {
@@ -128,7 +128,7 @@ def test_shares_are_among_the_words_of_one_length():
 def test_leftward_is_a_dependent_before_its_head():
     assert leftward_share(Counter({(2, 0): 1, (2, 3, 0): 1})) == 100
     assert leftward_share(Counter({(0, 1): 1})) == 0
-    # Arcs, not words: of the four arcs of these words three are leftward.
+    # The unit is the arc, not the word: three of the four arcs in these words are leftward.
     assert leftward_share(Counter({(2, 0): 1, (3, 3, 0): 1, (0, 1): 1, (0,): 9})) == 75
     assert leftward_share(Counter({(0,): 9})) is None
 
@@ -136,7 +136,7 @@ def test_leftward_is_a_dependent_before_its_head():
 @pytest.mark.parametrize("length", ANNOTATED)
 def test_the_structures_of_the_paper_have_its_shares(length):
     counts = {from_letters(name): count for name, (_, count) in ANNOTATED[length].items()}
-    # The paper leaves out structures: fill up with one that it does not draw.
+    # The paper omits some structures: fill up with one that it does not draw.
     rest = ENTRIES[length] - sum(counts.values())
     if rest:
         counts[{3: (0, 3, 1), 4: (0, 1, 2, 3)}[length]] = rest
@@ -170,7 +170,7 @@ SEEDS = [
 
 def test_complete_match_counts_tokens_of_the_lexicon():
     found = complete_match(WORDS, SEEDS, REFERENCE)
-    # Four words count: one character has nothing to predict, and 陌生 has no entry.
+    # Four words count: words of one character have nothing to predict, and 陌生 has no entry.
     assert found["all"].words == 4
     assert found["all"].by_seed == (2, 2, 0)
     assert found["all"].cm == Average((50.0, 50.0, 0.0))
@@ -303,7 +303,7 @@ def test_a_study_averages_over_seeds():
     assert wavy.share((0, 1)).mean == 50
     assert wavy.share((0, 1, 1, 1)) == Average((0.0, 0.0))
     assert wavy.leftward == Average((100.0, 0.0))
-    # (2, 4, 4, 0) is nobody's prediction, but an entry of the lexicon
+    # no system predicts (2, 4, 4, 0), but the lexicon has it
     assert report.structures(4) == [(2, 4, 4, 0), (0, 1, 2, 3), (2, 3, 4, 0)]
     assert report.reference_share((0, 1, 2, 3)) == 0
     found = wavy.matches["all"]
@@ -313,7 +313,7 @@ def test_a_study_averages_over_seeds():
 
 
 def test_structures_can_be_counted_by_type():
-    """Every distinct word counts once, with its commonest structure; the first one seen wins a draw."""
+    """Every distinct word counts once, with its most frequent structure; in a tie, the first one counts."""
     tree = WordTree(
         ("发展", "发展", "上海", "金融业", "发展", "上海"), (0, 1, 1, 1, 1, 1), ("root", *["dep"] * 5)
     )

@@ -1,4 +1,4 @@
-"""Comparing runs: run folders made by hand, with scores that can be worked out in one's head."""
+"""Compare runs: run folders made by hand, with scores that can be computed in one's head."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 GOLD = WordTree(("他", "走", "了"), (2, 0, 2), ("nsubj", "root", "aux"))
 JOINED = -1
-# Predictions by the number of their right arcs, of three; JOINED has other words, and no right arc of two.
+# Predictions by their number of correct arcs out of three. JOINED has other words and two arcs, both wrong.
 PREDICTIONS = {
     3: GOLD,
     2: WordTree(GOLD.forms, (2, 0, 1), GOLD.deprels),
@@ -64,14 +64,14 @@ def write_run(
 
 
 class Warnings(list[str]):
-    """Gather warnings; called with each."""
+    """Collect the messages that it is called with."""
 
     def __call__(self, message: str) -> None:
         self.append(message)
 
 
 def table(*arguments: str | Path, part: str = "dev", given_words: bool = False, **options) -> Comparison:
-    """Compare runs where nothing is to be warned of."""
+    """Compare runs; any warning is an error."""
     warnings = Warnings()
     runs = read_runs([str(a) for a in arguments], part, given_words=given_words, warn=warnings)
     compared = compare(runs, part, given_words=given_words, warn=warnings, **options)
@@ -107,7 +107,7 @@ def test_means_and_deviations_of_systems_in_the_order_given(three_systems: list[
     assert left.sd == pytest.approx(100 / 3 / 2**0.5)
     assert one.sd is None
     assert compared.best("uf") == {"latent"}
-    assert compared.best("seg") == {"left_ward", "latent", "100%"}  # all words of all are right
+    assert compared.best("seg") == {"left_ward", "latent", "100%"}  # all systems find all words
     assert (compared.sentences, compared.signature) == (2, SIGNATURE)
     assert table(*reversed(three_systems)).systems[0].name == "100%"
 
@@ -119,7 +119,7 @@ def test_differences_are_from_the_first_or_from_the_chosen_baseline(three_system
     assert left == {}
     assert latent["uf"].difference == pytest.approx(100 / 3)
     assert latent["uf"].p_value == pytest.approx(0.01)
-    assert (latent["seg"].difference, latent["seg"].p_value) == (0.0, 1.0)  # the same in everything
+    assert (latent["seg"].difference, latent["seg"].p_value) == (0.0, 1.0)  # identical in everything
     assert one["lf"].difference == pytest.approx(-50 / 3)
 
     compared = table(*three_systems, samples=99, baseline="latent")
@@ -156,7 +156,7 @@ def test_scores_are_those_of_the_evaluation_not_the_rounded_ones(tmp_path: Path)
 def test_given_words_are_another_table(tmp_path: Path) -> None:
     both = write_run(tmp_path / "latent", "latent", 0, [JOINED, 1])
     write_run(both, "latent", 0, [2, 2], given_words=True)
-    # A parser of words has scores with given words only, where others have those from raw text.
+    # A parser of given words has scores on given words only, stored where others have those from raw text.
     words = tmp_path / "treecrf"
     words.mkdir()
     result = {"name": "treecrf", "seed": 0, "dev": {"uf": 100.0, "lf": 100.0}}
@@ -176,7 +176,7 @@ def test_a_metric_that_a_system_lacks_is_left_open(tmp_path: Path) -> None:
     parser = write_run(tmp_path / "latent", "latent", 0, [2, 2])
     segmenter = write_run(tmp_path / "seg", "segmenter", 0, [2, JOINED])
     result = json.loads((segmenter / "result.json").read_text(encoding="utf-8"))
-    result["dev"] = {"seg": result["dev"]["seg"]}  # its tree means nothing
+    result["dev"] = {"seg": result["dev"]["seg"]}  # its tree is meaningless
     (segmenter / "result.json").write_text(json.dumps(result), encoding="utf-8")
     compared = table(parser, segmenter)
     # Words: 3 + 1 right, of 6 gold and 5 predicted.

@@ -1,4 +1,4 @@
-"""Figures of a study: drawn without a warning, the same each time, and never with boxes for letters."""
+"""Figures of a study: drawn without a warning, the same each time, and never with boxes instead of letters."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def make_font(path: Path, text: str, family: str = "Squares") -> Path:
 
 @pytest.fixture
 def clean_fonts():
-    """Forget the fonts that a test made known to Matplotlib."""
+    """Remove the fonts that a test registered with Matplotlib."""
     known = list(font_manager.fontManager.ttflist)
     yield
     font_manager.fontManager.ttflist[:] = known

@@ -33,7 +33,7 @@ _numbers = count()
 
 @pytest.fixture
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any]:
-    """A function that gives a small kernel as a new process sees it, with a cache in `tmp_path / "cache"`."""
+    """Return a function that loads a small kernel as a new process would, with a cache in `tmp_path / "cache"`."""
     source = tmp_path / "small_kernel.py"
     source.write_text(KERNEL, encoding="utf-8")
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "cache"))

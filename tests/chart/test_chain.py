@@ -15,14 +15,14 @@ scores = st.floats(-5, 5, width=32)
 
 
 def segmentations(n: int) -> list[list[int]]:
-    """All ways to cut n characters into words, as word lengths."""
+    """List all ways to cut n characters into words, as word lengths."""
     if n == 0:
         return [[]]
     return [[size, *rest] for size in range(1, n + 1) for rest in segmentations(n - size)]
 
 
 def tag_string(lengths: list[int]) -> str:
-    """Say the tags of words from the definition: S, or B, M*, E."""
+    """Return the tags of words by definition: S, or B, M*, E."""
     return "".join("S" if size == 1 else "B" + "M" * (size - 2) + "E" for size in lengths)
 
 

@@ -1,8 +1,8 @@
 """Compare the Numba chart with enumeration, and for long sentences with a slow chart in log space.
 
-`oracle` knows nothing of spans and serves up to six characters. Beyond that the reference is `slow_log_partition`,
-a textbook chart with explicit masks; an arc's probability is then the share of the trees that are left when every
-other arc into its dependent is forbidden, so that no outside pass is needed to check one.
+`oracle` does not use spans and works for up to six characters. For longer sentences the reference is
+`slow_log_partition`, a textbook chart with explicit masks. It needs no outside pass: the probability of an arc is the
+share of Z that remains when every other arc into its dependent is forbidden.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Problem:
         return TreeDistribution(*self.arguments, root_as_head=self.root_as_head)
 
     def alone(self, b):
-        """Give one sentence of the batch, without padding."""
+        """Return one sentence of the batch, without padding."""
         size = self.lengths[b] + 1
         return Problem(
             self.inter[b : b + 1, :size, :size],
@@ -122,7 +122,7 @@ def make_batch(
 
 
 def trees_of(found, n):
-    """List the trees of one sentence as the oracle writes them."""
+    """List the trees of one sentence in the oracle's form."""
     return [
         oracle.TypedTree(tuple(heads[1 : n + 1].tolist()), tuple(intra[1 : n + 1].tolist()))
         for heads, intra in zip(found.heads, found.intra, strict=True)
@@ -226,7 +226,7 @@ def test_six_characters(kind, root_as_head):
     st.integers(0, 2),
 )
 def test_mixed_lengths(kind, lengths, seed, dtype, spare):
-    """Neither the other sentences nor what fills up the arrays may count."""
+    """Neither the other sentences nor the padding may change the result."""
     problem = make_batch(kind, lengths, seed, dtype=dtype, spare=spare, root_as_head=seed % 2 == 0)
     tolerance = 1e-10 if dtype is np.float64 else 1e-5
     got = problem.trees().marginals()
@@ -453,7 +453,7 @@ def test_sample_is_reproducible():
     np.testing.assert_array_equal(alone.heads[0], first.heads[1, :, :6])
 
 
-# --- constraints that no tree satisfies, and input that is none
+# --- constraints that no tree satisfies, and invalid input
 
 
 def infeasible_batch():
@@ -500,7 +500,7 @@ def test_reject_what_is_no_score(value, dtype, role):
     scores[role, 1, 3, 2] = value
     with pytest.raises(ValueError, match="sentence 1"):
         TreeDistribution(scores[0], [3, 3], scores[1])
-    # beyond the length it is not read
+    # entries beyond the length are not read
     assert np.isfinite(TreeDistribution(scores[0], [3, 2], scores[1]).log_partition()).all()
 
 
@@ -650,7 +650,9 @@ def test_forty_characters(kind, root_as_head, scale):
     arcs = np.array(
         [found.inter[0], np.zeros_like(found.inter[0]) if found.intra is None else found.intra[0]]
     )
-    likely = np.argsort(-arcs.ravel() * (1 - arcs.ravel()))[:3]  # the least certain ones say most
+    likely = np.argsort(-arcs.ravel() * (1 - arcs.ravel()))[
+        :3
+    ]  # the least certain arc is the hardest to get right
     for role, d, h in zip(*np.unravel_index(likely, arcs.shape), strict=True):
         left = only_arc(problem, d, h, intra=role == 1).enumerate(slow_log_partition)
         assert arcs[role, d, h] == pytest.approx(math.exp(left - logz), rel=1e-6, abs=1e-9 * scale)
@@ -675,7 +677,7 @@ def test_five_hundred_characters(scale, root_as_head, dtype):
         assert values.max() <= 1 + 1e-5
     into = (found.inter.astype(np.float64) + found.intra)[0].sum(axis=1)
     np.testing.assert_allclose(into[1:], 1.0, rtol=1e-5 if dtype is np.float32 else 1e-8)
-    # a word more than there are boundaries: an intra-word arc for every other gap
+    # Every gap is a boundary or owned by an intra-word arc, so boundaries and intra-word arcs add up to n.
     joined = found.intra[0].sum(dtype=np.float64)
     assert found.boundary[0].sum(dtype=np.float64) + joined == pytest.approx(n, rel=1e-6)
     arcs = found.inter[0] * (1 - found.inter[0])
@@ -723,9 +725,9 @@ def test_huge_spread_within_a_row():
 
 @pytest.mark.parametrize("n", [4, 12, 20])
 def test_trees_of_which_every_one_is_unlikely(n):
-    """Two pairs want each other and nobody else, which no tree can grant: all trees together weigh next to nothing.
+    """Two pairs prefer each other so strongly that every tree has almost no weight.
 
-    As the scores fall, weights pass the range of float64, the part of it that is not exact first.
+    As the scores fall, the weights leave the range of float64, first its exact part and then the rest.
     """
     for score in range(-390, -300, 6):
         inter = np.zeros((1, n + 1, n + 1))
@@ -738,10 +740,11 @@ def test_trees_of_which_every_one_is_unlikely(n):
 
 @pytest.mark.parametrize("score", range(-336, -328))
 def test_a_part_that_weighs_nothing_beside_one_that_weighs_much(score):
-    """What is lost in a narrow span counts where the others have so many trees that the sum over all is well in range.
+    """A tiny weight in a narrow span must count if the rest has so many trees that the total is large.
 
-    The two pairs from above, whose trees are of several weights that vanish one after the other; their heads are among
-    themselves or the character behind them. That one begins a chain, on which some leaves hang anywhere.
+    The sentence begins with the two pairs of the test above. The weights of their trees differ, so they vanish one
+    after the other. The heads of the pairs are among themselves or the next character. That one begins a chain, and
+    the leaves at the end may depend on any character of the chain.
     """
     pairs, chain, leaves = 4, 512, 50
     first, n = pairs + 1, pairs + chain + leaves
@@ -756,7 +759,7 @@ def test_a_part_that_weighs_nothing_beside_one_that_weighs_much(score):
     inter[0, first + chain :, first : first + chain] = 0.0
     ways = math.log(
         math.comb(chain + leaves - 1, leaves)
-    )  # leaves to the right hang on the same or higher up
+    )  # a leaf has the same head as the leaf before it, or one closer to the root
     expected = slow_log_partition(inter[0, : first + 1, : first + 1], first) + ways
     assert TreeDistribution(inter, np.array([n])).log_partition()[0] == pytest.approx(expected, rel=1e-12)
 
@@ -771,7 +774,7 @@ def test_a_part_that_weighs_nothing_beside_one_that_weighs_much(score):
     st.booleans(),
 )
 def test_any_scale(kind, n, seed, scale, forbidden, root_as_head):
-    """Wherever the limits of plain sums lie, results on both sides of them are exact."""
+    """Results are exact on both sides of the limits of plain sums."""
     problem = make_batch(kind, [n], seed, forbidden=forbidden, scale=scale, root_as_head=root_as_head)
     logz = problem.enumerate(slow_log_partition)
     found = problem.trees().marginals()
@@ -780,7 +783,7 @@ def test_any_scale(kind, n, seed, scale, forbidden, root_as_head):
     np.testing.assert_allclose(arcs[1:].sum(axis=1), float(logz > -math.inf), rtol=1e-9)
     uncertain = found.inter[0] * (1 - found.inter[0])
     d, h = np.unravel_index(uncertain.argmax(), uncertain.shape)
-    if uncertain[d, h] > 0 and kind != "given words":  # there, one score serves both roles
+    if uncertain[d, h] > 0 and kind != "given words":  # given words, one score serves both roles
         left = only_arc(problem, d, h).enumerate(slow_log_partition)
         assert found.inter[0, d, h] == pytest.approx(math.exp(left - logz), rel=1e-7, abs=1e-12 * scale)
 
@@ -791,7 +794,7 @@ def test_any_scale(kind, n, seed, scale, forbidden, root_as_head):
 @settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.booleans(), st.booleans())
 def test_few_arcs_and_many_agree(seed, typed, root_as_head):
-    """Few allowed arcs are summed from lists, many from rows; arcs of no weight make many of few."""
+    """Few allowed arcs are summed from lists, many from rows; arcs of no weight turn few into many."""
     random = np.random.default_rng(seed)
     n = 14
     shape = (2, 1, n + 1, n + 1)
@@ -825,7 +828,7 @@ def test_few_arcs_and_many_agree(seed, typed, root_as_head):
 
 
 def everything(problem):
-    """Give the results of all functions as one list of arrays."""
+    """Return the results of all functions as one list of arrays."""
     found = problem.trees().marginals()
     best = problem.trees().best()
     drawn = problem.trees().sample(k=3, seed=1)
@@ -838,7 +841,7 @@ def everything(problem):
 
 @pytest.fixture
 def threads():
-    """Put the number of threads back afterwards."""
+    """Restore the number of threads afterwards."""
     before = chart.get_threads()
     yield
     chart.set_threads(before)

@@ -88,7 +88,7 @@ def test_scores_add_up_and_are_divided_by_a_temperature(problem, temperature):
 @pytest.mark.parametrize("scale", [1.0, 30.0, 1e3])
 @pytest.mark.parametrize("n", [20, 120])
 def test_long_sentences(n, scale):
-    """The sum over all trees is that over the ways to know three gaps, each with its own score."""
+    """The sum over all trees equals the sum over all values of three gaps, each with its own score."""
     random = np.random.default_rng(n)
     inter, intra = random.normal(size=(2, 2, n + 1, n + 1)) * scale
     trees = TreeDistribution(inter, [n, n - 3], intra)

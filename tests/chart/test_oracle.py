@@ -1,4 +1,4 @@
-"""The oracle is checked against numbers that were not computed by it."""
+"""Check the oracle against numbers that it did not compute."""
 
 import math
 
@@ -40,7 +40,7 @@ def test_the_typed_trees_of_two_characters() -> None:
 
 
 def test_the_two_trees_of_three_characters_that_root_as_head_forbids() -> None:
-    # A word of two whose inner character heads the third: 1 => 2 -> 3 and its mirror image.
+    # A word of two characters whose inner one heads the third character: 1 => 2 -> 3, and its mirror image.
     extra = set(oracle.typed_trees(3, root_as_head=False)) - set(oracle.typed_trees(3))
     assert extra == {TypedTree((0, 1, 2), (False, True, False)), TypedTree((2, 3, 0), (False, True, False))}
 
@@ -79,7 +79,7 @@ def _hangs_below(heads: tuple[int, ...], c: int, left: int, d: int, h: int) -> b
 
 def test_gaps_single_out_one_segmentation() -> None:
     trees = oracle.typed_trees(4, [BREAK, JOIN, BREAK, JOIN])
-    # Two words of two characters: two structures each, and one of two words heads the other.
+    # Two words of two characters: each has two structures, and either word may be the root.
     assert len(trees) == 2 * 2 * 2
     assert {oracle.boundaries(tree) for tree in trees} == {(True, False, True, False)}
 

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: in a process of its own, by exit code and by what it prints."""
+"""The command line as a user sees it: run as a separate process and judged by exit code and output."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_help_is_plain(capsys, monkeypatch):
         return capsys.readouterr().out
 
     assert "with a section [pretrain]," in shown("pretrain")
-    assert "..." not in shown().replace("[ARGS]...", "")  # every command has its whole sentence
+    assert "..." not in shown().replace("[ARGS]...", "")  # no help text is cut off
     for name, _ in cli.COMMANDS:
         assert "<bool>" not in shown(name)
     assert "<bool>" not in shown("convert", "ctb")
@@ -280,11 +280,11 @@ def test_interruption_is_quiet_and_code_130():
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        # What a shell starts in the background ignores the signal, and hands that down.
+        # A shell starts background jobs with this signal ignored, and their children inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         assert process.stdin is not None
-        # More than a pipe holds: once it is written, the command has started to read, and it waits for more.
+        # More than a pipe holds: once all is written, the command has started to read and waits for more.
         process.stdin.write(GOOD.encode() * 5000)
         process.stdin.flush()
         process.send_signal(signal.SIGINT)
@@ -303,7 +303,7 @@ def test_the_command_line_starts_without_the_heavy_libraries():
     assert done.stdout == "[]\n"
 
 
-# What no command of today can be made to do from outside, tried on the function that decides.
+# No command shows these errors in a normal environment, so test the function that handles them.
 
 
 def test_a_missing_extra_is_a_failure_and_not_bad_input():
@@ -316,7 +316,7 @@ def test_a_mistake_of_ours_is_told_in_one_line_too(good, monkeypatch, capsys):
     def broken(sentences):
         raise KeyError("x\ny")
 
-    # A bug, injected.
+    # An injected bug.
     monkeypatch.setattr("zishu.stats.measure", broken)
     monkeypatch.delenv("ZISHU_TRACEBACK", raising=False)
     assert cli.run(["stats", str(good)]) == 1

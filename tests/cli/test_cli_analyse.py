@@ -32,7 +32,7 @@ ENCODER = {"kind": "bilstm", "char_width": 24, "bigram_width": 0, "layers": 1, "
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Train parsers whose structures are known, a segmenter, and a parser of words."""
+    """Train parsers whose structures are known, a segmenter, and a parser of given words."""
     pytest.importorskip("torch")
     from zishu.train.config import config_from_dict
     from zishu.train.loop import train
@@ -160,7 +160,7 @@ def test_kept_predictions_stand_for_their_models(folder, tmp_path, capsys):
     again = ["--system", f"wavy={kept / 'wavy'}", "--system", f"words={kept / 'words/words.predictions'}"]
     assert analyse(gold, *again, *options, "--json") == 0
     assert json.loads(capsys.readouterr().out) == expected
-    # Beside a model, as seeds of one system, and kept once more.
+    # Kept predictions may stand beside a model, count as seeds of one system, and be kept again.
     assert analyse(kept / "wavy/seed-1.predictions", folder / "wavy/seed-0", gold, "--json") == 0
     assert json.loads(capsys.readouterr().out)["systems"]["wavy"]["leftward"]["seeds"] == [0, 100]
     assert analyse(kept / "wavy", gold, "--keep", tmp_path / "twice", "--json") == 0
@@ -206,7 +206,7 @@ def test_analyses_of_different_systems_are_shown_as_one(folder, tmp_path, capsys
     expected = capsys.readouterr().out
     assert analyse(tmp_path / "a/analysis.json", tmp_path / "b/analysis.json", "--json") == 0
     assert capsys.readouterr().out == expected
-    # Neither the same system twice, nor those of another reference.
+    # The same system twice is an error, and so is another reference.
     assert analyse(tmp_path / "a/analysis.json", tmp_path / "a/analysis.json") == 2
     assert "two analyses contain the system left" in capsys.readouterr().err
     assert analyse(gold, "--system", both[1], "--json", "--output", tmp_path / "c") == 0

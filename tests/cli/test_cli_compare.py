@@ -63,14 +63,14 @@ def test_seeds_are_drawn_if_wanted(
     write_run(tmp_path / "latent" / "seed-0", "latent", 0, [3, 3])
     write_run(tmp_path / "latent" / "seed-1", "latent", 1, [1, 1])
     pair = [runs[0], str(tmp_path / "latent"), "--metrics", "uf"]
-    # By hand: each system is one of its two seeds, 33.3 or 66.7 against 33.3 or 100.
+    # By hand: a sample of a system is one of its two seeds, 33.3 or 66.7 against 33.3 or 100.
     assert run(["compare", *pair, "--draw-seeds", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["draw_seeds"] is True
     difference = data["systems"][1]["differences"]["uf"]
     assert difference["difference"] == pytest.approx(50 / 3)
     assert (difference["low"], difference["high"]) == (pytest.approx(-100 / 3), pytest.approx(200 / 3))
-    assert difference["p_value"] == 1.0  # no draw is nearer to the mean than zero is
+    assert difference["p_value"] == 1.0  # every sample is at least as far from the mean as zero is
     assert run(["compare", *pair, "--draw-seeds"]) == 0
     assert "by paired bootstrap over sentences and seeds, 10,000 samples." in capsys.readouterr().out
 
@@ -126,7 +126,7 @@ def test_eval_writes_what_compare_reads(tmp_path: Path, capsys: pytest.CaptureFi
     pred.write_text(CONLLU + CONLLU.replace("nsubj", "dep"), encoding="utf-8")
     for name, file in (("perfect", gold), ("other", pred)):
         assert run(["eval", str(gold), str(file), "--output", str(tmp_path / "kept" / f"{name}.json")]) == 0
-    assert "dependency LF" in capsys.readouterr().out  # it prints its table all the same
+    assert "dependency LF" in capsys.readouterr().out  # it still prints its table
     assert load_evaluation(tmp_path / "kept" / "other.json").value("las") == 75.0
     files = [str(tmp_path / "kept" / f"{name}.json") for name in ("perfect", "other")]
     assert run(["compare", *files, "--given-words", "--metrics", "las", "--json"]) == 0

@@ -1,4 +1,4 @@
-"""`zishu parse` and `zishu info` as a user meets them: formats, modes, files of any size, and bad input.
+"""`zishu parse` and `zishu info` as a user sees them: formats, modes, files of any size, and bad input.
 
 Most tests call the command line in this process; those of pipes, signals and terminals start the installed command.
 """
@@ -62,7 +62,7 @@ def rebuild(conllu: str) -> str:
 
 @pytest.fixture
 def small_chunks(monkeypatch):
-    """Let a few sentences be many chunks."""
+    """Make chunks so small that a few sentences fill many of them."""
     monkeypatch.setattr(chunks, "CHUNK", 12)
 
 
@@ -78,7 +78,7 @@ def test_texts_are_drawn(capsys):
     assert [word in line for word, line in zip(["我", "喜欢", "北京", "。"], lines, strict=True)] == [
         True
     ] * 4
-    assert "\x1b" not in out  # no colour into a pipe
+    assert "\x1b" not in out  # no colours in a pipe
     assert run(EASY + EASY, EASY) == 0
     assert capsys.readouterr().out.count("\n\n") == 2  # a blank line between two sentences
 
@@ -333,7 +333,7 @@ def test_several_processes_give_the_same(tmp_path, capsys, small_chunks):
     assert read(tmp_path / "one") == read(tmp_path / "two")
 
 
-# ---- going on with an interrupted run
+# ---- resuming an interrupted run
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_a_resumed_run_ends_like_an_unbroken_one(
         assert capsys.readouterr() == ("", "")
         assert read(out) == whole, moment
     out.unlink()
-    assert run(*options, "-o", out, "--resume") == 0  # nothing to go on with: from the start
+    assert run(*options, "-o", out, "--resume") == 0  # nothing to resume, so it starts from the beginning
     assert out.read_bytes() == data
 
 
@@ -405,7 +405,7 @@ def test_other_options_do_not_resume_a_run(tmp_path, capsys, small_chunks, monke
     Path("model").symlink_to(find_model())
     path, out = tmp_path / "in.txt", tmp_path / "out"
     path.write_bytes(TEXT.encode() + b"\xff")
-    assert run("-i", path, "-o", out) == 2  # stops at the end, and leaves its record
+    assert run("-i", path, "-o", out) == 2  # stops at the end and leaves its record
     data = out.read_bytes()
     capsys.readouterr()
     assert run("-i", path, "-o", out, "--resume", *arguments) == 2
@@ -599,7 +599,7 @@ def test_a_mistake_leaves_the_output_of_yesterday_alone(tmp_path, capsys, ending
         assert run(*arguments, "-o", out, "--force") == 2
         assert_one_line(capsys.readouterr().err)
         assert out.read_bytes() == b"yesterday"
-    # An input without sentences is none.
+    # An input without sentences is not an error.
     assert run("-i", write(tmp_path / "blank.txt", "\n"), "-o", out, "--force") == 0
     assert out.read_bytes() != b"yesterday"
     assert ending == ".parquet" or read(out) == ""
@@ -663,7 +663,7 @@ def test_a_terminal_gets_colour_a_tree_and_a_hint():
         hint = process.stderr.readline()
         os.write(ours, f"{EASY}\n".encode())
         seen = b""
-        while b"PUNCT" not in seen:  # the sentence is there before the input ends
+        while b"PUNCT" not in seen:  # the sentence is printed before the input ends
             seen += os.read(ours, 4096)
         os.write(ours, b"\x04")
         with contextlib.suppress(OSError):  # the other side is closed
@@ -729,7 +729,7 @@ def test_interruption_ends_all_processes_and_leaves_a_whole_file(tmp_path):
     while any(_group(pid) == process.pid for pid in Path("/proc").iterdir() if pid.name.isdigit()):
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    with open_bytes(out) as stream:  # complete: its last member was ended
+    with open_bytes(out) as stream:  # complete: its last member is closed
         assert stream.read().endswith(b"\n\n")
 
 

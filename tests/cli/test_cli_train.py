@@ -1,4 +1,4 @@
-"""`zishu train`: seeds and averages, folders that are not written over, Ctrl-C, what goes wrong."""
+"""`zishu train`: seeds and averages, folders that are not overwritten, Ctrl-C, errors."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ threads = 1
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A current directory with data and a configuration."""
+    """Change to a directory with data and a configuration."""
     monkeypatch.chdir(tmp_path)
     Path("data.conllu").write_text(SENTENCES, encoding="utf-8")
     Path("tiny.toml").write_text(CONFIG, encoding="utf-8")
@@ -93,7 +93,7 @@ def test_nothing_is_written_over(capsys: pytest.CaptureFixture[str]) -> None:
     kept = Path("runs/tiny/seed-1/notes.txt")
     kept.parent.mkdir(parents=True)
     kept.write_text("mine", encoding="utf-8")
-    # Every folder is looked at before the first run begins.
+    # Every folder is checked before the first run starts.
     assert cli.run(["train", "tiny.toml", "--seeds", "0,1"]) == cli.BAD_INPUT
     assert "runs/tiny/seed-1: is not empty: use --resume" in capsys.readouterr().err
     assert not Path("runs/tiny/seed-0").exists()

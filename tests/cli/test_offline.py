@@ -94,7 +94,7 @@ def test_the_service_stays_on_this_machine(tmp_path: Path) -> None:
                 assert process.poll() is None
                 assert time.monotonic() < end
                 time.sleep(0.5)
-        time.sleep(40)  # the runtime of networks would report after half a minute
+        time.sleep(40)  # ONNX Runtime would report after half a minute
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait(timeout=60)

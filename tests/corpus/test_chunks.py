@@ -45,7 +45,7 @@ def test_chunks_hold_the_whole_text(pieces, size, words):
 
 
 def test_a_sentence_costs_the_same_in_a_long_text():
-    """A row of a table is one block, whatever its length: nothing that long may be copied at every sentence."""
+    """A row of a table is one block, whatever its length: it must not be copied for every sentence."""
 
     def seconds(text: str) -> float:
         found = chunks_of([text], words=True, size=1000)

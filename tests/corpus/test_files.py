@@ -1,4 +1,4 @@
-"""`parse_files` as Python users meet it: the same as the command line, with the same errors."""
+"""`parse_files` as Python users call it: the same as the command line, with the same errors."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ def test_bad_documents_are_taken_down_and_the_others_parsed(tmp_path: Path) -> N
 
 
 def test_the_command_does_what_the_command_without_ray_does(corpus: Path, tmp_path: Path) -> None:
-    """With a local Ray of its own, and probabilities."""
+    """The command starts its own local Ray, and computes probabilities."""
     out, single = tmp_path / "out", tmp_path / "b.jsonl"
     arguments = [
         "-i",
@@ -250,7 +250,7 @@ def test_the_command_does_what_the_command_without_ray_does(corpus: Path, tmp_pa
     assert done.stderr.count("\n") == 1
     assert cli.run(["parse", "-i", str(corpus / "b.txt"), "-o", str(single), "--threads", "1"]) == 0
     assert shards(out) == {"b.txt.jsonl": single.read_bytes(), "blank.txt.jsonl": b""}
-    # Done before: Ray is not even started.
+    # Everything is done, so Ray is not even started.
     assert cli.run(["parse", *arguments, "--resume"]) == 0
 
 
@@ -286,13 +286,13 @@ def wait_for(path: Path) -> None:
 
 
 def halting(recipe: Recipe, signs: Path) -> Work:
-    """Parse as always, but let the first worker halt in the middle of the first large file."""
+    """Parse as usual, but stop the first worker in the middle of the first large file."""
     work = engine.prepare(recipe)
 
     def parts(document: RawDocument) -> Iterator[Written]:
         for number, part in enumerate(work(document)):
             yield part
-            # It has been written when control comes back here.
+            # Here the part has been written.
             if number == 0 and len(part.sentences) > 300:
                 with first(signs / "halted") as mine:
                     if mine:
@@ -304,7 +304,7 @@ def halting(recipe: Recipe, signs: Path) -> Work:
 
 @contextmanager
 def first(sign: Path) -> Iterator[bool]:
-    """Tell the first one who asks that it is the first, among all processes."""
+    """Yield True to the first caller among all processes."""
     try:
         os.close(os.open(sign, os.O_CREAT | os.O_EXCL))
     except FileExistsError:
@@ -331,7 +331,7 @@ def test_a_worker_killed_in_the_middle_costs_nothing_but_time(
     killer.start()
     told = run(corpus, out, partial(halting, signs=signs), workers=2)
     killer.join()
-    # Half a shard was there when the worker was killed, under another name.
+    # When the worker was killed, half a shard existed under another name.
     assert "a.txt.conllu" in seen[0]
     assert told.ends == [(6, 0, 0)]
     assert shards(out) == expected

@@ -28,7 +28,7 @@ OPTIONS = {"format": "conllu", "model": None}
 
 
 def upper(document: RawDocument) -> Iterator[Written]:
-    """Stand for a parser, as far as shards care: every line is a sentence."""
+    """Replace the parser, which these tests do not need: every line is a sentence."""
     held = ""
     for block in document.blocks:
         *lines, held = (held + block.upper()).split("\n")

@@ -173,6 +173,6 @@ def test_without_pyarrow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp
         write_parquet(tmp_path / "x.parquet", [])
     with pytest.raises(MissingExtra, match=r"zishu\[tables\]"):
         list(read_documents([tmp_path / "x.parquet"]))
-    # The others do without it.
+    # Other formats do not need it.
     (tmp_path / "a.csv").write_text("text\n我\n", encoding="utf-8")
     assert [document.read() for document in read_documents([tmp_path / "a.csv"])] == ["我"]

@@ -1,4 +1,4 @@
-"""Bracketed trees: valid input, errors with their location, and that one bad sentence costs one sentence."""
+"""Bracketed trees: valid input, errors with their location, and bad sentences that do not affect the others."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_any_text_is_read_or_refused(text):
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, len(GOOD) - 1)), min_size=1, max_size=6))
 def test_sentences_between_tags_never_touch_one_another(plan):
-    """Cut one character out of some of the sentences: the others are all read."""
+    """Remove one character from some of the sentences: all the others are still read."""
     lines, intact = [], []
     for number, (cut, position) in enumerate(plan, start=1):
         text = GOOD[:position] + GOOD[position + 1 :] if cut else GOOD

@@ -100,7 +100,7 @@ def test_probabilities_are_short() -> None:
 def test_round_trip(sentence: Sentence) -> None:
     line = to_json(sentence, sent_id="x")
     assert len(line.splitlines()) == 1
-    again = from_json(line.encode())  # every line has UTF-8, whatever it holds
+    again = from_json(line.encode())  # every line is valid UTF-8
     expected = rounded(sentence)
     # JSON joins two adjacent surrogates.
     joined = expected.text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")

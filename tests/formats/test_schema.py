@@ -53,14 +53,14 @@ def description(client: Client) -> Any:
 
 
 def shape(description: Any, name: str) -> Any:
-    """Return a shape of the description as a schema of its own."""
+    """Return one schema of the description so that it can be used by itself."""
     return {"$ref": f"#/components/schemas/{name}", "components": description["components"]}
 
 
 @given(sentences())
 def test_the_writer_sends_what_the_schema_says(sentence: zishu.Sentence) -> None:
     line = to_json(sentence)
-    if "\\ud" not in line:  # half of a surrogate pair is no text for the validator
+    if "\\ud" not in line:  # the validator rejects half of a surrogate pair
         check(SENTENCE, json.loads(line))
 
 

@@ -79,7 +79,7 @@ def analysis(doc: Doc) -> list[tuple[Any, ...]]:
 
 @pytest.fixture
 def parses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The number of texts of every call of `Parser.pipe`."""
+    """Record the number of texts in every call of `Parser.pipe`."""
     calls: list[int] = []
     real = Parser.pipe
 
@@ -417,12 +417,12 @@ def test_a_stored_pipeline_takes_its_model_along_if_asked(tmp_path: Path) -> Non
     (tmp_path / "nlp").rename(tmp_path / "moved")
     again = spacy.load(tmp_path / "moved")
     assert zishu_of(again).path == tmp_path / "moved" / "zishu" / "model"
-    again.to_disk(tmp_path / "moved")  # over itself
+    again.to_disk(tmp_path / "moved")  # onto itself
     assert words_of(again("我喜欢北京。")) == ["我", "喜欢", "北京", "。"]
 
 
 def test_a_model_is_stored_without_anything_else(tmp_path: Path) -> None:
-    """Neither strange files, nor links out of the model or out of the pipeline, nor files of an earlier model."""
+    """Unknown files, links out of the model or the pipeline, and files of an earlier model are not stored."""
     model, victim, copy = tmp_path / "model", tmp_path / "victim", tmp_path / "nlp" / "zishu" / "model"
     shutil.copytree(find_model(), model)
     known = files(model)

@@ -80,8 +80,8 @@ def test_scores_of_a_sentence_worked_by_hand() -> None:
     # Tags: of the four right words 计划 has the wrong one, 3 are right.   F1 = 6/11
     assert words.upos is not None
     assert words.upos.f1 == pytest.approx(54.5455, abs=1e-4)
-    # Arcs without those of 。: 4 gold, 5 predicted; right are those of 上海, 计划 (ROOT) and 发展 = 3.
-    # P = 3/5, R = 3/4, F1 = 6/9; with labels 发展 falls out: F1 = 4/9
+    # Arcs without those of 。: 4 gold, 5 predicted; right are those of 上海, 计划 (ROOT) and 发展 = 3. P = 3/5, R = 3/4, F1
+    # = 6/9; with labels 发展 is wrong: F1 = 4/9
     assert (words.uf.precision, words.uf.recall) == (pytest.approx(60.0), pytest.approx(75.0))
     assert words.uf.f1 == pytest.approx(66.6667, abs=1e-4)
     assert words.lf.f1 == pytest.approx(44.4444, abs=1e-4)
@@ -522,7 +522,7 @@ def test_bootstrap_refuses_what_cannot_be_paired() -> None:
         bootstrap(a, b, "uf", confidence=1.0)
     with pytest.raises(InputError, match="at least one evaluation"):
         bootstrap(a, [], "uf")
-    # As many words and arcs in every sentence, but another label in gold.
+    # The same number of words and arcs in every sentence, but another gold label.
     other_gold = evaluate([(tree("他 走", "2 0", "dep root"), tree("他 走", "2 0", "nsubj root"))])
     gold = evaluate([(tree("他 走", "2 0", "nsubj root"), tree("他 走", "2 0", "nsubj root"))])
     with pytest.raises(InputError, match="different gold"):
@@ -530,7 +530,7 @@ def test_bootstrap_refuses_what_cannot_be_paired() -> None:
 
 
 def seeds_of_systems() -> tuple[list[Evaluation], list[Evaluation]]:
-    """Evaluate a system with three seeds and one with two on nine sentences, by chance right or wrong."""
+    """Evaluate a system with three seeds and one with two on nine sentences, with random errors."""
     rng = np.random.default_rng(20)
     gold = tree("他 走 了", "2 0 2", "nsubj root aux")
     choices = [
@@ -582,7 +582,7 @@ def test_bootstrap_over_seeds_is_that_of_the_naive_twin(metric: str) -> None:
 
 
 def seeds_that_differ_alike_everywhere() -> tuple[list[Evaluation], list[Evaluation]]:
-    """Evaluate a system with three seeds and one with two, each alike in all sentences: only seeds can vary."""
+    """Evaluate a system with three seeds and one with two; each seed is equally good on all sentences."""
     gold = tree("他 走 了", "2 0 2", "nsubj root aux")
     right = {
         0: tree("他 走 了", "0 1 1", "root nsubj aux"),
@@ -600,10 +600,10 @@ def test_drawn_seeds_agree_with_the_enumeration_of_all_draws() -> None:
     observed = statistics.fmean(values_b) - statistics.fmean(values_a)
     draws = [
         statistics.fmean(drawn_b) - statistics.fmean(drawn_a)
-        for drawn_a in itertools.product(values_a, repeat=2)  # one fewer than there are
+        for drawn_a in itertools.product(values_a, repeat=2)  # one seed fewer than there are
         for drawn_b in itertools.product(values_b, repeat=1)
     ]
-    # They vary like a difference of two means over this number of seeds.
+    # Their variance is that of a difference of two means over this number of seeds.
     variance = statistics.variance(values_a) / 3 + statistics.variance(values_b) / 2
     assert statistics.pvariance(draws) == pytest.approx(variance)
     exact = statistics.fmean(abs(draw - observed) >= abs(observed) - 1e-9 for draw in draws)
@@ -614,7 +614,7 @@ def test_drawn_seeds_agree_with_the_enumeration_of_all_draws() -> None:
     assert result.p_value == pytest.approx(exact, abs=0.03)  # about four standard deviations
     assert (result.low, result.high) == (pytest.approx(min(draws)), pytest.approx(max(draws)))
     assert result == bootstrap(a, b, "uf", samples=4000, draw_seeds=True)
-    # The same models on other sentences of the kind: no doubt at all.
+    # If only sentences are drawn, the difference is certain.
     assert bootstrap(a, b, "uf", samples=99).p_value == pytest.approx(0.01)
 
 
@@ -637,7 +637,7 @@ def test_samples_in_several_matrices_are_those_in_one(monkeypatch: pytest.Monkey
     whole = bootstrap(a, b, "lf", samples=100)
     monkeypatch.setattr(
         "zishu.metrics._bootstrap._DRAWS", 9 * 7
-    )  # seven samples at a time, and a rest of two
+    )  # seven samples at a time, and two at the end
     assert bootstrap(a, b, "lf", samples=100) == whole
 
 
@@ -659,7 +659,7 @@ def saved(evaluation: Evaluation) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "new", "evaluation.json")
         save_evaluation(evaluation, path)
-        assert [file.name for file in path.parent.iterdir()] == [path.name]  # nothing unfinished stays
+        assert [file.name for file in path.parent.iterdir()] == [path.name]  # no unfinished file remains
         data = json.loads(path.read_text(encoding="utf-8"))
         assert isinstance(data, dict)
         return data

@@ -1,4 +1,4 @@
-"""A model's temperature: recovered where it is known, checked by enumeration, and never used to choose trees."""
+"""A model's temperature: recovered where it is known, checked by enumeration, never used to choose trees."""
 
 import json
 import math
@@ -25,7 +25,7 @@ LABELS = (INTRA, "root", "obj")
 
 @dataclass(frozen=True)
 class MadeUp:
-    """Networks with random scores that depend on the sentence alone."""
+    """Return random scores that depend on the sentence alone."""
 
     roles: int
     labels: int
@@ -143,7 +143,7 @@ MORE_LABELS = (*LABELS, "nmod", "nsubj")
 
 @dataclass(frozen=True)
 class Labelling(MadeUp):
-    """The same with random scores of relations, too, one for all words of a sentence."""
+    """Add random scores of relations, the same for all words of a sentence."""
 
     def run(self, sentences, word_lengths=None):
         outputs = super().run(sentences, word_lengths)
@@ -254,7 +254,9 @@ def test_relations_are_told_at_their_temperature_and_stay(roles, decoding):
         assert old.tree == new.tree
         assert head_probs(old) == head_probs(new)
         for head, name, sure in zip(new.tree.heads, new.tree.deprels, label_probs(new), strict=True):
-            if head and decoding != "vanilla":  # there INTRA is a relation, too, and repairs make some up
+            if (
+                head and decoding != "vanilla"
+            ):  # vanilla decoding can give INTRA as a relation, and repairs add others
                 assert sure == pytest.approx(relations(hot, text, 2.5)[name])
                 told += 1
         if decoding == "vanilla":
@@ -286,7 +288,7 @@ def test_trees_that_cross_are_left_out():
 
 
 def test_reliability_by_hand():
-    """Sentences of one word of one character: the word and its head are certain, and right."""
+    """In sentences of one word of one character, the word and its head are certain and right."""
     gold = [WordTree((char,), (0,), ("root",)) for char in "上海"]
     found = reliability(made_up(), gold)
     for name in ("words", "heads", "relations"):
@@ -298,7 +300,7 @@ def test_reliability_by_hand():
 
 
 def test_reliability_of_true_probabilities():
-    """Trees drawn from the model itself: it is as sure as it is right."""
+    """For trees drawn from the model itself, confidence equals accuracy."""
     model = made_up()
     treebank = draw(model, 1.0, 600)
     found = reliability(model, treebank)
@@ -312,7 +314,7 @@ def test_reliability_of_true_probabilities():
 
 @pytest.fixture
 def copied(tmp_path):
-    """The files of the bundled model, but its large ones linked."""
+    """Copy the bundled model, with links instead of its large files."""
     folder = tmp_path / "model"
     folder.mkdir()
     for path in find_model().iterdir():

@@ -54,7 +54,7 @@ class Case:
         return self.table[dep // self.width, dep % self.width, head % self.width, : self.labels]
 
     def scores(self, model, gaps):
-        """Give the scores in two roles at the model's temperature; how one becomes two has tests of its own."""
+        """Return the scores in two roles at the model's temperature; other tests check how one role becomes two."""
         known = no_gaps(len(self.lengths), self.width)
         for row, given_gaps, n in zip(known, gaps, self.lengths, strict=True):
             row[1:n] = given_gaps[1:n]
@@ -65,7 +65,7 @@ class Case:
 
 
 def word_tree(tree: oracle.TypedTree) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The first characters of the words of a tree, and the words' heads, by looking at each character."""
+    """Find the first characters of a tree's words, and the words' heads, from each character's head."""
     words = sorted(oracle.words_of(tree), key=min)
     number = {char: k for k, word in enumerate(words, start=1) for char in word} | {0: 0}
     heads = []
@@ -80,7 +80,7 @@ def starts_of(analysis) -> tuple[int, ...]:
 
 
 def normalised(ranked):
-    """Probabilities of scored trees."""
+    """Return the probabilities of scored trees."""
     logz = oracle.log_sum_exp([score for score, _ in ranked])
     return [(math.exp(score - logz), tree) for score, tree in ranked]
 
@@ -130,7 +130,7 @@ def cases(draw, longest=5, roles=(1, 2)):
 
 
 def check_expected_heads(analysis, ranked):
-    """See that the words are those of the best tree, and that no other tree of them expects more right heads."""
+    """Check that the words are those of the best tree, and that no tree over them expects more correct heads."""
     trees = [(p, *word_tree(tree), inner(tree)) for p, tree in normalised(ranked)]
     starts, heads = starts_of(analysis), analysis.tree.heads
     assert starts == trees[0][1]
@@ -141,7 +141,7 @@ def check_expected_heads(analysis, ranked):
 
     best = max(expected(h) for _, h, _ in same_words)
     assert expected(heads) == pytest.approx(best, **CLOSE)
-    # Inside the words it is the best tree that there is.
+    # Inside the words, it is the best tree.
     assert inner_trees(analysis) == next(inside for _, h, inside in same_words if h == heads)
 
 
@@ -212,12 +212,12 @@ def test_k_best_are_the_best_distinct_word_trees(drawn, k):
         assert probabilities == sorted(probabilities, reverse=True)
         for analysis in analyses:
             check(analysis, ranked, n)
-        # That of the best character tree is among them, with its trees inside words.
+        # The analysis of the best character tree is among them, with its trees inside words.
         assert (best[b].tree, inner_trees(best[b])) in [(a.tree, inner_trees(a)) for a in analyses]
 
 
 def test_heads_and_confidence_share_their_charts(monkeypatch):
-    """A parse runs three charts over its characters: best trees, marginals, marginals given words; and a forest."""
+    """A parse runs three charts over its characters (best, marginals, marginals given words) and a forest."""
     case = Case([9, 7, 8], 3)
     tasks = []
     run = _kernels.run
@@ -230,7 +230,7 @@ def test_heads_and_confidence_share_their_charts(monkeypatch):
     model = parser(temperature=1.6)
     decode(case.outputs, case.units, model, case.label_scorer, confidence=True)
     whole = [(_kernels.BEST, 2), (_kernels.MARGINALS, 2), (_kernels.MARGINALS, 2), (_kernels.PARTITION, 2)]
-    # A best tree over words; and one over the arcs between those that have changed, if any have.
+    # One best tree over words, and one over the arcs between words that have changed, if any have.
     small = [(_kernels.BEST, 1), *[(_kernels.BEST, 2)] * (tasks.count((_kernels.BEST, 2)) - 1)]
     assert len(small) <= 2
     assert sorted(tasks) == sorted(whole + small)
@@ -286,7 +286,7 @@ def test_vanilla_decoding_has_the_probability_of_its_arcs(n, seed):
     [analysis] = decode(
         case.outputs, case.units, parser(roles=1), case.label_scorer, confidence=True, decoding="vanilla"
     )
-    if n == 1:  # there is nothing to know of its words
+    if n == 1:  # a single character is a single word
         assert boundary_probs(analysis) == (1.0,)
         return
     assert set(boundary_probs(analysis)) == {None}

@@ -41,7 +41,7 @@ def arcs(n: int, *pairs: tuple[int, int], width: int | None = None) -> np.ndarra
 
 
 def label_table(wishes: dict[tuple[int, int], list[float]], labels: int = len(LABELS)):
-    """Make a label scorer that finds an arc's scores by its dependent and head, which its inputs spell."""
+    """Make a label scorer that looks up an arc's scores by its dependent and head, which are its inputs."""
     asked = []
 
     def scorer(dep, head):
@@ -79,7 +79,7 @@ def test_two_roles_give_words_their_tree_and_the_trees_inside():
     assert analysis.tree.deprels == ("nsubj", "root", "obj")
     assert analysis.tree.upos is None
     assert inner_trees(analysis) == ((2, 0), (2, 0), (2, 0))
-    assert sorted(asked) == [(2, 4), (4, 0), (6, 4)]  # arcs inside words are not asked about
+    assert sorted(asked) == [(2, 4), (4, 0), (6, 4)]  # labels of arcs inside words are not scored
 
 
 def test_known_gaps_overrule_the_scores():
@@ -140,7 +140,7 @@ def test_vanilla_repairs_trees_and_the_default_needs_no_repair():
     assert label_probs(analysis)[0] == 0.0  # the network knows no `dep`
     assert 0 < analysis.prob < 1
     [analysis] = decode(raw, [["上", "海", "计"]], model, scorer)
-    assert set(analysis.tree.deprels) <= set(LABELS)  # none that a repair makes up
+    assert set(analysis.tree.deprels) <= set(LABELS)  # none that a repair invents
 
 
 def test_one_role_takes_sentences_with_and_without_words_side_by_side():
@@ -188,7 +188,7 @@ def test_one_role_joins_words_longer_than_any_arc_inside_a_word():
 
 @given(st.data())
 def test_the_roles_of_one_role_are_arcs_and_labels_together(data):
-    """Against the definition, with the labels of all arcs: in a short sentence nothing is too far."""
+    """Compare with the definition, with the labels of all arcs: a short sentence has no distant arcs."""
     n = data.draw(st.integers(1, 5))
     random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     inter = random.normal(0, 1, (1, n + 1, n + 1))
@@ -204,7 +204,7 @@ def test_the_roles_of_one_role_are_arcs_and_labels_together(data):
     for d in range(1, n + 1):
         assert found_inter[0, d, 0] == inter[0, d, 0]
         for h in set(range(1, n + 1)) - {d}:
-            legal = np.exp(table[d, h, [0, 2, 3]])  # no root away from ROOT
+            legal = np.exp(table[d, h, [0, 2, 3]])  # only arcs from ROOT have the label root
             inside = legal[0] / legal.sum()
             assert found_intra[0, d, h] == pytest.approx(inter[0, d, h] + np.log(inside))
             assert found_inter[0, d, h] == pytest.approx(inter[0, d, h] + np.log(1 - inside))
@@ -212,7 +212,7 @@ def test_the_roles_of_one_role_are_arcs_and_labels_together(data):
 
 def test_arcs_that_matter_at_the_temperature_of_the_probabilities_have_roles():
     inter = np.zeros((1, 4, 4))
-    inter[0, 3, 1] = -14.5  # less than one in a million, and more than one in a thousand at the temperature 2
+    inter[0, 3, 1] = -14.5  # less than one in a million, but more than one in a thousand at temperature 2
     scorer, _ = label_table({})
     raw = outputs(inter[0].astype(np.float32))
     for temperature, has_role in ((1.0, False), (2.0, True)):

@@ -24,7 +24,7 @@ NAMES = ("att", "obj", "coo")
 
 
 def test_the_best_structure_and_its_probability_are_those_of_enumeration():
-    """All trees of words of one to five characters, in one padded batch, at a temperature."""
+    """Enumerate all trees of words of one to five characters, in one padded batch, at a temperature."""
     random = np.random.default_rng(0)
     lengths = np.array([1, 2, 3, 4, 5, 2, 4])
     arcs = random.normal(size=(7, 5, 6)) * 2

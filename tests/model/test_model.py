@@ -1,4 +1,4 @@
-"""A network goes to disk and comes back without torch: equal scores, equal trees, clear complaints."""
+"""Write a network to disk and read it without torch: equal scores, equal trees, clear errors."""
 
 import json
 import shutil
@@ -70,7 +70,7 @@ BERT = {
 
 
 def make_network(task="parse", roles=2, kind="bilstm", upos=UPOS, top=0, label=7) -> Network:
-    """Build a small network with random weights in all places, so that no two trees score the same."""
+    """Build a small network with random weights everywhere, so that no two trees have the same score."""
     torch.manual_seed(3)
     parses = task != "segment"
     settings = Settings(
@@ -124,7 +124,7 @@ def run_torch(network: Network, sentences, word_lengths=None) -> tuple[Outputs, 
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread():
-    """Keep torch's threads from fighting over the cores: these networks are far too small to share."""
+    """Use one torch thread: these networks are too small for more."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -144,7 +144,7 @@ def joint(directory) -> tuple[Network, Model]:
 
 @pytest.fixture
 def spoilt(joint, directory, tmp_path):
-    """A copy of a model directory, to be spoilt."""
+    """Copy a model directory, so that a test can damage it."""
     return shutil.copytree(directory, tmp_path / "model")
 
 
@@ -153,7 +153,7 @@ def spoilt(joint, directory, tmp_path):
 def test_trees_are_those_of_torch(kind, task, roles, tmp_path):
     network = make_network(task, roles, kind)
     model = export_model(network, tmp_path / "model")
-    assert network.training  # as it was
+    assert network.training  # restored
     if task == "segment":
         outputs, _ = run_torch(network, SENTENCES)
         found = [words_of(*pair) for pair in zip(RAW, model.segment(RAW), strict=True)]

@@ -1,4 +1,4 @@
-"""A parser in a process that forks, and in one that ends while threads parse: each in a process of its own."""
+"""A parser in a process that forks, and in one that ends while threads parse; each test runs its own process."""
 
 from __future__ import annotations
 
@@ -169,13 +169,13 @@ def test_a_thread_at_work_may_fork(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_daemon_thread_begins_nothing_at_the_end() -> None:
     gate = sessions._Gate()
     gate.end()
-    gate.enter()  # the main thread may
+    gate.enter()  # the main thread may still begin
     gate.leave()
     late = threading.Thread(target=gate.enter, daemon=True)
     late.start()
     late.join(0.2)
     assert late.is_alive()
-    gate.ended = False  # let it go
+    gate.ended = False  # release it
     with gate.changed:
         gate.changed.notify_all()
     late.join(10)

@@ -1,4 +1,4 @@
-"""Model folders from strangers: one clear line each, nothing that runs on, nothing that reaches other files."""
+"""Model folders from strangers: each error is one clear line, nothing hangs, and no other file is reached."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A copy of the bundled model, to spoil."""
+    """Copy the bundled model, so that a test can damage it."""
     shutil.copytree(find_model(), tmp_path / "model")
     return tmp_path / "model"
 

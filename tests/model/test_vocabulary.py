@@ -1,4 +1,4 @@
-"""Numbers of characters: the order, the ways an unknown character is looked up, and the way through JSON."""
+"""Numbers of characters: their order, the look-up of unknown characters, and the round trip through JSON."""
 
 import json
 import sys
@@ -82,7 +82,7 @@ def test_the_table_of_stand_ins():
 
 
 def test_a_compatibility_ideograph_stands_for_the_simplified_form():
-    # First the plain form of it, then the simplified form of that.
+    # First its plain form, then the simplified form of that.
     char = next(chr(c) for c in range(0xF900, 0xFAD9) if normalize("NFKC", chr(c)) == "金")
     assert stand_ins(["钅"], simplified={"金": ("钅",)})[char] == "钅"
 

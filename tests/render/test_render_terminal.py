@@ -221,7 +221,7 @@ def test_a_narrow_drawing_gives_up_what_tells_least() -> None:
         "  │└► 4 金融业  NOUN   obj    0.21",
     ]
     for row in expected:
-        # Just wide enough for this one: a cell less, and the next one comes.
+        # Just wide enough for this column; one cell less, and the next one follows.
         assert draw(SHANGHAI, width=cells(row)).split("\n")[3] == row
     assert draw(SHANGHAI, width=28).split("\n")[3] == "  │└► 4 金融业  NOUN   obj"
     assert draw(SHANGHAI, width=27).split("\n")[3] == "4 金融业  NOUN   obj    ← 3"

@@ -61,7 +61,7 @@ def parser() -> zishu.Parser:
 
 @pytest.fixture(scope="module")
 def serve(parser: zishu.Parser) -> Iterator[Callable[..., str]]:
-    """Return a function that starts a service of its own and returns its address."""
+    """Return a function that starts another service and returns its address."""
     running = []
 
     def start(**options: Any) -> str:
@@ -114,14 +114,16 @@ def page(browser: webdriver.Chrome, address: str) -> Iterator[Page]:
 
 
 class Page:
-    """What a person does with the page."""
+    """Use the page as a person does."""
 
     def __init__(self, browser: webdriver.Chrome, address: str) -> None:
         self.browser = browser
         self.address = address
 
     def open(self, hash_: str = "") -> None:
-        self.browser.get("about:blank")  # else only the part behind the # changes, and the page is kept
+        self.browser.get(
+            "about:blank"
+        )  # otherwise only the fragment changes, and the page is not loaded again
         self.browser.get(self.address + hash_)
 
     def all(self, css: str) -> list[WebElement]:
@@ -275,11 +277,11 @@ def test_long_texts_are_a_list_of_sentences(page: Page) -> None:
     page.click("#more")
     assert len(page.all(".card")) == 60
     assert not page.one("#more").is_displayed()
-    # Of a long text, the other analyses come when they are wanted.
+    # For a long text, the other analyses are fetched on demand.
     assert not page.all(".card:nth-child(2) input")
     page.click(".card:nth-child(2) .ranks button")
     assert len(page.all(".card:nth-child(2) input")) > 1
-    # A correction concerns one sentence and keeps the places of the others.
+    # A correction affects one sentence; the others keep their places.
     page.click('.gap[data-offset="10"]')
     assert page.words(2) == ["我", "喜欢", "北", "京", "。"]
     assert page.words(1) == page.words(3) == EASY_WORDS
@@ -293,7 +295,7 @@ def test_no_string_becomes_markup(page: Page) -> None:
     assert "<img" in shown
     assert "&lt;" in shown
     assert not page.all("#result img, #result b:not(.ranks b)")
-    # What reverses the writing is spelled out.
+    # Characters that reverse the writing direction are replaced by visible ones.
     assert not [char for char in page.texts(".figure .char") if "\u202e" in char]
 
 
@@ -347,7 +349,7 @@ def test_pin_a_word(page: Page) -> None:
     word = page.one('.word[data-form="北京"]')
     assert word.get_attribute("aria-pressed") == "true"
     assert "pins=3-5" in page.hash()
-    # From its edge the pinned word can grow.
+    # The pinned word can be extended from its edge.
     page.click('.gap[data-offset="3"]')
     assert page.words() == ["我", "喜欢北京", "。"]
     page.pin("喜欢北京")
@@ -381,7 +383,7 @@ def test_fix_a_relation_a_tag_and_a_head_in_the_editor(page: Page, parser: zishu
     page.settle()
     assert page.arcs() == before
     assert page.texts('.word[data-form="北京"] .tag') == ["VERB"]
-    # What is automatic again is as at first; unpinning frees all of a word.
+    # Setting a value back to automatic restores the first analysis; unpinning a word releases all its values.
     page.click('.word[data-form="北京"] .char')
     page.choose("head", "")
     assert not page.all(".arc.fixed")
@@ -439,7 +441,7 @@ def test_what_is_fixed_survives_edits_of_the_text_elsewhere(page: Page) -> None:
     assert "pins=2-3,5-7" in page.hash().replace("%2C", ",")
     assert "tags=2-NOUN" in page.hash()
     assert page.texts(".word.pinned", "node.dataset.form") == ["我", "北京"]
-    # A word that is touched is let go.
+    # A word whose characters changed is unpinned.
     page.parse("昨天我喜欢南京。他来了。")
     assert page.texts(".word.pinned", "node.dataset.form") == ["我"]
 
@@ -668,7 +670,7 @@ def test_a_walk_through_suggested_sentences(page: Page, tmp_path: Path, parser: 
     page.settle()
     assert page.one("#walk-title").text == "Suggested sentence 3 of 3 · 2 corrected"
 
-    # Another day: the walk goes on where it was, and the file can be opened again.
+    # On another day, the walk continues where it stopped, and the file can be opened again.
     page.open()
     page.settle()
     assert page.one("#text").get_attribute("value") == "下雨了。"
@@ -883,7 +885,7 @@ def test_errors_are_told_in_words(page: Page) -> None:
     assert page.one("#problem").get_attribute("role") == "alert"
     assert "too long" in page.one("#problem-words").text
     assert str(LIMIT) in page.one("#problem-detail").text
-    assert page.words() == EASY_WORDS  # what was there stays
+    assert page.words() == EASY_WORDS  # the earlier result stays
     page.click("#language")
     page.browser.execute_cdp_cmd("Network.enable", {})
     offline = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}

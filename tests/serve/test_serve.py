@@ -202,7 +202,7 @@ def test_nothing_to_parse_is_answered_with_nothing(client: Client) -> None:
     assert documents(client, words=[]) == [{"text": "", "sentences": []}]
 
 
-# ---- errors, each in the one shape
+# ---- errors, all in the same format
 
 
 @pytest.mark.parametrize(
@@ -371,7 +371,7 @@ def test_a_full_queue_turns_away_and_says_when_to_come_back(parser: zishu.Parser
 def test_a_request_that_takes_too_long_is_given_up(parser: zishu.Parser) -> None:
     held, model = held_parser(parser)
     with serving(held, Limits(seconds=0.3, queue=1)) as client:
-        for _ in range(3):  # each frees its place, though the model is still held up
+        for _ in range(3):  # each frees its place, although the model is still blocked
             answer = client.parse(text="我")
             assert (answer.status, answer.code) == (504, "timeout")
         model.release()
@@ -777,7 +777,7 @@ def test_schemathesis_finds_no_failure_and_no_wrong_description(small: Client, m
     for result in schema.get_all_operations():
         operation = result.ok()
         if mode == "NEGATIVE" and operation.method != "post":
-            continue  # nothing in it that could be wrong
+            continue  # such a request has nothing that could be invalid
 
         @given(case=operation.as_strategy(generation_mode=schemathesis.GenerationMode[mode]))
         @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))

@@ -90,7 +90,11 @@ def test_only_sentences_of_one_mode_are_parsed_together(make: Make) -> None:
     answers.append(batcher.submit(job(text="一。", k_best=2)))
     model.release()
     assert [texts(answer) for answer in answers] == [["一。"]] * 7
-    assert model.calls == [1, 4, 2]  # given words go with the others, several analyses another way
+    assert model.calls == [
+        1,
+        4,
+        2,
+    ]  # given words join the batch of the others; several analyses need a batch of their own
 
 
 def test_a_job_that_is_given_up_is_not_parsed(make: Make) -> None:

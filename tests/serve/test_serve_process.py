@@ -1,4 +1,4 @@
-"""`zishu serve` as a process: starting, stopping in order, dying."""
+"""`zishu serve` as a process: start, orderly shutdown, crashes."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_sigterm_ends_workers_that_are_starting() -> None:
     with starting("--workers", "2") as command:
         eventually(lambda: len(worker_pids(command)) == 2)
         pids = worker_pids(command)
-        # They mind their own signals once they have threads: now they load the model.
+        # They handle signals themselves once they have threads, that is, while they load the model.
         eventually(lambda: all(len(list((PROC / f"{pid}/task").iterdir())) > 1 for pid in pids))
         sent = time.monotonic()
         command.process.send_signal(signal.SIGTERM)

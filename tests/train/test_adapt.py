@@ -1,4 +1,4 @@
-"""A trained model is adapted to what a user knows, without the data that it was trained on."""
+"""Adapt a trained model to a user's data, without the data that it was trained on."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_trees_are_learned_and_what_was_known_is_compared(folder, tmp_path):
     assert report.sentences["known"] == 80
     assert set(report.agreement) == {"a"}
     assert 0 < report.agreement["a"]["lf"] <= 100
-    # The folder of the run is used like a model, and what came out is kept.
+    # The folder of the run works like a model, and the report is stored.
     assert "".join(forms(tmp_path / "new", tiny.TREES[-1])) == "".join(tiny.TREES[-1].forms)
     assert json.loads((tmp_path / "new" / "adapt.json").read_text("utf-8"))["sentences"]["known"] == 80
 

@@ -187,7 +187,7 @@ def test_the_rest_of_a_killed_save_goes_with_the_next_one(path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_kill_minus_9_at_any_moment_leaves_a_whole_checkpoint(path: Path) -> None:
-    # One process that has torch, and a fork of it for every victim. Every save holds one number everywhere.
+    # One process imports torch and forks a child for every kill. Each save has the same number everywhere.
     code = """
 import os, random, signal, sys, time, torch
 from pathlib import Path
@@ -222,7 +222,7 @@ print(step, interrupted)
 """
     run = subprocess.run([sys.executable, "-c", code, str(path)], check=True, capture_output=True, text=True)
     steps, interrupted = map(int, run.stdout.split())
-    # The test has tested something: checkpoints were written, and some kills came in the middle of one.
+    # Check the test itself: checkpoints were written, and some kills came in the middle of one.
     assert steps > 0
     assert interrupted > 0
 

@@ -60,7 +60,7 @@ def test_reads_a_file_and_fills_in_the_papers_defaults(small: Path) -> None:
 def test_overrides_are_toml_values_or_plain_strings(small: Path) -> None:
     overrides = [
         "seed=7",
-        "name=2024",  # a string without quotation marks, because the key is one
+        "name=2024",  # a string without quotation marks, because the key takes a string
         "data.test = data/a b=c.conllu",
         'data.structures="w.conll"',
         "structure.single_root=false",
@@ -288,7 +288,7 @@ def test_every_run_has_a_folder(small: Path) -> None:
 
 
 def test_needs_no_torch() -> None:
-    # By itself, that is: the package around it asks for torch first, to say so once if it is missing.
+    # This holds for the module itself: its package imports torch first, to report once if it is missing.
     code = """
 import importlib.util, sys
 spec = importlib.util.spec_from_file_location("config", sys.argv[1])

@@ -46,7 +46,7 @@ def test_the_shares_of_a_batch_make_up_the_batch(lengths: list[int], size: int) 
     batch = np.random.default_rng(0).permutation(len(lengths))[: len(lengths) // 2 + 1]
     shares = [Group(rank, size).shard(batch, lengths).tolist() for rank in range(size)]
     assert sorted(example for share in shares for example in share) == sorted(batch.tolist())
-    # The order of the batch is kept, so that a group of one trains exactly as ever.
+    # The order of the batch is kept, so that a group of one trains exactly as without a group.
     assert all(share == [example for example in batch if example in share] for share in shares)
 
 
@@ -184,7 +184,7 @@ eps = 1e-3
 
 @pytest.fixture
 def prepare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """Give what puts a treebank and a configuration into the current directory, a fresh one."""
+    """Return a function that writes a treebank and a configuration into a new current directory."""
 
     def write(*, encoder: str = "bilstm", epochs: int = 6, batch_chars: int = 40) -> None:
         tiny.write(Path("data.conllu"))
@@ -220,7 +220,7 @@ def launch(*arguments: str) -> tuple[int, str, str]:
 
 @contextmanager
 def when_written(path: Path, action: Callable[[], Any]) -> Iterator[None]:
-    """Do something as soon as a file has a line."""
+    """Call a function as soon as a file has a line."""
     over = threading.Event()
 
     def watch() -> None:
@@ -265,7 +265,7 @@ def test_two_processes_train_as_one(encoder: str, batch_chars: int, prepare: Cal
     code, out, err = launch("--directory", "two")
     assert code == 0, err
     assert_same_training(Path("one"), Path("two"))
-    # One writer, one voice.
+    # Only the writer prints.
     assert out.count("model: two/model") == 1
     assert err.count("tiny, seed 0: 5 sentences") == 1
     assert err.count("epoch 6/6") == 1
@@ -305,7 +305,7 @@ def test_an_error_of_one_process_ends_all(prepare: Callable[..., None]) -> None:
     prepare()
     Path("two").mkdir()
     Path("two/notes.txt").write_text("mine", encoding="utf-8")
-    # Only the writer looks into the folder; the other waits for it and must not wait for ever, or complain.
+    # Only the writer checks the folder; the other process waits for it and must neither hang nor print.
     code, _, err = launch("--directory", "two")
     assert code != 0
     said = [line for line in err.splitlines() if line.startswith("zishu: ")]

@@ -180,7 +180,7 @@ def test_gradients_reach_the_embeddings(kind: str, bert: str) -> None:
     for table, ids in tables:
         touched = table.weight.grad.abs().sum(-1) > 0
         assert touched[ids[0, :6]].all()
-    # Only the first sentence was asked about, so nothing of the second one's may move.
+    # The loss only uses the first sentence, so characters of the second one get no gradient.
     only_second = set(chars[1].tolist()) - set(chars[0].tolist()) - {3}
     grad = tables[0][0].weight.grad
     assert all(grad[number].abs().sum() == 0 for number in only_second)
@@ -217,8 +217,8 @@ def test_onnx_gives_the_same_encodings(kind: str, bert: str, tmp_path: Path) -> 
     path = str(tmp_path / "encoder.onnx")
     rows = {0: "batch", 1: "n"}
     with warnings.catch_warnings():
-        # This exporter is on its way out, but the new one freezes the length of an LSTM (pytorch 191855);
-        # what it traces inside torch's LSTM and transformers does not depend on the example.
+        # This exporter is deprecated, but the new one fixes the length of an LSTM (pytorch 191855). What it traces
+        # inside torch's LSTM and transformers does not depend on the example.
         warnings.simplefilter("ignore")
         torch.onnx.export(
             encoder,
@@ -424,7 +424,7 @@ def test_capitals_of_a_tokeniser_that_keeps_them(tmp_path: Path, chars: str, low
 
 
 def test_bert_reads_what_its_own_tokeniser_gives(bert: str) -> None:
-    """The independent way: tokens of the tokeniser, padded by it, through the model as it is used elsewhere."""
+    """Compute the expected output independently: the tokeniser's own tokens and padding, through the plain model."""
     from transformers import AutoTokenizer
 
     encoder = build("bert", bert).eval()
@@ -542,7 +542,7 @@ def test_what_is_wrong_with_a_bert_is_said(bert: str, tmp_path: Path) -> None:
 
 @pytest.fixture
 def no_network(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Let every look-up of a host fail, and note it."""
+    """Make every look-up of a host fail, and record it."""
     asked: list[object] = []
 
     def look_up(host: object, *_: object, **__: object) -> NoReturn:
@@ -672,7 +672,7 @@ def test_each_character_comes_from_where_it_is_farthest_from_the_edges(
     plan = plan_windows(lengths, size, overlap)
     assert plan.position.shape == (len(plan.sentence), 1 + plan.lengths.max())
     for b, n in enumerate(lengths):
-        # Taking what each place holds gives the sentence back, each position of it once.
+        # The value at each position restores the sentence, every position once.
         assert plan.position[plan.window[b], plan.place[b]][: n + 1].tolist() == list(range(n + 1))
         assert (plan.sentence[plan.window[b]] == b).all()
         assert plan.place[b, 0] == 0

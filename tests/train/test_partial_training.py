@@ -1,4 +1,4 @@
-"""Full and partial trees are learned together, and a run goes on from an exported model."""
+"""Learn from full and partial trees together, and continue from an exported model."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_the_weights_of_an_exported_model_are_those_of_the_network(encoder, comp
 
 @pytest.mark.parametrize("name", ["default", "fast"])
 def test_bundled_models_can_be_trained_further(name):
-    """What is read back from 8 bits gives nearly the scores of the model itself."""
+    """Weights that are recovered from 8 bits give nearly the scores of the model itself."""
     folder = find_model(name)
     model = load_model(folder)
     trained = config_from_dict({**_known_sections(model.settings.training["config"]), "initial": str(folder)})

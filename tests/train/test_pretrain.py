@@ -191,10 +191,12 @@ def test_resume_equals_an_unbroken_run(tmp_path: Path) -> None:
     config = _config(tmp_path / "b")
     with pytest.raises(Stop):
         pretrain(config, report=stop)
-    assert (tmp_path / "b" / "encoder" / LAST).exists()  # or the second run would begin anew
+    assert (
+        tmp_path / "b" / "encoder" / LAST
+    ).exists()  # otherwise the second run would start from the beginning
     with pytest.raises(ConfigError, match="differs"):
         pretrain(replace(config, pretrain=replace(config.pretrain, learning_rate=0.02)), resume=True)
-    # What only a treebank teaches does not count, nor where the program runs.
+    # Settings of the parser or the machine may change.
     encoder = replace(config.encoder, top=8, dropout=0.5)
     config = replace(config, encoder=encoder, run=replace(config.run, checkpoint_seconds=60))
     resumed, _, _ = load_pretrained(str(pretrain(config, resume=True)))
@@ -252,7 +254,7 @@ def test_the_encoder_of_a_bundled_model_reads_as_the_model_does_in_its_first_sty
     expected = network.eval().encoder.base(ids, pair_ids, lengths, first)
     inside = torch.arange(ids.shape[1]) <= lengths[:, None]
     assert (found - expected)[inside].abs().max() < 1e-4
-    # The sentences do differ in their encodings.
+    # The test is not trivial: the two sentences have different encodings.
     assert (found[0, 1] - found[1, 1]).abs().max() > 0.1
 
 
@@ -262,7 +264,7 @@ def _padded(rows: list[list[int]], pad: int) -> torch.Tensor:
 
 
 def test_training_starts_from_the_encoder_of_a_trained_model(tmp_path: Path) -> None:
-    """The treebank of the new run need not have the styles, relations or tags of the model's."""
+    """The new treebank need not have the model's styles, relations or tags."""
     config = replace(_config(tmp_path), optimiser=OptimiserConfig(epochs=2, batch_chars=100))
     bare = replace(config.encoder, pretrained="", bigram_min_count=1)
     treebank = {"a": (str(tmp_path / "train.conllu"),)}

@@ -15,7 +15,7 @@ from zishu.train.provenance import commit_of, record_run
 @pytest.fixture
 def checkout(tmp_path, monkeypatch):
     """Make a repository with a package in it, and a package that only lies below it."""
-    # A hook that runs the tests ties git to its own repository.
+    # If a git hook runs the tests, its variables bind git to the hook's repository.
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         monkeypatch.delenv(name)
     for package in ("package", "installed"):

@@ -117,7 +117,7 @@ def test_metrics_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     log = MetricsLog(path)
     log.append(_line(1))
-    assert read_metrics(path) == [_line(1)]  # there at once
+    assert read_metrics(path) == [_line(1)]  # written at once
     log.append({"epoch": 2, "note": "汉字\n"})
     assert path.read_text(encoding="utf-8").count("\n") == 2
     assert read_metrics(path) == [_line(1), {"epoch": 2, "note": "汉字\n"}]

@@ -1,4 +1,4 @@
-"""A teacher's distribution over trees is what its student approaches."""
+"""A student approaches its teacher's distribution over trees."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_student_learns_from_its_teacher_alone(treebank, tmp_path):
     student = load_model(tmp_path / "student" / "model")
     teacher = load_model(tmp_path / "teacher" / "model")
     units = all_chars(tree.chars for tree in tiny.TREES)
-    # Not only the same trees: the same doubts.
+    # Not only the trees are the same, but also the probabilities.
     own, theirs = ([a.prob for a in model.parse(units, confidence=True)] for model in (student, teacher))
     assert own == pytest.approx(theirs, abs=0.1)
 

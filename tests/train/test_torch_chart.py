@@ -46,7 +46,7 @@ class Problem:
         return backend.TreeDistribution(**(fields | changes), root_as_head=self.root_as_head)
 
     def each(self, function):
-        """Give the oracle one sentence after the other."""
+        """Call a function of the oracle for each sentence."""
         intra = [None] * len(self.lengths) if self.intra is None else self.intra.tolist()
         gaps = [None] * len(self.lengths) if self.gaps is None else self.gaps.tolist()
         sentences = zip(self.inter.tolist(), self.lengths.tolist(), intra, gaps, strict=True)
@@ -344,10 +344,10 @@ def test_same_results_as_numba(kind, root_as_head, dtype):
 @pytest.mark.parametrize("scale", [1.0, 3.0, 8.0])
 @pytest.mark.parametrize("gaps", ["free", "partial", "full"])
 def test_long_sentences_as_with_numba(gaps, scale):
-    """Numba sums weights as long as nothing is lost by it, and logarithms otherwise; torch always logarithms."""
+    """Numba sums weights where nothing is lost, and logarithms otherwise; torch always sums logarithms."""
     problem = make_problem(gaps, [160], 5, scale=scale)
     assert problem.intra is not None
-    for unlikely in (0.0, 6.0, 20.0):  # long words, which then weigh next to nothing
+    for unlikely in (0.0, 6.0, 20.0):  # long words, which then have almost no weight
         fields = {"inter": problem.inter, "lengths": problem.lengths, "gaps": problem.gaps}
         fields["intra"] = problem.intra - unlikely
         found = TreeDistribution(**fields).marginals()

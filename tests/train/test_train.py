@@ -213,7 +213,7 @@ def test_a_run_starts_from_another_one(treebank, tmp_path):
         initial=str(tmp_path / "first"),
         optimiser={"epochs": 1, "learning_rate": 1e-9},
     )
-    assert train(again)["dev.lf"] == 100  # one step at no pace: it was right from the beginning
+    assert train(again)["dev.lf"] == 100  # one step with almost no learning rate: it was right from the start
     styled = {"a": str(treebank / "all.conllu")}
     for change, message in (
         ({"initial": str(tmp_path / "nowhere")}, "neither a finished run"),
@@ -233,7 +233,7 @@ def test_weights_repeat_sentences():
         assert set(counts[1::4]) == {2}
         assert set(counts[3::4]) == {2, 3}
         assert 200 < counts[2::4].sum() < 300
-    assert not np.array_equal(chosen[0], chosen[1])  # chance decides anew in every epoch
+    assert not np.array_equal(chosen[0], chosen[1])  # a new random choice in every epoch
     again = repeat_sentences(weights, seed=0, epoch=0)
     assert np.array_equal(np.bincount(again, minlength=2000), chosen[0])
 
@@ -488,7 +488,7 @@ def test_the_learning_rate_falls_to_zero_with_the_last_step(treebank, tmp_path, 
         rates.append(run.optimiser.param_groups[0]["lr"])
 
     def deal(lengths, batch_chars, *, seed, epoch):
-        # Epochs of very different numbers of batches, as they are by chance, only more so.
+        # Make the number of batches per epoch vary more than it does by chance.
         dealt = random_batches(lengths, batch_chars if epoch % 2 else 10, seed=seed, epoch=epoch)
         batches.append(len(dealt))
         return dealt
@@ -500,7 +500,9 @@ def test_the_learning_rate_falls_to_zero_with_the_last_step(treebank, tmp_path, 
     assert len(set(batches)) > 1
     peak = rates.index(max(rates))
     falls = [before - after for before, after in pairwise(rates[peak + 1 :])]
-    assert falls == pytest.approx([rates[-1]] * len(falls))  # the same with every step, and one more to 0
+    assert falls == pytest.approx(
+        [rates[-1]] * len(falls)
+    )  # the rate falls by the same amount in every step, and would next be 0
     assert rates[-1] > 0
 
 
@@ -541,7 +543,7 @@ def test_killed_at_any_moment_and_resumed_ends_as_an_unbroken_run(encoder, treeb
         process = subprocess.Popen([sys.executable, "-c", _RUN, json.dumps(asdict(broken))])
         last = tmp_path / "broken" / "last.safetensors"
         before = last.stat().st_mtime_ns if last.exists() else 0
-        # Once it has got on by a checkpoint or more, strike at an arbitrary moment.
+        # After at least one new checkpoint, kill it at an arbitrary moment.
         while process.poll() is None and not (last.exists() and last.stat().st_mtime_ns > before):
             time.sleep(0.01)
         time.sleep(0.05 + 0.13 * kills % 0.7)

@@ -94,7 +94,7 @@ def test_a_word_does_not_depend_on_the_padding_of_its_batch():
 
 
 def test_the_arc_of_a_known_part_gets_a_bonus():
-    """科学家: that 科 < 学 is `att` by itself raises this arc, and no other, by what `known` holds."""
+    """In 科学家, the known structure 科 < 学 (`att`) raises this arc, and no other, by its weight in `known`."""
     network, inputs = _network(), _inputs([3])
     number = tuple(RELATIONS).index("att")
     inputs["pairs"] = torch.tensor([[number + 1, 0, 0]])
@@ -173,7 +173,7 @@ def test_the_scorer_has_learned_its_words(trained):
         scores = networks.structures.score(encoded, [entry.form])
         [inner] = best_structures(*scores, np.array([len(entry.form)]), settings)
         right += (inner.heads, inner.relations) == (entry.heads, entry.relations)
-    assert right / len(entries) > 0.9  # a constant gets less than half
+    assert right / len(entries) > 0.9  # a constant prediction gets less than half
 
 
 def _more(networks, form):

@@ -241,7 +241,7 @@ def test_heads_worked_out_by_hand(text, heads):
 
 
 def test_every_part_of_the_table_has_a_sentence():
-    """Remember for each phrase of the sentences which part of its rule decided, and miss none."""
+    """Record which part of its rule decided for each phrase of the sentences; every part must occur."""
     seen = set()
     for text, _ in SENTENCES:
         waiting = [tree_of(text)]
