@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from zishu.partial import PartialTree
     from zishu.tree import WordTree
 
-ANY: Final = -1  # in place of a label: any that may stand on an arc between two words
+ANY: Final = -1  # instead of a label: any label that an arc between two words may have
 
 POLICIES: Final = ("latent", "leftward", "rightward", "annotated")
 
@@ -128,7 +128,7 @@ def build_partial_forest(
     policy: str = "latent",
     structures: Structures | None = None,
 ) -> Forest:
-    """Give the gaps and the allowed arcs of all character trees that agree with a partial tree.
+    """Return the gaps and the allowed arcs of all character trees that agree with a partial tree.
 
     The structure policy is for words whose boundaries are known.
     """

@@ -43,7 +43,7 @@ BEHIND: Final = {
     "coo": "coordinated element: 朋>友, 大>小",
     "obj": "object of a verb or preposition: 毕>业, 因>此",
     "cmp": "complement of a verb: 提>高, 看>到, 起>来",
-    "cls": "measure word behind its noun: 人>口, 车>辆",
+    "cls": "measure word after its noun: 人>口, 车>辆",
     "suf": "suffix: 桌>子, 我>们, 突>然",
     "red": "reduplicated element: 妈>妈, 常>常",
     "una": "part of an unanalysable word: 葡>萄, 巴>黎",

@@ -40,7 +40,7 @@ def tags_of(tree: WordTree, column: str) -> tuple[str | None, ...]:
 
 
 def tag_of(column: str, form: str, value: str) -> str | None:
-    """Return the tag of a word in a column, by what stands there; None if that says nothing."""
+    """Return the tag of a word, given the value of its column; None if it is unknown."""
     if column == "feats":
         return value
     if column == "lemma":

@@ -164,7 +164,7 @@ print(load_checkpoint(path)[1])
 """
     run = subprocess.run([sys.executable, "-c", code, str(path)], check=True, capture_output=True, text=True)
     assert run.stdout.splitlines() == [
-        f"{path}: cannot be saved (File too large); the file of that name, if any, is as it was",
+        f"{path}: cannot be saved (File too large); the previous file, if any, is unchanged",
         "{'step': 1}",
     ]
     assert _list(path.parent) == [path.name]

@@ -1,4 +1,4 @@
-"""`zishu adapt`: fit a model to a domain. The work is `zishu.train.adapt`."""
+"""`zishu adapt`: fit a model to a domain. The work is done in `zishu.train.adapt`."""
 
 from __future__ import annotations
 
@@ -75,10 +75,12 @@ def adapt_command(
     ] = None,
     sure: Annotated[
         float,
-        typer.Option(min=0.5, max=1, help="Least probability of the model's own parses to learn from them."),
+        typer.Option(
+            min=0.5, max=1, help="Learn from the model's own parses where they are at least this probable."
+        ),
     ] = 0.95,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 8,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     threads: Annotated[int, typer.Option(min=0, help="Processor threads; 0 for all cores.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped.")] = False,
 ) -> None:

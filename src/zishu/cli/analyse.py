@@ -1,4 +1,4 @@
-"""`zishu analyse`: repeat the paper's analyses on any models. The work is `zishu.analysis`."""
+"""`zishu analyse`: repeat the paper's analyses on any models. The work is done in `zishu.analysis`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FigureFormat = Literal["svg", "png"]
 
 
 class TableName(StrEnum):
-    """Name a table of a study. (Typer takes no list of a Literal.)"""
+    """Name a table of a study. (Typer does not accept a list of a Literal.)"""
 
     STRUCTURES = "structures"
     DIRECTIONS = "directions"

@@ -1,4 +1,4 @@
-"""`zishu suggest`: choose the sentences that are worth correcting. The work is `zishu.suggest`."""
+"""`zishu suggest`: choose the sentences that are worth correcting. The work is done in `zishu.suggest`."""
 
 from __future__ import annotations
 

@@ -222,9 +222,9 @@ def parse_texts(
     if fixed and (len(texts) != 1 or options.words):
         raise InputError("pins, breaks, arcs and tags need a single text without given words")
     if arcs and options.only:
-        raise InputError("arcs are about trees: they do not go with only")
+        raise InputError("arcs cannot be combined with only, which finds no trees")
     if tags and options.only == "words":
-        raise InputError("tags are fixed, but only words are asked for")
+        raise InputError("tags cannot be fixed if only words are wanted")
 
     def pinned(blocks: Iterable[str], *, look_ahead: bool = True) -> Iterable[RawSentence]:  # noqa: ARG001
         return text_sentences(

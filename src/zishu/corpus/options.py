@@ -71,9 +71,11 @@ class Options:
         if self.only not in (None, *get_args(Only)):
             raise InputError(f"only {self.only!r} is unknown: choose from {', '.join(get_args(Only))}")
         if self.only and (self.k_best or self.granularity != "fine" or self.relations):
-            raise InputError("k_best, granularity and relations are about trees: they do not go with only")
+            raise InputError(
+                "k_best, granularity and relations cannot be combined with only, which finds no trees"
+            )
         if self.only == "words" and self.words:
-            raise InputError("only words are asked for, and the words are given")
+            raise InputError("only words are wanted, but the words are given: there is nothing to do")
 
     def sentences(self, blocks: Iterable[str], *, look_ahead: bool = True) -> Iterator[RawSentence]:
         """Split a text that arrives in blocks into sentences that are ready for a model."""

@@ -82,7 +82,7 @@ def check_format(chosen: Format, only: str | None) -> None:
             f"the format {chosen} shows trees; with only {only} choose from {', '.join(ONLY_FORMATS)}"
         )
     if not only and chosen == "text":
-        raise InputError("the format text has no place for a tree; it goes with only words or tags")
+        raise InputError("the format text cannot show a tree; use it with only words or tags")
 
 
 def terminal_look(output: FilePath) -> tuple[bool, int | None]:

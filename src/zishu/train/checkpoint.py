@@ -63,7 +63,7 @@ class SaveError(ZishuError):
     """Signal that a file could not be written; the previous version is intact."""
 
     def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"{path}: cannot be saved ({reason}); the file of that name, if any, is as it was")
+        super().__init__(f"{path}: cannot be saved ({reason}); the previous file, if any, is unchanged")
 
 
 def save_checkpoint(
@@ -124,7 +124,9 @@ def restore_optimiser(
             slots.setdefault(weight, {})[slot] = value
     stranger = next(iter(slots.keys() - set(names.values())), None)
     if stranger is not None:
-        raise InputError(f"the checkpoint has an optimiser's state for {stranger}, which the model has not")
+        raise InputError(
+            f"the checkpoint has an optimiser's state for {stranger}, which the model does not have"
+        )
     # Torch numbers the weights in the order of its groups; its own method moves each value to the device and type of
     # its weight.
     state = optimiser.state_dict()

@@ -160,8 +160,8 @@ class EncoderConfig:
     top: Natural = 0
     """Units in each direction of a recurrent layer on top, which is not pre-trained; 0: none."""
     dropout: Rate = 0.33
-    """bilstm, transformer: dropout between and after the layers; all: dropout on `top`. A BERT brings its own (0.1 as a
-    rule), in its config.json: without `top` this is refused."""
+    """bilstm, transformer: dropout between and after the layers; all: dropout on `top`. A BERT has its own
+    (usually 0.1) in its config.json, so without `top` this key is an error."""
     embedding_dropout: Rate = 0.33
     """bilstm, transformer: dropout of the embeddings."""
     character_dropout: Rate = 0.0
@@ -309,7 +309,7 @@ class ExportConfig:
     """bilstm, transformer: whether embeddings are stored as 8-bit numbers, a quarter of their size."""
     precision: ExportPrecision = "float32"
     """`int8` computes the products with weights in 8 bits, which is smaller and faster; the scales of activations are
-    found on training sentences. Scores on dev before and after stand in result.json."""
+    found on training sentences. result.json has the dev scores before and after."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -345,7 +345,7 @@ class Config:
     every character by itself, among all heads, with the same decoding; `transition`: the next action of a transition
     system over characters, with a beam instead of a chart, for the task `parse`. The last two need one
     tree for every word: a `structure.policy` other than `latent`, and `annotated` words without an entry
-    are leftward. Of no effect on segmentation."""
+    are leftward. No effect on segmentation."""
     seed: Seed = 0
     """Random seed."""
     initial: str = ""

@@ -270,7 +270,7 @@ def make_partial_example(
     root_as_head: bool,
     style: int = 0,
 ) -> Example:
-    """Do the same for a sentence of which something is known; an `InputError` if no tree agrees with it."""
+    """Do the same for a partly known sentence; raise `InputError` if no tree agrees with it."""
     index = {label: number for number, label in enumerate(inventory.labels)}
     try:
         forest = build_partial_forest(tree, index, policy=structure.policy, structures=structures)
@@ -305,7 +305,7 @@ def make_partial_example(
 
 
 def _check_feasible(forest: Forest, *, root_as_head: bool) -> None:
-    """Refuse a forest without a tree."""
+    """Reject a forest without a tree."""
     shape = (1, forest.length + 1, forest.length + 1)
     inter, intra = np.full(shape, -np.inf), np.full(shape, -np.inf)
     inter[0, forest.inter.dependents, forest.inter.heads] = 0.0

@@ -34,7 +34,7 @@ _OWN: Final = ("transformer", "bilstm")
 
 
 def read_weights(folder: Path) -> Weights:
-    """Return the weights of an exported parser of characters under the names of the torch network's."""
+    """Return the weights of an exported parser of characters under the names of the torch network."""
     settings = read_settings(folder)
     if not settings.can.finds_structures or settings.beam or settings.encoder not in _OWN:
         raise ConfigError(

@@ -9,8 +9,8 @@ One class serves them all; the systems are settings:
 
 The loss is minus the log-likelihood of the labelled forest (Appendix A.2): log-probabilities of labels are added to the
 scores of the forest's arcs before they are summed, so that label loss and tree loss are one number. Labels are scored
-for the arcs that the forest allows, nowhere else. Of a sentence that is known in part the forest holds every tree that
-agrees with what is known (`zishu.partial`), and the loss is the same.
+for the arcs that the forest allows, nowhere else. The forest of a partly known sentence has every tree that agrees with
+what is known (`zishu.partial`), and the loss is the same.
 
 The objective "head-selection" normalises over the heads of each unit instead of over trees: with leftward structures
 that is the parser of Yan and others (2020), with annotated structures and parts of speech that of Wu and Zhang (2021).

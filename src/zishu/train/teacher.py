@@ -212,7 +212,7 @@ def read_unlabelled(config: Config, styles: Sequence[str]) -> list[Unlabelled]:
 def _numbers(
     theirs: Sequence[str], own: Sequence[str], name: str, source: str, *, more: bool = False
 ) -> NDArray[np.int64]:
-    """Return the teacher's number of each name of the student, who may know `more`; else both know the same."""
+    """Return the teacher's number of each name of the student; only with `more` may the student know others."""
     if set(theirs) - set(own) or (set(own) - set(theirs) and not more):
         different = ", ".join(sorted(set(theirs) ^ set(own)))
         raise ConfigError(f"teacher.model: {source}: {name} differ from data.train: {different}")
