@@ -141,11 +141,11 @@ def test_resume(
     "arguments, message",
     [
         (("--only", "words", "--format", "svg"), "shows trees"),
-        (("--format", "text"), "no place for a tree"),
-        (("--only", "words", "--granularity", "coarse"), "about trees"),
+        (("--format", "text"), "cannot show a tree"),
+        (("--only", "words", "--granularity", "coarse"), "finds no trees"),
         (("--only", "words", "--words"), "words are given"),
-        (("--only", "tags", "--pin", "0:1", "--arc", "0:root"), "about trees"),
-        (("--only", "words", "--pin", "0:1", "--tag", "0:NOUN"), "only words are asked for"),
+        (("--only", "tags", "--pin", "0:1", "--arc", "0:root"), "finds no trees"),
+        (("--only", "words", "--pin", "0:1", "--tag", "0:NOUN"), "only words are wanted"),
     ],
 )
 def test_what_does_not_go_together(

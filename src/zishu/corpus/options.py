@@ -69,7 +69,7 @@ class Options:
             )
 
         if self.only not in (None, *get_args(Only)):
-            raise InputError(f"only {self.only!r} is unknown: choose from {', '.join(get_args(Only))}")
+            raise InputError(f"unknown value {self.only!r} of only: choose from {', '.join(get_args(Only))}")
         if self.only and (self.k_best or self.granularity != "fine" or self.relations):
             raise InputError(
                 "k_best, granularity and relations cannot be combined with only, which finds no trees"

@@ -116,7 +116,7 @@ TOKENS: Final = _record(
         "words": {
             **SENTENCE["properties"]["words"],
             "items": _record(
-                "One word; its tags if they were asked for and the model has them.",
+                "One word; its tags if they were requested and the model has them.",
                 {key: WORD["properties"][key] for key in ("id", "form", "start", "end", "upos", "xpos")},
                 optional=("upos", "xpos"),
             ),

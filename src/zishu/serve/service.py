@@ -111,7 +111,7 @@ class Service:
         try:
             return self._job(data, decode)
         finally:
-            # No other thread runs while a body is decoded: they get twice that time before the next one.
+            # No other thread runs while a body is decoded, so the others get twice that time before the next one.
             ended = time.monotonic()
             self._decode_from = ended + 2 * (ended - began)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from zishu.errors import MissingExtra
 
 try:
-    import torch as _torch  # noqa: F401  (asked for here so that the message comes once, and first)
+    import torch as _torch  # noqa: F401  (imported here so that its absence is reported once, and first)
 except ModuleNotFoundError as error:
     # If torch is installed but something inside it is missing, keep the original message.
     if error.name != "torch":

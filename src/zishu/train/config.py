@@ -396,7 +396,7 @@ def load_config(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> 
 
 
 def config_from_dict(data: Mapping[str, Any], *, source: str = "configuration") -> Config:
-    """Build a configuration from a nested dictionary, checked; errors name `source`."""
+    """Build a configuration from a nested dictionary and check it; errors name `source`."""
     return _build({key: _Value(value, source) for key, value in _flatten(data)}, source)
 
 
