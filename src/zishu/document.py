@@ -13,9 +13,11 @@ produce CoNLL-U, JSON and drawings; the methods here only call them, and import 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final, NamedTuple, overload
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 from zishu.errors import InputError
 from zishu.tags import COLUMNS
@@ -24,6 +26,8 @@ from zishu.tree import INTRA, ROOT, CharTree, WordTree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+Row = tuple[Any, ...]  # the fields of a word, in their order
 
 # How much of a document is shown as the value of a cell or a prompt.
 _SHOWN_TEXT: Final = 40
@@ -154,8 +158,18 @@ class Word(_InSentence):
         return None if self.char_heads is None else self.char_heads.index(ROOT)
 
 
+_row_of = attrgetter(*(field.name for field in fields(Word)))
+
+
+class _Rows:
+    """Hold the rows of a sentence whose words have not been created yet. Not a field, because the words are one."""
+
+    __slots__ = ("_rows",)
+    _rows: Sequence[Row] | None
+
+
 @dataclass(frozen=True, slots=True, repr=False)
-class Sentence(Sequence[Word]):
+class Sentence(_Rows, Sequence[Word]):
     """One sentence of a document; a sequence of its words.
 
     text    as in the document, from its first character to its last
@@ -166,6 +180,9 @@ class Sentence(Sequence[Word]):
             as in `Word`
     after   the white space after it, as far as it is known
     prob_without_lexicon    what prob would be without the lexicon; None unless it found something here
+
+    A parser makes sentences of plain rows, and the objects for words are created when somebody asks for them: they
+    cost more than everything else around the networks, and formats do not need them.
     """
 
     text: str
@@ -179,6 +196,47 @@ class Sentence(Sequence[Word]):
     def __post_init__(self) -> None:
         for word in self.words:
             word._sentence = self  # type: ignore[misc]  # it is a slot of the class below
+
+    @classmethod
+    def from_rows(
+        cls,
+        text: str,
+        start: int,
+        rows: Sequence[Row],
+        cut: bool = False,
+        prob: float | None = None,
+        after: str = "",
+        prob_without_lexicon: float | None = None,
+    ) -> Sentence:
+        """Build a sentence from the fields of its words."""
+        sentence = cls.__new__(cls)
+        fill = partial(object.__setattr__, sentence)
+        fill("text", text)
+        fill("start", start)
+        fill("cut", cut)
+        fill("prob", prob)
+        fill("after", after)
+        fill("prob_without_lexicon", prob_without_lexicon)
+        fill("_rows", rows)
+        return sentence
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """Return the fields of all words, without creating the words."""
+        rows = getattr(self, "_rows", None)
+        return [_row_of(word) for word in self.words] if rows is None else rows
+
+    def __getattr__(self, name: str) -> Any:
+        """Create the words of a sentence that has only rows; Python calls this because the slot is empty."""
+        rows = getattr(self, "_rows", None) if name == "words" else None
+        if rows is None:
+            return object.__getattribute__(self, name)
+        words = tuple([Word(*row) for row in rows])
+        for word in words:
+            word._sentence = self  # type: ignore[misc]  # it is a slot of the class below
+        object.__setattr__(self, "words", words)
+        object.__setattr__(self, "_rows", None)
+        return words
 
     def __repr__(self) -> str:
         return f"<Sentence {' '.join([word.form for word in self.words])}>"

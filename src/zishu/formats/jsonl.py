@@ -49,7 +49,8 @@ def to_json(sentence: Sentence, **extra: object) -> str:
     if clash := _SENTENCE_KEYS & extra.keys():
         raise InputError(f"the keys {', '.join(sorted(clash))} belong to the sentence itself")
     more = "".join(f"{_encode(key)}: {_encode(value)}, " for key, value in extra.items())
-    words = ", ".join(map(_word, sentence.words))
+    rows = sentence.rows
+    words = ", ".join([_word(*row) for row in rows])
     prob = "null" if sentence.prob is None else f"{sentence.prob:.6g}"
     if sentence.prob_without_lexicon is not None:
         prob += f', "prob_without_lexicon": {sentence.prob_without_lexicon:.6g}'
@@ -59,9 +60,7 @@ def to_json(sentence: Sentence, **extra: object) -> str:
         f'"cut": {"true" if sentence.cut else "false"}, "words": [{words}]}}'
     )
     # Searching only the strings is much faster than searching the whole line.
-    if _UNSAFE.search(
-        "".join((more, sentence.text, sentence.after, *(word.form for word in sentence.words)))
-    ):
+    if _UNSAFE.search("".join((more, sentence.text, sentence.after, *(row[1] for row in rows)))):
         line = _escape(line)
     return line
 
@@ -114,29 +113,47 @@ def from_record(record: object) -> Sentence:
     return sentence
 
 
-def _word(word: Word) -> str:
-    boundary, head, label, upos = word.boundary_prob, word.head_prob, word.label_prob, word.upos_prob
-    if boundary is None or head is None or label is None:
+def _word(
+    number: int,
+    form: str,
+    start: int,
+    end: int,
+    upos: str | None,
+    head: int,
+    deprel: str,
+    char_heads: tuple[int, ...] | None,
+    boundary: float | None,
+    of_head: float | None,
+    of_label: float | None,
+    of_upos: float | None,
+    xpos: str | None,
+    feats: str | None,
+    lemma: str | None,
+    char_rels: tuple[str, ...] | None,
+    structure: float | None,
+    without_lexicon: float | None,
+) -> str:
+    if boundary is None or of_head is None or of_label is None:
         probs = (
-            f'"prob": null, "boundary_prob": {_prob(boundary)}, "head_prob": {_prob(head)}, '
-            f'"label_prob": {_prob(label)}, "upos_prob": {_prob(upos)}'
+            f'"prob": null, "boundary_prob": {_prob(boundary)}, "head_prob": {_prob(of_head)}, '
+            f'"label_prob": {_prob(of_label)}, "upos_prob": {_prob(of_upos)}'
         )
     else:
         # The product of the rounded values, so that a reader computes the same one.
-        boundary, head, label = _rounded(boundary), _rounded(head), _rounded(label)
-        product = boundary * head * label * (1 if upos is None else _rounded(upos))
+        boundary, of_head, of_label = _rounded(boundary), _rounded(of_head), _rounded(of_label)
+        product = boundary * of_head * of_label * (1 if of_upos is None else _rounded(of_upos))
         probs = (
-            f'"prob": {product:.6g}, "boundary_prob": {boundary:.6g}, "head_prob": {head:.6g}, '
-            f'"label_prob": {label:.6g}, "upos_prob": {_prob(upos)}'
+            f'"prob": {product:.6g}, "boundary_prob": {boundary:.6g}, "head_prob": {of_head:.6g}, '
+            f'"label_prob": {of_label:.6g}, "upos_prob": {_prob(of_upos)}'
         )
-    if word.boundary_prob_without_lexicon is not None:
-        probs += f', "boundary_prob_without_lexicon": {_prob(word.boundary_prob_without_lexicon)}'
-    form = _encode(word.form)
-    lemma = form if word.lemma == word.form else _encode(word.lemma)
+    if without_lexicon is not None:
+        probs += f', "boundary_prob_without_lexicon": {_prob(without_lexicon)}'
+    written = _encode(form)
     return (
-        f'{{"id": {word.id}, "form": {form}, "start": {word.start}, "end": {word.end}, "lemma": {lemma}, '
-        f"{_tags(word.upos, word.xpos, word.feats)}, {_arc(word.head, word.deprel)}, "
-        f'{_inner(word.char_heads, word.char_rels)}, "structure_prob": {_prob(word.structure_prob)}, {probs}}}'
+        f'{{"id": {number}, "form": {written}, "start": {start}, "end": {end}, '
+        f'"lemma": {written if lemma == form else _encode(lemma)}, '
+        f"{_tags(upos, xpos, feats)}, {_arc(head, deprel)}, "
+        f'{_inner(char_heads, char_rels)}, "structure_prob": {_prob(structure)}, {probs}}}'
     )
 
 

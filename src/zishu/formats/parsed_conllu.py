@@ -33,7 +33,6 @@ This module does not read; `formats.conllu` does. Cost: one to three microsecond
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from zishu.document import Tokens
@@ -43,7 +42,7 @@ from zishu.tree import INTRA
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zishu.document import Sentence, Token, Word
+    from zishu.document import Sentence, Word
 
 # White space that could end a line or a column for some reader; other white space (such as U+3000) may stay.
 _ONE_LINE = dict.fromkeys(map(ord, "\t\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029"), " ")
@@ -58,24 +57,34 @@ def to_conllu(sentence: Sentence, *, sent_id: str, **comments: object) -> str:
     Keyword arguments become comments: `rank=2` adds `# rank = 2`.
     """
     lines = _comments(sentence, sent_id, comments)
+    rows = sentence.rows
     lines += [
-        f"{word.id}\t{word.form}\t{'_' if word.lemma is None else word.lemma}\t"
-        f"{_tags(word.upos, word.xpos, word.feats)}\t{word.head}\t{word.deprel}\t_\t"
-        f"{_heads(word.char_heads, word.char_rels)}{_confidence(word)}Start={word.start}|End={word.end}{space}"
-        for word, space in zip(sentence.words, _spaces(sentence), strict=True)
-    ]
-    return _block(lines, len(sentence.words))
+        f"{number}\t{form}\t{'_' if lemma is None else lemma}\t{_tags(upos, xpos, feats)}\t{head}\t{deprel}\t_\t"
+        f"{_heads(char_heads, char_rels)}"
+        f"{_confidence(of_word, of_head, of_label, of_upos, structure if len(form) > 1 else None, bare)}"
+        f"Start={start}|End={end}{space}"
+        for (
+            number, form, start, end, upos, head, deprel, char_heads, of_word, of_head, of_label, of_upos, xpos, feats,
+            lemma, char_rels, structure, bare,
+        ), space in zip(
+            rows, _spaces(sentence, [row[2] for row in rows], [row[3] for row in rows]), strict=True
+        )
+    ]  # fmt: skip
+    return _block(lines, len(rows))
 
 
 def tokens_to_conllu(sentence: Tokens, *, sent_id: str) -> str:
     """Return the rows of words without a tree: HEAD and DEPREL are `_`."""
     lines = _comments(sentence, sent_id, {})
+    words = sentence.words
+    spaces = _spaces(sentence, [word.start for word in words], [word.end for word in words])
     lines += [
-        f"{number}\t{word.form}\t{_tags(None, word.upos, word.xpos, None)}\t_\t_\t_\t"
-        f"Start={word.start}|End={word.end}{space}"
-        for number, (word, space) in enumerate(zip(sentence.words, _spaces(sentence), strict=True), start=1)
+        f"{number}\t{form}\t{_tags(None, upos, xpos, None)}\t_\t_\t_\tStart={start}|End={end}{space}"
+        for number, ((form, start, end, upos, xpos), space) in enumerate(
+            zip(words, spaces, strict=True), start=1
+        )
     ]
-    return _block(lines, len(sentence.words))
+    return _block(lines, len(words))
 
 
 def to_chars_conllu(sentence: Sentence, *, sent_id: str, **comments: object) -> str:
@@ -84,7 +93,9 @@ def to_chars_conllu(sentence: Sentence, *, sent_id: str, **comments: object) -> 
     first = len(lines)
     tree = sentence.char_tree
     number = 0
-    for word, space in zip(sentence.words, _spaces(sentence), strict=True):
+    words = sentence.words
+    spaces = _spaces(sentence, [word.start for word in words], [word.end for word in words])
+    for word, space in zip(words, spaces, strict=True):
         end, offset = word.start, number
         while end < word.end:
             char, head, label = tree.chars[number], tree.heads[number], tree.labels[number]
@@ -151,28 +162,36 @@ def _conf(word: Word) -> str:
     return "" if prob is None else f"Conf={prob:.4f}|"
 
 
-def _confidence(word: Word) -> str:
-    structure = word.structure_prob if len(word.form) > 1 else None
-    named = (
-        ("ConfWord", word.boundary_prob),
-        ("ConfHead", word.head_prob),
-        ("ConfLabel", word.label_prob),
-        ("ConfUpos", word.upos_prob),
-        ("ConfStructure", structure),
-        ("ConfWordWithoutLexicon", word.boundary_prob_without_lexicon),
-    )
-    return _conf(word) + "".join([f"{name}={prob:.4f}|" for name, prob in named if prob is not None])
+def _confidence(
+    word: float | None,
+    head: float | None,
+    label: float | None,
+    upos: float | None,
+    structure: float | None,
+    bare: float | None,
+) -> str:
+    """Return the keys of the probabilities that are known; `bare` is that of the word without the lexicon."""
+    if word is None or head is None or label is None or upos is None:
+        named = {"ConfWord": word, "ConfHead": head, "ConfLabel": label, "ConfUpos": upos}
+        found = "".join([f"{name}={prob:.4f}|" for name, prob in named.items() if prob is not None])
+        if word is not None and head is not None and label is not None:
+            found = f"Conf={word * head * label:.4f}|{found}"
+    else:
+        found = (
+            f"Conf={word * head * label * upos:.4f}|ConfWord={word:.4f}|ConfHead={head:.4f}|ConfLabel={label:.4f}|"
+            f"ConfUpos={upos:.4f}|"
+        )
+    if structure is not None:
+        found += f"ConfStructure={structure:.4f}|"
+    return found if bare is None else f"{found}ConfWordWithoutLexicon={bare:.4f}|"
 
 
-def _spaces(sentence: Sentence | Tokens) -> list[str]:
+def _spaces(sentence: Sentence | Tokens, starts: Sequence[int], ends: Sequence[int]) -> list[str]:
     """Return the MISC key for the white space after each word."""
     text, offset = sentence.text, sentence.start
-    words: Sequence[Word | Token] = sentence.words
     spaces = [
-        "|SpaceAfter=No"
-        if left.end == right.start
-        else _space(text[left.end - offset : right.start - offset])
-        for left, right in pairwise(words)
+        "|SpaceAfter=No" if end == start else _space(text[end - offset : start - offset])
+        for end, start in zip(ends, starts[1:], strict=False)
     ]
     return [*spaces, _space(sentence.after)]
 

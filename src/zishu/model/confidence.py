@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from zishu.model.words import Words
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Confidence:
     """Hold the probabilities of a batch of trees, and of all their words, in the order of `Words`."""
 
@@ -46,6 +46,8 @@ class Confidence:
     boundaries: NDArray[np.float64] | None  # None in vanilla decoding
     heads: NDArray[np.float64]
     labels: NDArray[np.float64]
+    # What `trees` and `boundaries` would be without the lexicon, None where it found nothing; None if it found nothing.
+    without_lexicon: tuple[list[float | None], list[float | None]] | None = None
 
 
 def measure_trees(

@@ -20,17 +20,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, repeat
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 
 from zishu.chart import TreeDistribution
-from zishu.document import Sentence, Token, Tokens, Word
+from zishu.document import Sentence, Token, Tokens
 from zishu.errors import InputError
 from zishu.gaps import FREE
 from zishu.model import beam
 from zishu.model.confidence import measure_trees, measure_vanilla, measure_without_lexicon, measure_words
 from zishu.model.fixed_arcs import allowed_arcs, fix_relations, over_words
+from zishu.model.inner import inner_trees
 from zishu.model.k_best import distinct_trees
 from zishu.model.labels import at_temperature, label_probabilities
 from zishu.model.mbr import probable_heads
@@ -50,13 +51,14 @@ from zishu.tags import values_of
 from zishu.tree import CharTree, recover
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from zishu.arcs import FixedArc
     from zishu.chart import Trees
     from zishu.model.confidence import Confidence
+    from zishu.model.inner import StructureScorer
     from zishu.model.labels import LabelScorer
     from zishu.model.outputs import Outputs
     from zishu.model.settings import Settings
@@ -75,11 +77,13 @@ def decode(
     *,
     confidence: bool = False,
     decoding: Decoding = "mbr",
+    structures: StructureScorer | None = None,
 ) -> list[Sentence]:
     """Return the tree of every sentence of a batch.
 
-    For the task "parse-words" the words of every sentence must be known. Vanilla decoding is for networks with one
-    role. It cannot honour constraints, so sentences with any known gap use "viterbi".
+    The trees inside words are those of the structure scorer; without one they are latent. For the task "parse-words"
+    the words of every sentence must be known. Vanilla decoding is for networks with one role. It cannot honour
+    constraints, so sentences with any known gap use "viterbi".
     """
     if decoding not in DECODINGS:
         raise InputError(f"unknown decoding {decoding!r}: choose from {', '.join(DECODINGS)}")
@@ -87,7 +91,7 @@ def decode(
         raise InputError("vanilla decoding needs a character-level model with one role")
     if not sentences:
         return []
-    batch = _batch(outputs, sentences, settings, label_scorer)
+    batch = _batch(outputs, sentences, settings, label_scorer, structures)
     if settings.beam:
         return [best for [best] in _decode_beam(batch, 1, confidence=confidence)]
     if decoding != "vanilla":
@@ -110,6 +114,8 @@ def decode_k_best(
     settings: Settings,
     label_scorer: LabelScorer,
     k: int,
+    *,
+    structures: StructureScorer | None = None,
 ) -> list[list[Sentence]]:
     """Return the k best analyses of every sentence of a batch that differ in their words or in the words' heads.
 
@@ -120,7 +126,7 @@ def decode_k_best(
         raise InputError(f"the number of analyses must be at least 1, not {k}")
     if not sentences:
         return []
-    batch = _batch(outputs, sentences, settings, label_scorer)
+    batch = _batch(outputs, sentences, settings, label_scorer, structures)
     if settings.beam:
         return _decode_beam(batch, k, confidence=True)
     trees = _trees(batch)
@@ -186,6 +192,7 @@ class _Batch:
     sentences: Sequence[RawSentence]
     settings: Settings
     label_scorer: LabelScorer
+    structures: StructureScorer | None  # None: trees inside words are latent
     lengths: NDArray[np.int64]  # in units: characters or words
     gaps: NDArray[np.int8]  # batch N+1
     word_lengths: Sequence[Sequence[int]] | None  # only for word-level parsers
@@ -208,7 +215,11 @@ class _Batch:
 
 
 def _batch(
-    outputs: Outputs, sentences: Sequence[RawSentence], settings: Settings, label_scorer: LabelScorer
+    outputs: Outputs,
+    sentences: Sequence[RawSentence],
+    settings: Settings,
+    label_scorer: LabelScorer,
+    structures: StructureScorer | None = None,
 ) -> _Batch:
     units = outputs.states if settings.beam else outputs.inter
     if units is None:
@@ -228,8 +239,8 @@ def _batch(
     if favoured is not None and settings.beam:
         raise InputError("a transition parser cannot weigh words: it takes a hard lexicon only")
     return _Batch(
-        outputs, sentences, settings, label_scorer, lengths, gaps, word_lengths, arcs, allowed, favoured
-    )
+        outputs, sentences, settings, label_scorer, structures, lengths, gaps, word_lengths, arcs, allowed, favoured
+    )  # fmt: skip
 
 
 def _trees(batch: _Batch) -> TreeDistribution:
@@ -264,10 +275,8 @@ def _label(
         sure = measure_words(trees, numbers, found.score, words, of_labels)
     elif of_labels is not None:
         sure = measure_trees(trees, numbers, words, of_labels)
-    sentences = _sentences(batch, numbers, words, names, sure)
-    if confidence and batch.settings.can.units == "characters":
-        return _compare_without_lexicon(batch, numbers, words, sentences)
-    return sentences
+        sure.without_lexicon = _without_lexicon(batch, numbers, words)
+    return _sentences(batch, numbers, words, names, sure)
 
 
 def _best_labels(
@@ -287,26 +296,26 @@ def _best_labels(
     return names, np.exp(calibrated[np.arange(len(best)), best])
 
 
-def _compare_without_lexicon(
-    batch: _Batch, numbers: NDArray[np.int64], words: Words, found: list[Sentence]
-) -> list[Sentence]:
-    """Add the probabilities without the lexicon to trees of sentences in which a lexicon found something."""
+def _without_lexicon(
+    batch: _Batch, numbers: NDArray[np.int64], words: Words
+) -> tuple[list[float | None], list[float | None]] | None:
+    """Return the probabilities of trees and boundaries without the lexicon; None where it found nothing."""
     aided = [b for b, sentence in enumerate(batch.sentences) if sentence.gaps_without_lexicon is not None]
     if not aided:
-        return found
+        return None
     part = batch.pick(np.array(aided))
     known = gaps_without_lexicon(part.sentences, part.gaps.shape[1])
     free = _trees(replace(part, gaps=no_gaps(*part.gaps.shape), favoured=None))
     row = {b: k for k, b in enumerate(aided)}
     chosen = [t for t, b in enumerate(numbers.tolist()) if b in row]
     rows = np.array([row[int(numbers[t])] for t in chosen])
-    of_trees, of_words = measure_without_lexicon(free, known, rows, words, chosen)
-    for t, prob in zip(chosen, of_trees, strict=True):
-        first = int(words.bounds[t])
-        for k, word in enumerate(found[t].words, start=first):
-            word.boundary_prob_without_lexicon = of_words[k]
-        found[t] = replace(found[t], prob_without_lexicon=prob)
-    return found
+    found, boundaries = measure_without_lexicon(free, known, rows, words, chosen)
+    of_trees: list[float | None] = [None] * len(numbers)
+    of_words: list[float | None] = [None] * len(words.tree)
+    for t, prob in zip(chosen, found, strict=True):
+        mine = slice(int(words.bounds[t]), int(words.bounds[t + 1]))
+        of_trees[t], of_words[mine] = prob, boundaries[mine]
+    return of_trees, of_words
 
 
 def _decode_beam(batch: _Batch, k: int, *, confidence: bool) -> list[list[Sentence]]:
@@ -370,7 +379,7 @@ def _decode_vanilla(batch: _Batch, *, confidence: bool) -> list[Sentence]:
 def _sentences(
     batch: _Batch, numbers: NDArray[np.int64], words: Words, deprels: Sequence[str], sure: Confidence | None
 ) -> list[Sentence]:
-    """Build the objects for all words of the batch at once; tree t belongs to sentence `numbers[t]`."""
+    """Build the words of the batch column by column; tree t belongs to sentence `numbers[t]`."""
     bounds = words.bounds.tolist()
     forms, starts, ends = _spans(batch, numbers, words)
     heads, deprels = words.head.tolist(), list(deprels)
@@ -382,14 +391,21 @@ def _sentences(
         name: list(values_of(name, column, forms)) for name, column in tags.items()
     }
     _fix_tags(batch, numbers, words, columns, of_upos)
-    unknown = repeat(None)
-    char_heads = None
-    if batch.word_lengths is None:
-        inner, places = words.inner_head.tolist(), words.first_char.tolist()
-        char_heads = [tuple(inner[i:j]) for i, j in pairwise([*places, len(inner)])]
-    built = list(
-        map(
-            Word,
+    unknown: Iterable[None] = repeat(None)
+    inner: Sequence[Iterable[Any]] = unknown, unknown, unknown
+    if batch.structures is not None and batch.outputs.encoded is not None:
+        inner = inner_trees(batch.structures, batch.outputs.encoded, numbers, words, forms)
+    elif batch.word_lengths is None:
+        heads_inside, places = words.inner_head.tolist(), words.first_char.tolist()
+        inner = (
+            [tuple(heads_inside[i:j]) for i, j in pairwise([*places, len(heads_inside)])],
+            unknown,
+            unknown,
+        )
+    trees_without, words_without = (sure and sure.without_lexicon) or (unknown, unknown)
+    # The fields of `Word`, in their order.
+    rows = list(
+        zip(
             (np.arange(1, len(forms) + 1) - words.bounds[words.tree]).tolist(),
             forms,
             starts,
@@ -397,22 +413,27 @@ def _sentences(
             columns.get("upos", unknown),
             heads,
             deprels,
-            char_heads or unknown,
+            inner[0],
             unknown if sure is None or sure.boundaries is None else sure.boundaries.tolist(),
             unknown if sure is None else sure.heads.tolist(),
             unknown if sure is None else sure.labels.tolist(),
             unknown if sure is None or of_upos is None else of_upos.tolist(),
             *(columns.get(name, unknown) for name in ("xpos", "feats", "lemma")),
+            inner[1],
+            unknown if sure is None else inner[2],
+            words_without,
+            strict=False,  # what is unknown never ends
         )
     )
     return [
-        Sentence(raw.text, raw.start, tuple(built[first:last]), raw.cut, prob, raw.after)
-        for raw, first, last, prob in zip(
+        Sentence.from_rows(raw.text, raw.start, rows[first:last], raw.cut, prob, raw.after, without)
+        for raw, first, last, prob, without in zip(
             [batch.sentences[b] for b in numbers.tolist()],
             bounds[:-1],
             bounds[1:],
-            [None] * len(numbers) if sure is None else sure.trees.tolist(),
-            strict=True,
+            unknown if sure is None else sure.trees.tolist(),
+            trees_without,
+            strict=False,
         )
     ]
 

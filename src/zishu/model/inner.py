@@ -33,7 +33,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -43,17 +43,16 @@ from zishu.structures import RELATIONS, bundled_structures, is_chinese
 from zishu.tree import ROOT_LABEL, check_heads
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from zishu.chart import Floats
-    from zishu.document import Sentence, Word
     from zishu.model.sessions import Session
     from zishu.model.vocabulary import Vocabulary
+    from zishu.model.words import Words
 
 FORMAT: Final = 2
-_SINGLE: Final = (ROOT_LABEL,)
 _LONG: Final = 5  # number of characters; longer words are so few that one call scores them all
 
 
@@ -115,13 +114,16 @@ class InnerSettings:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Inner:
+class Inner(NamedTuple):
     """Hold the tree inside one word, numbered from 1, with each character's relation and the probability of all."""
 
-    heads: tuple[int, ...]
-    relations: tuple[str, ...]
-    prob: float
+    heads: tuple[int, ...] | None
+    relations: tuple[str, ...] | None
+    prob: float | None
+
+
+_SINGLE: Final = Inner((0,), (ROOT_LABEL,), 1.0)  # of a word of one character
+_NOTHING: Final = Inner(None, None, None)  # of a word that is not Chinese
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,9 +134,18 @@ class StructureScorer:
     vocabulary: Vocabulary
     session: Session
     pairs: Mapping[str, int] = field(init=False)
+    known: Callable[[str], Inner | None] = field(init=False)  # see `_known`
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pairs", pair_relations(self.settings.lexicon, self.settings.relations))
+        object.__setattr__(self, "known", lru_cache(maxsize=1 << 15)(self._known))
+
+    def _known(self, word: str) -> Inner | None:
+        """Return the structure of a word of several characters, None if the network must score it."""
+        if not is_chinese(word):
+            return _NOTHING
+        entries = self.entries(word)
+        return Inner(*read_arcs(entries[0]), 1.0) if len(entries) == 1 else None
 
     def entries(self, word: str) -> tuple[str, ...]:
         """Return the structures of a word in the lexicon, if any."""
@@ -192,46 +203,34 @@ def _chosen(
     return Inner(*entries[best], float(weights[best] / weights.sum()))
 
 
-def add_structures(
-    scorer: StructureScorer | None,
-    encoded: Floats | None,
-    analyses: Sequence[Sequence[Sentence]],
-    *,
-    confidence: bool,
-) -> None:
-    """Add structures to the words of a batch; row b of `encoded` is the sentence of `analyses[b]`, ROOT first.
+def inner_trees(
+    scorer: StructureScorer,
+    encoded: Floats,
+    numbers: NDArray[np.int64],
+    words: Words,
+    forms: Sequence[str],
+) -> tuple[Iterable[Any], ...]:
+    """Return the heads, relations and probabilities inside all words, one sequence each.
 
-    Latent inner trees, which the words have before, tell where the characters are; without a scorer they stay.
+    Tree t of `words` belongs to sentence `numbers[t]`, and row b of `encoded` is the sentence b, ROOT first.
     """
-    if scorer is None or encoded is None:
-        return
-    to_score: dict[int, list[tuple[int, int, Word]]] = {}  # by length, so that nothing is padded
-    for b, several in enumerate(analyses):
-        for sentence in several:
-            place = 1
-            for word in sentence.words:
-                assert word.char_heads is not None
-                length = len(word.char_heads)
-                if length == 1:
-                    word.char_rels = _SINGLE
-                    word.structure_prob = 1.0 if confidence else None
-                elif not is_chinese(word.form):
-                    word.char_heads = None
-                elif len(entries := scorer.entries(word.form)) == 1:
-                    word.char_heads, word.char_rels = read_arcs(entries[0])
-                    word.structure_prob = 1.0 if confidence else None
-                else:
-                    to_score.setdefault(min(length, _LONG), []).append((b, place, word))
-                place += length
+    lengths = (words.end - words.start).tolist()
+    known = scorer.known
+    found = [_SINGLE if n == 1 else known(form) for form, n in zip(forms, lengths, strict=True)]
+    to_score: dict[int, list[int]] = {}  # by length, so that nothing is padded
+    for w, inner in enumerate(found):
+        if inner is None:
+            to_score.setdefault(min(lengths[w], _LONG), []).append(w)
     for chosen in to_score.values():
-        lengths = np.array([len(word.form) for _, _, word in chosen])
-        rows = np.repeat([b for b, _, _ in chosen], lengths)
-        starts = np.array([place for _, place, _ in chosen]) - (np.cumsum(lengths) - lengths)
-        columns = np.repeat(starts, lengths) + np.arange(lengths.sum())
-        found = scorer.find(encoded[rows, columns], [word.form for _, _, word in chosen])
-        for (_, _, word), inner in zip(chosen, found, strict=True):
-            word.char_heads, word.char_rels = inner.heads, inner.relations
-            word.structure_prob = inner.prob if confidence else None
+        sizes = words.end[chosen] - words.start[chosen]
+        rows = np.repeat(numbers[words.tree[chosen]], sizes)
+        first = words.start[chosen] - (np.cumsum(sizes) - sizes)
+        columns = np.repeat(first, sizes) + np.arange(sizes.sum())
+        for w, inner in zip(
+            chosen, scorer.find(encoded[rows, columns], [forms[w] for w in chosen]), strict=True
+        ):
+            found[w] = inner
+    return tuple(zip(*found, strict=True))
 
 
 def pair_relations(lexicon: Mapping[str, Sequence[str]], relations: Sequence[str]) -> dict[str, int]:

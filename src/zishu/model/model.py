@@ -23,7 +23,6 @@ from zishu.errors import InputError
 from zishu.model.decode import decode, decode_k_best, decode_words
 from zishu.model.features import length_batches
 from zishu.model.fixed_arcs import check_relations
-from zishu.model.inner import add_structures
 from zishu.model.outputs import lengths_of, word_lengths_of
 from zishu.model.segments import decode_segments
 from zishu.model.sessions import at_work
@@ -82,12 +81,15 @@ class Model:
         self._check_parses(sentences)
 
         def work(batch: list[RawSentence]) -> list[Sentence]:
-            outputs, scorer = self.run(batch), self.networks.score_labels
-            found = decode(outputs, batch, self.settings, scorer, confidence=confidence, decoding=decoding)
-            if structures:
-                analyses = [[sentence] for sentence in found]
-                add_structures(self.networks.structures, outputs.encoded, analyses, confidence=confidence)
-            return found
+            return decode(
+                self.run(batch),
+                batch,
+                self.settings,
+                self.networks.score_labels,
+                confidence=confidence,
+                decoding=decoding,
+                structures=self.networks.structures if structures else None,
+            )
 
         return self._in_batches(sentences, work)
 
@@ -101,11 +103,14 @@ class Model:
         self._check_parses(sentences)
 
         def work(batch: list[RawSentence]) -> list[list[Sentence]]:
-            outputs = self.run(batch)
-            found = decode_k_best(outputs, batch, self.settings, self.networks.score_labels, k)
-            if structures:
-                add_structures(self.networks.structures, outputs.encoded, found, confidence=True)
-            return found
+            return decode_k_best(
+                self.run(batch),
+                batch,
+                self.settings,
+                self.networks.score_labels,
+                k,
+                structures=self.networks.structures if structures else None,
+            )
 
         return self._in_batches(sentences, work)
 
