@@ -22,9 +22,8 @@ import torch
 from zishu import chart
 from zishu.formats.conllu import from_tree, write_conllu
 from zishu.train import chart_bridge, loop
-from zishu.train.config import by_style, config_from_dict, load_config
-from zishu.train.data import collate, make_example, random_batches, read_treebank
-from zishu.train.setup import read_annotated
+from zishu.train.config import config_from_dict, load_config
+from zishu.train.data import collate, epoch_batches, make_examples, read_treebank
 from zishu.tree import WordTree
 
 if TYPE_CHECKING:
@@ -78,16 +77,10 @@ def _measure(config: Config, steps: int) -> None:
     threads = config.run.threads or chart.get_threads()
     torch.set_num_threads(threads)
     chart.set_threads(threads)
-    treebank = read_treebank(by_style(config.data.train), projective_only=True)
-    run = loop._start(config, Path(), treebank)
-    structures = read_annotated(config)
-    examples = [
-        make_example(tree, run.inventory, config.structure, structures, task=config.task, style=style)
-        for tree, style in zip(treebank.trees, treebank.styles, strict=True)
-    ]
-    batches = random_batches(
-        [e.length for e in examples], config.optimiser.batch_chars, seed=config.seed, epoch=0
-    )
+    treebank = read_treebank(config)
+    run = loop._start(config, treebank)
+    examples, _ = make_examples(config, run.network, treebank)
+    batches = epoch_batches(config, examples, 0)
     network, clock = run.network, Clock()
     network.encoder.forward = clock.wrap("encoder", network.encoder.forward)
     if config.task != "segment":
@@ -104,7 +97,7 @@ def _measure(config: Config, steps: int) -> None:
             clock.seconds.clear()
         started = time.perf_counter()
         numbers = batches[step % len(batches)]
-        batch = clock.wrap("data", collate)([examples[k] for k in numbers], run.inventory, task=config.task)
+        batch = clock.wrap("data", collate)([examples[k] for k in numbers], network)
         run.optimiser.zero_grad(set_to_none=True)
         loss = network.loss(batch)
         clock.wrap("backward", loss.backward)()

@@ -53,7 +53,7 @@ LAYERS: dict[str, set[str]] = {
     "tree": {"errors", "text"},
     "tags": {"text", "tree"},
     "partial": {"errors", "arcs", "gaps", "tags", "text", "tree"},
-    "forest": {"errors", "gaps", "partial", "text", "tree"},
+    "forest": {"arcs", "errors", "gaps", "partial", "text", "tree"},
     "projectivity": {"errors", "text", "tree"},
     "transitions": {"gaps"},
     "chart": {"errors", "gaps", "deal"},

@@ -12,7 +12,7 @@ from oracle import BREAK, FREE, JOIN
 from test_forest import LABEL_INDEX, trees_of
 from zishu.arcs import ROOT_SPAN
 from zishu.errors import InputError
-from zishu.forest import ANY, build_forest, build_partial_forest
+from zishu.forest import ANY, build_forest
 from zishu.partial import KnownWord, PartialTree, partial_of_raw, partial_tree
 from zishu.sentences import text_sentences
 from zishu.tree import WordTree
@@ -65,7 +65,7 @@ def agrees(tree, partial):
 @pytest.mark.parametrize("root_as_head", [True, False])
 def test_a_forest_holds_exactly_the_trees_that_agree(kind, root_as_head):
     partial = KINDS[kind]
-    forest = build_partial_forest(partial, LABEL_INDEX)
+    forest = build_forest(partial, LABEL_INDEX)
     everything = oracle.typed_trees(4, None, root_as_head=root_as_head)
     expected = {tree for tree in everything if agrees(tree, partial)}
     forest.inter.labels[:] = np.maximum(forest.inter.labels, 1)  # the helper needs names
@@ -77,7 +77,7 @@ def test_a_forest_holds_exactly_the_trees_that_agree(kind, root_as_head):
 
 def test_the_forest_of_a_full_tree_is_that_of_its_word_tree():
     tree = WordTree(("上海", "计划", "发展"), (2, 0, 2), (LABEL, "root", LABEL))
-    full, partial = build_forest(tree, LABEL_INDEX), build_partial_forest(partial_tree(tree), LABEL_INDEX)
+    full, partial = build_forest(tree, LABEL_INDEX), build_forest(partial_tree(tree), LABEL_INDEX)
     assert full.gaps[:-1].tolist() == partial.gaps[:-1].tolist()
     for one, other in ((full.inter, partial.inter), (full.intra, partial.intra)):
         arcs = [
@@ -89,14 +89,14 @@ def test_the_forest_of_a_full_tree_is_that_of_its_word_tree():
 
 
 def test_an_unknown_relation_is_any():
-    forest = build_partial_forest(KINDS["a head"], LABEL_INDEX)
+    forest = build_forest(KINDS["a head"], LABEL_INDEX)
     assert set(forest.inter.labels.tolist()) == {ANY}
-    forest = build_partial_forest(KINDS["a relation without its head"], LABEL_INDEX)
+    forest = build_forest(KINDS["a relation without its head"], LABEL_INDEX)
     assert LABEL_INDEX[LABEL] in forest.inter.labels
 
 
 def test_a_structure_policy_is_for_known_words():
-    forest = build_partial_forest(KINDS["some words"], LABEL_INDEX, policy="leftward")
+    forest = build_forest(KINDS["some words"], LABEL_INDEX, policy="leftward")
     arcs = set(zip(forest.intra.dependents.tolist(), forest.intra.heads.tolist(), strict=True))
     assert arcs == {(1, 2), (3, 4), (4, 3)}
 

@@ -1,4 +1,4 @@
-"""Turn a word tree into the forest of its character trees.
+"""Turn a word tree, or what is known of one, into the forest of its character trees.
 
 A word tree represents every character tree that satisfies the paper's two constraints (section 2.2): each word is a
 single-root subtree, and only roots take part in arcs between words. The forest is never enumerated. It is given by what
@@ -29,16 +29,17 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from zishu.arcs import ROOT_SPAN
 from zishu.errors import InputError, InvalidTree
-from zishu.gaps import BREAK, FREE, JOIN
+from zishu.gaps import FREE, JOIN
+from zishu.partial import KnownWord, PartialTree, known_words, word_gaps
 from zishu.tree import INTRA, ROOT, ROOT_LABEL, check_heads, is_projective
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from zishu.partial import PartialTree
     from zishu.tree import WordTree
 
 ANY: Final = -1  # instead of a label: any label that an arc between two words may have
@@ -71,7 +72,7 @@ class Forest:
 
 
 def build_forest(
-    tree: WordTree,
+    tree: WordTree | PartialTree,
     label_index: Mapping[str, int],
     *,
     policy: str = "latent",
@@ -79,14 +80,15 @@ def build_forest(
     single_root: bool = True,
     one_tree: bool = False,
 ) -> Forest:
-    """Return the gaps and the allowed arcs of a word tree's characters.
+    """Return the gaps and the allowed arcs of all character trees that agree with a word tree or a partial tree.
 
     Arcs between two words carry the modifier's relation, arcs inside a word INTRA, both as indices from `label_index`.
-    Without `single_root` (the paper's ablation), a gold word may break into several pieces: the gaps inside it become
-    FREE. Arcs between words still follow the gold tree, so every piece attaches to the head word.
+    The structure policy is for words whose boundaries are known. Without `single_root` (the paper's ablation), a gold
+    word may break into several pieces: the gaps inside it become FREE. Arcs between words still follow the gold tree,
+    so every piece attaches to the head word.
 
-    With `one_tree`, the forest is a single tree with its arcs only, for learners that need every character's head.
-    Words without a structure in the policy `annotated` are then leftward.
+    With `one_tree`, the forest of a word tree is a single tree with its arcs only, for learners that need every
+    character's head. Words without a structure in the policy `annotated` are then leftward.
     """
     if policy not in POLICIES:
         raise InputError(f"unknown structure policy {policy!r}, choose one of {', '.join(POLICIES)}")
@@ -94,105 +96,63 @@ def build_forest(
         raise InputError("the structure policy 'latent' allows many trees per word: choose another policy")
     if policy == "annotated" and structures is None:
         raise InputError("the structure policy 'annotated' needs structures")
-
-    spans = tree.spans
-    length = spans[-1][1] - 1
-    gaps = np.full(length + 1, JOIN if single_root else FREE, dtype=np.int8)
-    gaps[0] = BREAK
-    gaps[[end - 1 for _, end in spans]] = BREAK
-
-    intra_label = _number(INTRA, label_index)
-    intra = [
-        (d, h, intra_label)
-        for form, span in zip(tree.forms, spans, strict=True)
-        for d, h in _inside(form, span, policy, structures or {}, one_tree=one_tree)
-    ]
-    roots = {start: range(start, end) for start, end in (*spans, (ROOT, ROOT + 1))}
-    if one_tree:
-        for form, (start, end) in zip(tree.forms, spans, strict=True):
-            root = start + _root(form, end - start, policy, structures or {})
-            roots[start] = range(root, root + 1)
-    inter = [
-        (d, h, label)
-        for modifier, head, label in _word_arcs(tree, spans, label_index)
-        for d in roots[modifier[0]]
-        for h in roots[head[0]]
-    ]
-    return Forest(length, gaps, _arcs(inter), _arcs(intra))
-
-
-def build_partial_forest(
-    tree: PartialTree,
-    label_index: Mapping[str, int],
-    *,
-    policy: str = "latent",
-    structures: Structures | None = None,
-) -> Forest:
-    """Return the gaps and the allowed arcs of all character trees that agree with a partial tree.
-
-    The structure policy is for words whose boundaries are known.
-    """
-    length = len(tree.chars)
-    intra_label = _number(INTRA, label_index)
-    known = {word.span[0]: word for word in tree.words}
-    has_root_label = any(label.lower() == ROOT_LABEL for label in label_index)
-    intra: list[tuple[int, int, int]] = []
-    inter: list[tuple[int, int, int]] = []
-    for start, end in tree.stretches():
-        is_word = tree.is_word(start, end)
-        inside = _inside(
-            tree.form((start, end)),
-            (start, end),
-            policy if is_word else "latent",
-            structures or {},
-            one_tree=False,
-        )
-        intra += [(d, h, intra_label) for d, h in inside]
-        word = known.get(start)
-        label = ANY if word is None or word.deprel is None else _number(word.deprel, label_index)
-        outside = [h for h in range(ROOT, length + 1) if not is_word or not start <= h < end]
-        if word is not None and word.head is not None:
-            outside = list(range(*word.head))
-        elif word is not None and word.deprel is not None and has_root_label:
-            # A relation decides whether the head is the root, and the other way round.
-            is_root = word.deprel.lower() == ROOT_LABEL
-            outside = [h for h in outside if (h == ROOT) == is_root]
-        inter += [(d, h, label) for d in range(start, end) for h in outside if d != h]
-    return Forest(length, tree.gaps, _arcs(inter), _arcs(intra))
-
-
-def _inside(
-    form: str, span: tuple[int, int], policy: str, structures: Structures, *, one_tree: bool
-) -> Iterator[tuple[int, int]]:
-    """Yield the (dependent, head) pairs that the policy allows inside one word."""
-    start, end = span
-    if policy == "leftward" or (one_tree and policy == "annotated" and form not in structures):
-        yield from ((d, d + 1) for d in range(start, end - 1))
-    elif policy == "rightward":
-        yield from ((d, d - 1) for d in range(start + 1, end))
-    elif policy == "annotated" and form in structures:
-        heads = structures[form]
-        _check_structure(form, heads, end - start)
-        yield from ((start + d, start + h - 1) for d, h in enumerate(heads) if h != ROOT)
+    if isinstance(tree, PartialTree):
+        gaps, spans = tree.gaps, tree.stretches()
+        words = {span for span in spans if tree.is_word(*span)}
     else:
-        yield from ((d, h) for d in range(start, end) for h in range(start, end) if d != h)
+        gaps, spans = word_gaps(tree.lengths), list(tree.spans)
+        words = set(spans)
+    if not single_root:
+        gaps = np.where(gaps == JOIN, np.int8(FREE), gaps)
 
+    intra: list[tuple[int, int, int]] = []
+    intra_label = _number(INTRA, label_index)
+    roots = {span: range(*span) for span in (*spans, ROOT_SPAN)}  # characters with arcs to other words
+    for start, end in spans:
+        inner = None
+        if (start, end) in words:
+            form = "".join(tree.chars[start - 1 : end - 1])
+            inner = _structure(form, end - start, policy, structures or {}, one_tree=one_tree)
+        if inner is None:
+            inside = [(d, h) for d in range(start, end) for h in range(start, end) if d != h]
+        else:
+            inside = [(start + d, start + h - 1) for d, h in enumerate(inner) if h != ROOT]
+            if one_tree:
+                root = start + inner.index(ROOT)
+                roots[start, end] = range(root, root + 1)
+        intra += [(d, h, intra_label) for d, h in inside]
 
-def _root(form: str, length: int, policy: str, structures: Structures) -> int:
-    """Return the root of a word with one structure, counted from 0."""
-    if policy == "annotated" and form in structures:
-        return structures[form].index(ROOT)
-    return 0 if policy == "rightward" else length - 1
-
-
-def _word_arcs(
-    tree: WordTree, spans: tuple[tuple[int, int], ...], label_index: Mapping[str, int]
-) -> Iterator[tuple[tuple[int, int], tuple[int, int], int]]:
-    """Yield the arcs of the word tree as (span of the modifier, span of the head, index of the label)."""
-    for span, h, deprel in zip(spans, tree.heads, tree.deprels, strict=True):
-        if deprel == INTRA:
+    inter: list[tuple[int, int, int]] = []
+    known = {word.span: word for word in known_words(tree)}
+    has_root_label = any(label.lower() == ROOT_LABEL for label in label_index)
+    for span in spans:
+        word = known.get(span, KnownWord(span))
+        if word.deprel == INTRA:
             raise InputError(f"the label {INTRA} is reserved for arcs inside words")
-        yield span, (spans[h - 1] if h != ROOT else (ROOT, ROOT + 1)), _number(deprel, label_index)
+        label = ANY if word.deprel is None else _number(word.deprel, label_index)
+        if word.head is not None:
+            outside: Sequence[int] = roots[word.head]
+        else:
+            outside = [h for h in range(ROOT, len(gaps)) if span not in words or h not in range(*span)]
+            if word.deprel is not None and has_root_label:
+                # A relation decides whether the head is the root, and the other way round.
+                is_root = word.deprel.lower() == ROOT_LABEL
+                outside = [h for h in outside if (h == ROOT) == is_root]
+        inter += [(d, h, label) for d in roots[span] for h in outside if d != h]
+    return Forest(len(gaps) - 1, gaps, _arcs(inter), _arcs(intra))
+
+
+def _structure(
+    form: str, length: int, policy: str, structures: Structures, *, one_tree: bool
+) -> tuple[int, ...] | None:
+    """Return the heads inside a word, from 1 and 0 for its root; None if the policy allows every tree."""
+    if policy == "annotated" and form in structures:
+        heads = structures[form]
+        _check_structure(form, heads, length)
+        return heads
+    if policy == "leftward" or (one_tree and policy == "annotated"):
+        return (*range(2, length + 1), ROOT)
+    return tuple(range(length)) if policy == "rightward" else None
 
 
 def _check_structure(form: str, heads: tuple[int, ...], length: int) -> None:

@@ -25,7 +25,7 @@ from zishu.tags import COLUMNS, tags_of
 from zishu.tree import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -112,20 +112,26 @@ class PartialTree:
         return f"{self.form(span)!r} (characters {span[0]} to {span[1] - 1})"
 
 
+def known_words(tree: WordTree | PartialTree) -> tuple[KnownWord, ...]:
+    """Return the words whose boundaries are known; of a complete word tree these are all of them."""
+    if isinstance(tree, PartialTree):
+        return tree.words
+    spans = dict(enumerate(tree.spans, start=1)) | {ROOT: ROOT_SPAN}
+    columns = {column: tags_of(tree, column) for column in COLUMNS}
+    return tuple(
+        KnownWord(
+            spans[number],
+            spans[head],
+            deprel,
+            {column: tag for column, tags in columns.items() if (tag := tags[number - 1]) is not None},
+        )
+        for number, (head, deprel) in enumerate(zip(tree.heads, tree.deprels, strict=True), start=1)
+    )
+
+
 def partial_tree(tree: WordTree, *, source: str = "") -> PartialTree:
     """Return a complete word tree as a partial tree."""
-    spans = tree.spans
-    columns = {column: tags_of(tree, column) for column in COLUMNS}
-    words = tuple(
-        KnownWord(
-            span,
-            ROOT_SPAN if head == ROOT else spans[head - 1],
-            deprel,
-            {column: tag for column, tags in columns.items() if (tag := tags[number]) is not None},
-        )
-        for number, (span, head, deprel) in enumerate(zip(spans, tree.heads, tree.deprels, strict=True))
-    )
-    return PartialTree(tuple(tree.chars), word_gaps([end - start for start, end in spans]), words, source)
+    return PartialTree(tuple(tree.chars), word_gaps(tree.lengths), known_words(tree), source)
 
 
 def partial_of_raw(sentence: RawSentence, *, source: str = "") -> PartialTree:
@@ -138,7 +144,7 @@ def partial_of_raw(sentence: RawSentence, *, source: str = "") -> PartialTree:
     return PartialTree(sentence.chars, gaps, words, source)
 
 
-def word_gaps(lengths: list[int]) -> NDArray[np.int8]:
+def word_gaps(lengths: Sequence[int]) -> NDArray[np.int8]:
     """Return the gaps of a sentence whose words have these numbers of characters."""
     gaps = np.full(sum(lengths) + 1, JOIN, dtype=np.int8)
     gaps[[0, *np.cumsum(lengths)]] = BREAK

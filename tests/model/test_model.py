@@ -43,10 +43,9 @@ from zishu.sentences import word_gaps  # noqa: E402
 from zishu.text import RawSentence  # noqa: E402
 from zishu.train import _hf, export  # noqa: E402
 from zishu.train.config import EncoderConfig, ScorerConfig  # noqa: E402
-from zishu.train.data import Inventory  # noqa: E402
 from zishu.train.encoders import build_encoder  # noqa: E402
 from zishu.train.export import export_model, settings_of  # noqa: E402
-from zishu.train.systems import Network  # noqa: E402
+from zishu.train.network import Network  # noqa: E402
 from zishu.tree import INTRA  # noqa: E402
 
 TEXT = "上海计划发展金融业，外商投资企业成为中国外贸重要增长点。"
@@ -97,9 +96,8 @@ def make_network(task="parse", roles=2, kind="bilstm", upos=UPOS, top=0, label=7
         encoder = _hf.build(config, CHARS, pretrained=False, hf_config=BERT)
     else:
         encoder = build_encoder(config, CHARS, pairs)
-    inventory = Inventory(CHARS, pairs, settings.labels, settings.tags)
     scorer = ScorerConfig(arc=10, label=label)
-    network = Network(settings, inventory, encoder, width=encoder.width, scorer=scorer)
+    network = Network(settings, CHARS, pairs, encoder, scorer=scorer)
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.normal_(std=0.5)

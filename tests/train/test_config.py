@@ -21,7 +21,6 @@ from zishu.train.config import (
     by_style,
     config_from_dict,
     load_config,
-    run_directory,
 )
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -283,8 +282,8 @@ def test_configurations_are_frozen(small: Path) -> None:
 
 def test_every_run_has_a_folder(small: Path) -> None:
     config = load_config(small, ["seed=3"])
-    assert run_directory(config) == Path("runs/small/seed-3")
-    assert run_directory(replace(config, run=RunConfig(directory="here"))) == Path("here")
+    assert config.folder == Path("runs/small/seed-3")
+    assert replace(config, run=RunConfig(directory="here")).folder == Path("here")
 
 
 def test_needs_no_torch() -> None:

@@ -24,9 +24,9 @@ from zishu import cli
 from zishu.errors import ConfigError, ZishuError
 from zishu.train.checkpoint import load_checkpoint
 from zishu.train.config import config_from_dict
-from zishu.train.data import Treebank, collate, count_units, make_example
+from zishu.train.data import TrainingTree, Treebank, collate, make_example
 from zishu.train.distributed import ALONE, Group, _launched
-from zishu.train.setup import build_network
+from zishu.train.network import new_network
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,10 +63,10 @@ def test_gradients_of_the_shares_add_up_to_those_of_the_batch(task: str, size: i
         }
     )
     torch.manual_seed(0)
-    network, inventory = build_network(config, Treebank(tiny.TREES, (0,) * len(tiny.TREES)))
-    examples = [make_example(tree, inventory, config.structure, None, task=task) for tree in tiny.TREES]
+    network = new_network(config, Treebank(tuple(map(TrainingTree, tiny.TREES))))
+    examples = [make_example(tree, network, config.structure) for tree in tiny.TREES]
     lengths = [example.length for example in examples]
-    everything = network.loss(collate(examples, inventory, task=task))
+    everything = network.loss(collate(examples, network))
     everything.backward()
     expected = [weight.grad.clone() for weight in network.parameters()]
     network.zero_grad()
@@ -74,8 +74,8 @@ def test_gradients_of_the_shares_add_up_to_those_of_the_batch(task: str, size: i
     for rank in range(size):
         share = [examples[k] for k in Group(rank, size).shard(np.arange(len(examples)), lengths)]
         if share:
-            part = count_units(share, task=task) / count_units(examples, task=task)
-            loss = network.loss(collate(share, inventory, task=task)) * part
+            part = sum(e.units for e in share) / sum(e.units for e in examples)
+            loss = network.loss(collate(share, network)) * part
             loss.backward()  # adds to the gradients
             total = total + loss.detach()
     assert float(total) == pytest.approx(everything.item(), rel=1e-5)

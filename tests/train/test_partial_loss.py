@@ -17,27 +17,27 @@ from zishu.model.settings import Settings
 from zishu.model.vocabulary import Vocabulary
 from zishu.partial import KnownWord
 from zishu.train.config import ScorerConfig, StructureConfig
-from zishu.train.data import Inventory, collate, make_partial_example
-from zishu.train.systems import Network
+from zishu.train.data import collate, make_example
+from zishu.train.network import Network
 from zishu.tree import INTRA
 
 LABELS = (INTRA, "root", LABEL, "other")
 
 
 def make_network(roles=2, *, root_as_head=True):
-    inventory = Inventory(
-        Vocabulary.build(dict.fromkeys("上海计划发展", 1)), None, LABELS, {"upos": ("NOUN", "VERB")}
-    )
+    vocabulary = Vocabulary.build(dict.fromkeys("上海计划发展", 1))
     settings = Settings("parse", roles=roles, root_as_head=root_as_head, labels=LABELS, upos=("NOUN", "VERB"))
     scorer = ScorerConfig(arc=4, label=3, dropout=0.0)
     torch.manual_seed(0)
-    network = Network(settings, inventory, nn.Identity(), width=5, scorer=scorer).double()
+    encoder = nn.Identity()
+    encoder.width = 5
+    network = Network(settings, vocabulary, None, encoder, scorer=scorer).double()
     nn.init.normal_(network.label_scorer.weight)
-    return network, inventory
+    return network
 
 
-def example_of(partial, inventory, *, root_as_head=True):
-    return make_partial_example(partial, inventory, StructureConfig(), None, root_as_head=root_as_head)
+def example_of(partial, network):
+    return make_example(partial, network, StructureConfig())
 
 
 def make_outputs(n, roles, seed=1):
@@ -86,9 +86,9 @@ def by_enumeration(network, outputs, partial, *, root_as_head):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("roles", "root_as_head"), [(2, True), (2, False), (1, True)])
 def test_the_loss_is_that_of_enumeration(kind, roles, root_as_head):
-    network, inventory = make_network(roles, root_as_head=root_as_head)
+    network = make_network(roles, root_as_head=root_as_head)
     partial = KINDS[kind]
-    batch = collate([example_of(partial, inventory, root_as_head=root_as_head)], inventory, task="parse")
+    batch = collate([example_of(partial, network)], network)
     outputs = make_outputs(4, roles)
     loss = network._tree_loss(outputs, batch)
     expected = by_enumeration(network, outputs, partial, root_as_head=root_as_head)
@@ -100,8 +100,8 @@ def test_the_loss_is_that_of_enumeration(kind, roles, root_as_head):
     "kind", ["nothing", "some words", "a relation without its head", "a head in the open"]
 )
 def test_gradients_are_those_of_finite_differences(kind):
-    network, inventory = make_network()
-    batch = collate([example_of(KINDS[kind], inventory)], inventory, task="parse")
+    network = make_network()
+    batch = collate([example_of(KINDS[kind], network)], network)
     outputs = make_outputs(4, 2)
     names = list(outputs)
 
@@ -112,38 +112,38 @@ def test_gradients_are_those_of_finite_differences(kind):
 
 
 def test_sentences_with_different_knowledge_share_a_batch():
-    network, inventory = make_network()
-    examples = [example_of(partial, inventory) for partial in KINDS.values()]
-    together = collate(examples, inventory, task="parse")
+    network = make_network()
+    examples = [example_of(partial, network) for partial in KINDS.values()]
+    together = collate(examples, network)
     single = make_outputs(4, 2)
     outputs = {name: tensor.repeat(len(examples), 1, 1) for name, tensor in single.items()}
     losses = network._tree_loss(outputs, together).tolist()
     for loss, example in zip(losses, examples, strict=True):
-        alone = network._tree_loss(single, collate([example], inventory, task="parse")).item()
+        alone = network._tree_loss(single, collate([example], network)).item()
         assert loss == pytest.approx(alone, abs=1e-9)
 
 
 def test_tags_count_where_they_are_known():
-    _, inventory = make_network()
-    example = example_of(KINDS["tags only"], inventory)
+    network = make_network()
+    example = example_of(KINDS["tags only"], network)
     assert example.columns.tolist() == [[-1, 0, 0, -1, -1]]
     assert example.shares.tolist() == [0, 0.5, 0.5, 0, 0]
 
 
 def test_what_no_tree_agrees_with_is_named():
-    _, inventory = make_network()
+    network = make_network()
     # Neither of the two words is the root, and there is no third.
     words = [KnownWord((1, 3), None, LABEL), KnownWord((3, 5), None, "other")]
     with pytest.raises(InputError, match="no projective tree agrees"):
-        example_of(known("上海计划", "+|+", *words), inventory)
+        example_of(known("上海计划", "+|+", *words), network)
     with pytest.raises(InputError, match="label 'strange' is not in"):
-        example_of(known("上海计划", "+|+", KnownWord((1, 3), None, "strange")), inventory)
+        example_of(known("上海计划", "+|+", KnownWord((1, 3), None, "strange")), network)
 
 
 def test_knowing_more_costs_more():
-    network, inventory = make_network()
+    network = make_network()
     outputs = make_outputs(4, 2)
     kinds = ["nothing", "a boundary", "some words", "all words", "a head", "everything"]
-    batch = [collate([example_of(KINDS[kind], inventory)], inventory, task="parse") for kind in kinds]
+    batch = [collate([example_of(KINDS[kind], network)], network) for kind in kinds]
     losses = [network._tree_loss(outputs, one).item() for one in batch]
     assert np.all(np.diff(losses) > 0)

@@ -105,9 +105,9 @@ def test_bundled_models_can_be_trained_further(name):
     folder = find_model(name)
     model = load_model(folder)
     trained = config_from_dict({**_known_sections(model.settings.training["config"]), "initial": str(folder)})
-    network, inventory = load_initial(trained, Treebank((), ()))
+    network = load_initial(trained, Treebank(()))
     sentences = [tuple("上海计划发展金融业。"), tuple("他们昨天已经离开北京了")]
-    own = TorchNetworks(network.eval(), inventory, 0).run(sentences)
+    own = TorchNetworks(network.eval(), 0).run(sentences)
     theirs = model.networks.run(sentences)
     for b, sentence in enumerate(sentences):
         inside = slice(1, len(sentence) + 1)
@@ -138,9 +138,9 @@ def test_new_styles_and_relations_are_added_to_a_model(treebank, tmp_path):
         initial=str(tmp_path / "first" / "model"),
         optimiser={"epochs": 30},
     )
-    network, inventory = load_initial(config, read_treebank({"b": [more["b"]]}))
-    assert inventory.styles == ("a", "b")
-    assert inventory.labels[-1] == "obj:new"
+    network = load_initial(config, read_treebank(config))
+    assert network.settings.styles == ("a", "b")
+    assert network.settings.labels[-1] == "obj:new"
     styles = network.encoder.embeddings.styles.weight
     assert torch.equal(styles[0], styles[1])
     scores = train(config)
@@ -151,4 +151,4 @@ def test_new_styles_and_relations_are_added_to_a_model(treebank, tmp_path):
 def test_an_initial_folder_without_weights_is_named(treebank, tmp_path):
     config = make_config(treebank, tmp_path, initial=str(tmp_path / "nowhere"))
     with pytest.raises(ConfigError, match="neither a finished run"):
-        load_initial(config, Treebank((), ()))
+        load_initial(config, Treebank(()))

@@ -31,7 +31,7 @@ from zishu.model.model import parse_trees
 from zishu.model.networks import check_members
 from zishu.model.runtime import load_model
 from zishu.sentences import word_sentence
-from zishu.train import loop
+from zishu.train import data, loop
 from zishu.train.checkpoint import Interrupted, load_checkpoint
 from zishu.train.config import EncoderConfig, config_from_dict, load_config
 from zishu.train.data import repeat_sentences
@@ -466,8 +466,8 @@ def test_batches_can_count_words_where_words_are_given(treebank, tmp_path, monke
         seen.append(sorted(lengths.tolist()))
         return random_batches(lengths, batch_chars, seed=seed, epoch=epoch)
 
-    random_batches = loop.random_batches
-    monkeypatch.setattr(loop, "random_batches", deal)
+    random_batches = data.random_batches
+    monkeypatch.setattr(data, "random_batches", deal)
     words = sorted(len(tree.forms) for tree in tiny.TREES)
     chars = sorted(len(tree.chars) for tree in tiny.TREES)
     assert words != chars
@@ -483,8 +483,8 @@ def test_batches_can_count_words_where_words_are_given(treebank, tmp_path, monke
 def test_the_learning_rate_falls_to_zero_with_the_last_step(treebank, tmp_path, monkeypatch):
     rates, batches = [], []
 
-    def record(run, total_steps):
-        set_rates(run, total_steps)
+    def record(run):
+        set_rates(run)
         rates.append(run.optimiser.param_groups[0]["lr"])
 
     def deal(lengths, batch_chars, *, seed, epoch):
@@ -493,9 +493,9 @@ def test_the_learning_rate_falls_to_zero_with_the_last_step(treebank, tmp_path, 
         batches.append(len(dealt))
         return dealt
 
-    set_rates, random_batches = loop._set_learning_rates, loop.random_batches
+    set_rates, random_batches = loop._set_learning_rates, data.random_batches
     monkeypatch.setattr(loop, "_set_learning_rates", record)
-    monkeypatch.setattr(loop, "random_batches", deal)
+    monkeypatch.setattr(data, "random_batches", deal)
     train(make_config(treebank, tmp_path / "run", optimiser={"epochs": 4, "warmup": 0.25}))
     assert len(set(batches)) > 1
     peak = rates.index(max(rates))

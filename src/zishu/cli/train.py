@@ -82,16 +82,16 @@ def train_command(
 
 def _plan(path: Path, overrides: list[str], seeds: str | None, directory: Path | None) -> list[Config]:
     """Return the configurations of the runs, each with its folder."""
-    from zishu.train.config import load_config, run_directory
+    from zishu.train.config import load_config
 
     if seeds is None:
         single = load_config(path, overrides)
-        folder = directory or run_directory(single)
+        folder = directory or single.folder
         return [replace(single, run=replace(single.run, directory=str(folder)))]
     runs = []
     for seed in _parse_seeds(seeds):
         run = load_config(path, [*overrides, f"seed={seed}"])
-        folder = run_directory(run)
+        folder = run.folder
         # A given folder is shared by all seeds; the default one already has the seed in its name.
         if directory or run.run.directory:
             folder = (directory or folder) / f"seed-{seed}"
@@ -109,10 +109,9 @@ def _parse_seeds(text: str) -> list[int]:
 
 def _check_folder(run: Config, *, resume: bool) -> None:
     """Refuse to overwrite anything; report runs that are finished."""
-    from zishu.train.config import run_directory
-    from zishu.train.finish import RESULT
+    from zishu.train.evaluation import RESULT
 
-    folder = run_directory(run)
+    folder = run.folder
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     finished = (folder / RESULT).exists()
@@ -134,13 +133,12 @@ def _refuse_links(folder: Path) -> None:
 
 
 def _train(run: Config, group: Group, *, resume: bool) -> dict[str, float]:
-    from zishu.train.config import run_directory
     from zishu.train.loop import train
     from zishu.writing import exclusive
 
     if not group.is_writer:
         return train(run, resume=resume, group=group)
-    folder = run_directory(run)
+    folder = run.folder
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive(folder):
         return train(run, resume=resume, group=group)
@@ -150,14 +148,13 @@ def _report(runs: Sequence[Config], scores: Sequence[Mapping[str, float]], *, av
     """Print the scores, optionally with their averages, which also go to summary.json."""
     from zishu.metrics import average_seeds
     from zishu.train.checkpoint import write_atomically
-    from zishu.train.config import run_directory
-    from zishu.train.finish import MODEL
+    from zishu.train.evaluation import MODEL
 
     averages = average_seeds(scores) if average else {}
     print_tables([table({run.seed: its for run, its in zip(runs, scores, strict=True)}, averages)])
     typer.echo()
     for run in runs:
-        typer.echo(f"model: {run_directory(run) / MODEL}")
+        typer.echo(f"model: {run.folder / MODEL}")
     if average:
         summary = {
             "name": runs[0].name,
@@ -165,7 +162,7 @@ def _report(runs: Sequence[Config], scores: Sequence[Mapping[str, float]], *, av
             "mean": {name: average.mean for name, average in averages.items()},
             "sd": {name: average.sd for name, average in averages.items()},
         }
-        path = run_directory(runs[0]).parent / "summary.json"
+        path = runs[0].folder.parent / "summary.json"
         write_atomically(path, json.dumps(summary, ensure_ascii=False, indent=1) + "\n")
         typer.echo(f"summary: {path}")
 

@@ -46,7 +46,7 @@ from zishu.train.adapt_data import (
 )
 from zishu.train.checkpoint import write_atomically
 from zishu.train.config import config_from_dict
-from zishu.train.finish import MODEL
+from zishu.train.evaluation import MODEL
 from zishu.train.loop import train
 from zishu.tree import WordTree
 

@@ -367,10 +367,15 @@ class Config:
         """Return what models for its task read and predict."""
         return TASKS[self.task]
 
+    @property
+    def folder(self) -> Path:
+        """Return the folder of the run: the configured one, or its default below `runs`."""
+        return Path(self.run.directory or f"runs/{self.name}/seed-{self.seed}")
 
-def run_directory(config: Config) -> Path:
-    """Return the folder of a run: the configured one, or its default below `runs`."""
-    return Path(config.run.directory or f"runs/{config.name}/seed-{config.seed}")
+    @property
+    def styles(self) -> tuple[str, ...]:
+        """Return the styles of the training files in their order; one empty name if they have none."""
+        return tuple({**by_style(self.data.train), **by_style(self.data.partial)})
 
 
 def load_config(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Config:
@@ -618,7 +623,7 @@ def _check_together(config: Config, source: str) -> None:
     demand(data.train != "" or data.partial != "", "data.train is empty: expected a CoNLL-U file")
     # A run that starts from another model may have too little data for a dev set.
     demand(data.dev != "" or config.initial != "", "data.dev is empty: expected a CoNLL-U file")
-    styles = {**by_style(data.train), **by_style(data.partial)}
+    styles = config.styles
     demand(
         "" not in styles or len(styles) == 1, "data.partial: give the style of each file, as in data.train"
     )

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from zishu.train.systems import Network
+    from zishu.train.network import Network
 
 # LayerNormalization was added in this version; every ONNX Runtime that Zishu allows can read it.
 _OPSET = 17

@@ -7,89 +7,88 @@ improbable.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import torch
 
-from zishu.errors import ConfigError
+from zishu.errors import ConfigError, one_line
 from zishu.model.settings import CONFIG, read_settings
 from zishu.parser import find_model
+from zishu.tags import COLUMNS
 from zishu.train.checkpoint import BEST, load_checkpoint, under
-from zishu.train.data import Inventory, add_tags
+from zishu.train.data import by_count
 from zishu.train.exported import LABEL_WEIGHT, STYLES, Weights, read_vocabularies, read_weights
-from zishu.train.setup import build_network, inventory_from_json, styles_of
+from zishu.train.network import build_network, read_description, settings_for
 from zishu.tree import INTRA
 
 if TYPE_CHECKING:
+    from zishu.model.settings import Settings
     from zishu.train.config import Config
     from zishu.train.data import Treebank
-    from zishu.train.systems import Network
+    from zishu.train.network import Network
 
 _IMPROBABLE: Final = (
     3.0  # by which the score of a new relation starts lower than that of the one it is copied from
 )
 
 
-def load_initial(config: Config, treebank: Treebank) -> tuple[Network, Inventory]:
+def load_initial(config: Config, treebank: Treebank) -> Network:
     """Return the network of the run or model that a configuration starts from, ready to learn from a treebank.
 
     Tag columns that it does not know are added, with random weights.
     """
     folder = Path(config.initial)
+    hf_config = None
     if (folder / BEST).is_file():
         tensors, state = load_checkpoint(folder / BEST)
-        inventory = inventory_from_json(state["inventory"])
-        hf_config = state["encoder"]
         weights = {**under("model.", tensors), **under("average.", tensors)}
-    elif (find_model(config.initial) / CONFIG).is_file():
-        folder = find_model(config.initial)
-        inventory, weights, hf_config = _model_inventory(folder), read_weights(folder), None
+        settings, chars, pairs = read_description(config, state)
+        hf_config = state["encoder"]
+    elif ((folder := find_model(config.initial)) / CONFIG).is_file():
+        settings, weights = read_settings(folder), read_weights(folder)
+        chars, pairs = read_vocabularies(folder)
     else:
         raise ConfigError(f"initial: {config.initial}: neither a finished run ({BEST}) nor a model")
-    known = inventory.tags
-    grown = _extended(config, inventory, treebank)
-    network, grown = build_network(config, None, inventory=grown, hf_config=hf_config)
-    _grow(weights, inventory, grown)
-    for column in grown.tags.keys() - known.keys():
+    extended = _extended(config, settings, treebank)
+    network = build_network(config, extended, chars, pairs, hf_config=hf_config)
+    _grow(weights, settings, extended)
+    for column in extended.tags.keys() - settings.tags.keys():
         weights |= network.get_submodule(column).state_dict(prefix=f"{column}.")
     try:
         network.load_state_dict(weights)
     except RuntimeError as error:
-        reason = " ".join(str(error).split())
+        reason = one_line(str(error))
         raise ConfigError(f"initial: the weights of {config.initial} do not match: {reason}") from error
-    return network, grown
+    return network
 
 
-def _model_inventory(folder: Path) -> Inventory:
-    settings = read_settings(folder)
-    return Inventory(
-        *read_vocabularies(folder),
-        settings.labels,
-        settings.tags,
-        settings.styles,
-        {style: tuple(columns) for style, columns in settings.absent_tags.items()},
-    )
-
-
-# --- more styles, more relations --------------------------------------------------------------------------------
-
-
-def _extended(config: Config, inventory: Inventory, treebank: Treebank) -> Inventory:
-    """Return an inventory with the styles, relations and tag columns of a treebank, too."""
-    styles = tuple(style for style in styles_of(config) if style)
-    if bool(styles) != bool(inventory.styles):
-        has = f"the styles {', '.join(inventory.styles)}" if inventory.styles else "no styles"
+def _extended(config: Config, known: Settings, treebank: Treebank) -> Settings:
+    """Return settings with the styles, relations and tag columns of a treebank, too."""
+    own = tuple(style for style in config.styles if style)
+    if bool(own) != bool(known.styles):
+        has = f"the styles {', '.join(known.styles)}" if known.styles else "no styles"
         raise ConfigError(f"initial: {config.initial} has {has}: data.train and data.partial must agree")
-    counts = treebank.deprels
-    new = sorted(counts.keys() - set(inventory.labels), key=lambda label: (-counts[label], label))
-    labels = (*inventory.labels, *new) if config.can.parses else inventory.labels
-    more = (*inventory.styles, *(style for style in styles if style not in inventory.styles))
-    return add_tags(replace(inventory, labels=labels, styles=more), treebank)
+    labels = by_count({label: n for label, n in treebank.deprels.items() if label not in known.labels})
+    styles = (*known.styles, *(style for style in own if style not in known.styles))
+    counts, present = treebank.count_tags()
+    new = {column: by_count(found) for column, found in counts.items() if found and column not in known.tags}
+    both = known.tags | new
+    tags = {str(column): both[column] for column in COLUMNS if column in both}
+    # A style has the columns that it had before and those of the treebank.
+    absent = {
+        style: tuple(
+            column
+            for column in tags
+            if (style, column) not in present
+            and (column in new or column in known.absent_tags.get(style, ()))
+        )
+        for style in styles
+    }
+    return settings_for(config, labels=(*known.labels, *labels), tags=tags, styles=styles, absent_tags=absent)
 
 
-def _grow(weights: Weights, before: Inventory, after: Inventory) -> None:
+def _grow(weights: Weights, before: Settings, after: Settings) -> None:
     """Make room in the weights for styles and relations that are new, in place."""
     extra = len(after.styles) - len(before.styles)
     if extra:

@@ -25,16 +25,15 @@ import signal
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from rich.console import Console
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from zishu import chart
-from zishu.errors import InputError, ZishuError
+from zishu.errors import ZishuError
 from zishu.train.checkpoint import (
     BEST,
     Interrupted,
@@ -44,54 +43,37 @@ from zishu.train.checkpoint import (
     save_checkpoint,
     under,
 )
-from zishu.train.config import (
-    Config,
-    by_style,
-    check_unchanged,
-    config_from_dict,
-    run_directory,
-)
+from zishu.train.config import Config, by_style, check_unchanged, config_from_dict
 from zishu.train.data import (
     Example,
+    Unlabelled,
     collate,
-    count_units,
-    make_example,
-    make_partial_example,
-    random_batches,
+    epoch_batches,
+    make_examples,
     read_treebank,
     read_trees,
-    repeat_sentences,
 )
 from zishu.train.denormals import denormals_flushed
 from zishu.train.distributed import ALONE
-from zishu.train.evaluation import evaluate_network
-from zishu.train.finish import (
-    RESULT,
-    Gold,
-    criterion,
-    finish,
-    finish_pipeline,
-    mean_scores,
-    read_result,
-    scores_of,
-)
+from zishu.train.evaluation import RESULT, Gold, criterion, dev_scores, finish, finish_pipeline, read_result
 from zishu.train.initial import load_initial
+from zishu.train.network import build_network, describe_network, new_network, read_description
 from zishu.train.provenance import record_run
 from zishu.train.report import MetricsLog, Progress, plot_curve
-from zishu.train.setup import build_network, inventory_from_json, inventory_to_json, read_annotated
-from zishu.train.teacher import Unlabelled, load_teacher, read_unlabelled
+from zishu.train.teacher import load_teacher, read_unlabelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 
     from zishu.train.config import TrainedTask
-    from zishu.train.data import Inventory, Treebank
+    from zishu.train.data import Trainable, Treebank
     from zishu.train.distributed import Group
-    from zishu.train.systems import Network
+    from zishu.train.network import Network
     from zishu.train.teacher import Teacher
 
 LAST, METRICS, CURVE = "last.safetensors", "metrics.jsonl", "curve.png"
@@ -116,14 +98,14 @@ class _Run:
     """Hold the state of a run, and what it needs to continue."""
 
     config: Config
-    folder: Path
-    inventory: Inventory
     network: Network
     optimiser: torch.optim.Optimizer
     average: dict[str, Tensor]  # empty without averaging
     position: _Position
     group: Group = ALONE
     teacher: Teacher | None = None
+    examples: list[Trainable] = field(default_factory=list)
+    steps: int = 0  # of the whole run
 
 
 @denormals_flushed()
@@ -132,140 +114,63 @@ def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict
 
     All processes of a group call this; the writer gets the scores, the others an empty result.
     """
-    folder = run_directory(config)
+    folder = config.folder
     # The writer decides for all: another process may arrive late, when the folder has changed.
     if group.tell((folder / RESULT).exists()):
         return read_result(folder) if group.is_writer else {}
     if config.task == "pipeline":
-        return _train_pipeline(config, folder, group, resume=resume)
+        return _train_pipeline(config, group, resume=resume)
     if group.is_writer:
         folder.mkdir(parents=True, exist_ok=True)
     threads = config.run.threads or chart.get_threads()
     torch.set_num_threads(threads)
     chart.set_threads(threads)
 
-    treebank = read_treebank(
-        by_style(config.data.train),
-        by_style(config.data.partial),
-        projective_only=config.can.parses,
-        pseudo_projective=config.data.pseudo_projective and config.can.parses,
-    )
+    treebank = read_treebank(config)
     dev = {style: read_trees(paths) for style, paths in by_style(config.data.dev).items()}
     going_on = group.tell(resume and (folder / LAST).exists())
-    run = _restore(config, folder, group=group) if going_on else _start(config, folder, treebank, group)
+    run = _restore(config, group) if going_on else _start(config, treebank, group)
     if group.is_writer:
-        record_run(config, folder, device=_device(run).type, processes=group.size)
-    examples, deck, problems = _make_examples(run, treebank)
+        record_run(config, folder, device=run.network.device.type, processes=group.size)
+    known, problems = make_examples(config, run.network, treebank)
+    run.teacher = load_teacher(config, run.network.settings)
+    run.examples = [*known, *read_unlabelled(config, run.network.settings.styles)]
     log = MetricsLog(folder / METRICS, epochs=run.position.epoch) if group.is_writer else None
     console = Console(stderr=True, quiet=not group.is_writer)
     with (
         _interruptible() as interrupted,
-        Progress(config, len(examples), treebank.left_out, console=console) as progress,
+        Progress(config, len(run.examples), treebank.left_out, console=console) as progress,
     ):
         for problem in problems:
             progress.say(f"left out: {problem}")
         epochs = range(config.optimiser.epochs)
-        total_steps = sum(len(_batches(config, deck, epoch)) for epoch in epochs)
+        run.steps = sum(len(epoch_batches(config, run.examples, epoch)) for epoch in epochs)
         while run.position.epoch < config.optimiser.epochs and not _out_of_patience(run):
-            batches = _batches(config, deck, run.position.epoch)
-            _train_epoch(run, examples, batches, total_steps, progress, interrupted)
+            batches = epoch_batches(config, run.examples, run.position.epoch)
+            _train_epoch(run, batches, progress, interrupted)
             _end_epoch(run, dev, log, progress)
     scores = {}
     if group.is_writer:
         plot_curve(folder / METRICS, folder / CURVE)
-        scores = _finish(run, dev)
+        # The results are those of the best weights.
+        run = _restore(config, group, BEST)
+        with _averaged(run):
+            scores = finish(config, run.network, dev, best_epoch=run.position.best_epoch + 1)
     group.barrier()
     return scores
 
 
-def _make_examples(
-    run: _Run, treebank: Treebank
-) -> tuple[list[Example | Unlabelled], _Deck, tuple[str, ...]]:
-    """Number all sentences that a run learns from; partial trees that no tree agrees with are named."""
-    config, inventory = run.config, run.inventory
-    structures = read_annotated(config)
-    numbers = {style: number for number, style in enumerate(inventory.styles or ("",))}
-    weight = {style: config.data.weights.get(style, 1.0) for style in numbers}
-    gold = [
-        make_example(
-            tree,
-            inventory,
-            config.structure,
-            structures,
-            task=config.task,
-            objective=config.objective,
-            style=numbers[style],
-        )
-        for tree, style in zip(treebank.trees, treebank.styles, strict=True)
-    ]
-    weights = [weight[style] for style in treebank.styles]
-    problems = list(treebank.problems)
-    for partial, style in zip(treebank.partial, treebank.partial_styles, strict=True):
-        try:
-            example = make_partial_example(
-                partial,
-                inventory,
-                config.structure,
-                structures,
-                root_as_head=config.structure.root_as_head,
-                style=numbers[style],
-            )
-        except InputError as error:
-            problems.append(str(error))
-        else:
-            gold.append(example)
-            weights.append(weight[style] * config.data.partial_weight)
-    run.teacher = load_teacher(config, inventory)
-    text = read_unlabelled(config, inventory.styles)
-    examples: list[Example | Unlabelled] = [*gold, *text]
-    if not gold:
-        raise InputError(f"{problems[0] if problems else 'no sentences'}: no training data is left")
-    lengths = [example.length for example in examples]
-    if config.optimiser.batch_by_words:
-        lengths = [count_units([example], task=config.task) for example in examples]
-    deck = _Deck(
-        lengths=np.array(lengths),
-        weights=np.array([*weights, *[1.0] * len(text)]),
-        kinds=np.array([0] * len(gold) + [1 + sentence.style for sentence in text]),
-    )
-    return examples, deck, tuple(problems)
-
-
-@dataclass(frozen=True, eq=False)
-class _Deck:
-    """Hold what is needed to group the sentences of a run into batches."""
-
-    lengths: NDArray[np.int64]  # in characters, or in words with `batch_by_words`
-    weights: NDArray[np.float64]  # how often an epoch sees each
-    kinds: NDArray[np.int64]  # a batch has sentences of one kind: 0 for treebanks, or raw text of one style
-
-
-def _batches(config: Config, deck: _Deck, epoch: int) -> list[NDArray[np.int64]]:
-    """Return the batches of an epoch as sentence numbers; their number varies slightly."""
-    chosen = repeat_sentences(deck.weights, seed=config.seed, epoch=epoch)
-    dealt = []
-    for kind in np.unique(deck.kinds[chosen]):
-        own = chosen[deck.kinds[chosen] == kind]
-        size = config.optimiser.batch_chars
-        dealt += [
-            own[batch] for batch in random_batches(deck.lengths[own], size, seed=config.seed, epoch=epoch)
-        ]
-    if deck.kinds.any():
-        order = np.random.default_rng((config.seed, epoch, 2)).permutation(len(dealt))
-        dealt = [dealt[k] for k in order]
-    return dealt
-
-
 def _train_epoch(
-    run: _Run,
-    examples: list[Example | Unlabelled],
-    batches: list[NDArray[np.int64]],
-    total_steps: int,
-    progress: Progress,
-    interrupted: threading.Event,
+    run: _Run, batches: list[NDArray[np.int64]], progress: Progress, interrupted: threading.Event
 ) -> None:
     """Run the rest of an epoch, with occasional checkpoints."""
-    config, position, network, group = run.config, run.position, run.network, run.group
+    config, position, network, group, examples = (
+        run.config,
+        run.position,
+        run.network,
+        run.group,
+        run.examples,
+    )
     lengths = [example.length for example in examples]
     progress.start_epoch(position.epoch, len(batches), position.batch)
     network.train()
@@ -274,7 +179,7 @@ def _train_epoch(
     while position.batch < len(batches):
         started = time.monotonic()
         batch = batches[position.batch]
-        _set_learning_rates(run, total_steps)
+        _set_learning_rates(run)
         share = group.shard(batch, lengths)
         loss = _backward(run, [examples[k] for k in batch], [examples[k] for k in share])
         value, stop = group.reduce(network.parameters(), loss, interrupted.is_set())
@@ -295,48 +200,39 @@ def _train_epoch(
             _save(run, LAST)
             # A launcher ends all processes when the first one exits, so none may exit before everything is saved.
             group.barrier()
-            raise Interrupted(run.folder)
+            raise Interrupted(run.config.folder)
         if time.monotonic() - saved >= config.run.checkpoint_seconds:
             _save(run, LAST)
             saved = time.monotonic()
 
 
-def _backward(
-    run: _Run, batch: list[Example | Unlabelled], share: list[Example | Unlabelled]
-) -> Tensor | None:
+def _backward(run: _Run, batch: list[Trainable], share: list[Trainable]) -> Tensor | None:
     """Compute the gradients of a share of a batch, and return its contribution to the batch's loss."""
     run.optimiser.zero_grad(set_to_none=True)
     if not share:
         return None
-    task = run.config.task
-    run.group.seed(run.config.seed, run.position.step)
+    config, network = run.config, run.network
+    run.group.seed(config.seed, run.position.step)
     # The loss is the mean over the share's own units.
-    part = count_units(share, task=task) / count_units(batch, task=task)
-    device = _device(run)
-    with torch.autocast(device.type, torch.bfloat16, enabled=run.config.run.precision == "bfloat16"):
-        gold = [example for example in share if isinstance(example, Example)]
-        if gold:
-            loss = run.network.loss(collate(gold, run.inventory, task=task).to(device)) * part
+    part = sum(example.units for example in share) / sum(example.units for example in batch)
+    with torch.autocast(network.device.type, torch.bfloat16, enabled=config.run.precision == "bfloat16"):
+        if known := [example for example in share if isinstance(example, Example)]:
+            loss = network.loss(collate(known, network).to(network.device)) * part
         else:
             assert run.teacher is not None
             text = [example for example in share if isinstance(example, Unlabelled)]
-            loss = run.teacher.loss(run.network, text) * (part * run.config.teacher.weight)
+            loss = run.teacher.loss(network, text) * (part * config.teacher.weight)
     loss.backward()  # type: ignore[no-untyped-call]
     return loss
 
 
 def _end_epoch(run: _Run, dev: Gold, log: MetricsLog | None, progress: Progress) -> None:
     """Score the dev set after an epoch, keep the best weights, and move on to the next epoch."""
-    position, task = run.position, run.config.task
+    position = run.position
     scores: dict[str, float] = {}
     if run.group.is_writer:
         with _averaged(run):
-            scores = mean_scores(
-                {
-                    style: scores_of(evaluate_network(run.network, run.inventory, gold, style=style), task)
-                    for style, gold in dev.items()
-                }
-            )
+            scores = dev_scores(run.network, dev)
     line = {
         "epoch": position.epoch + 1,
         "step": position.step,
@@ -345,7 +241,7 @@ def _end_epoch(run: _Run, dev: Gold, log: MetricsLog | None, progress: Progress)
         "chars_per_second": round(position.chars / max(position.seconds, 1e-9)),
         "dev": scores,
     }
-    score = run.group.tell(scores.get(criterion(task), 0.0))
+    score = run.group.tell(scores.get(criterion(run.config.task), 0.0))
     # If two epochs are equal, the later one has seen more.
     better = score >= position.best
     if better:
@@ -360,39 +256,31 @@ def _end_epoch(run: _Run, dev: Gold, log: MetricsLog | None, progress: Progress)
     progress.end_epoch(line, better=better)
 
 
-def _finish(run: _Run, dev: Gold) -> dict[str, float]:
-    """Restore the best weights and compute the results from them."""
-    best = _restore(run.config, run.folder, BEST, group=run.group)
-    epoch = best.position.best_epoch + 1
-    with _averaged(best):
-        return finish(run.config, run.folder, best.network, best.inventory, dev, best_epoch=epoch)
-
-
-def _train_pipeline(config: Config, folder: Path, group: Group, *, resume: bool) -> dict[str, float]:
+def _train_pipeline(config: Config, group: Group, *, resume: bool) -> dict[str, float]:
     """Train a segmenter and a word-level parser separately, and combine them in one model directory."""
-    parts: dict[TrainedTask, Path] = {"segment": folder / "segmenter", "parse-words": folder / "treecrf"}
+    parts: dict[TrainedTask, Path] = {
+        "segment": config.folder / "segmenter",
+        "parse-words": config.folder / "treecrf",
+    }
     for task, place in parts.items():
         run = replace(config.run, directory=str(place))
         part = replace(config, task=task, name=f"{config.name}-{place.name}", run=run)
         train(part, resume=resume, group=group)
     scores = {}
     if group.is_writer:
-        scores = finish_pipeline(config, folder, segmenter=parts["segment"], treecrf=parts["parse-words"])
+        scores = finish_pipeline(config, segmenter=parts["segment"], treecrf=parts["parse-words"])
     group.barrier()
     return scores
 
 
-def _start(config: Config, folder: Path, treebank: Treebank, group: Group = ALONE) -> _Run:
+def _start(config: Config, treebank: Treebank, group: Group = ALONE) -> _Run:
     torch.manual_seed(config.seed)
-    if config.initial:
-        network, inventory = load_initial(config, treebank)
-    else:
-        network, inventory = build_network(config, treebank)
+    network = load_initial(config, treebank) if config.initial else new_network(config, treebank)
     network.to(group.device(config.run.device))
     average = {}
     if config.optimiser.averaging:
         average = {name: weight.detach().clone() for name, weight in network.named_parameters()}
-    return _Run(config, folder, inventory, network, _optimiser(config, network), average, _Position(), group)
+    return _Run(config, network, _optimiser(config, network), average, _Position(), group)
 
 
 def _optimiser(config: Config, network: Network) -> torch.optim.Optimizer:
@@ -412,11 +300,11 @@ def _optimiser(config: Config, network: Network) -> torch.optim.Optimizer:
     )
 
 
-def _set_learning_rates(run: _Run, total_steps: int) -> None:
+def _set_learning_rates(run: _Run) -> None:
     """Increase linearly to the peak over the warm-up, then decrease linearly to 0."""
-    warmup = run.config.optimiser.warmup * total_steps
+    warmup = run.config.optimiser.warmup * run.steps
     step = run.position.step
-    share = (step + 1) / warmup if step < warmup else (total_steps - step) / max(1.0, total_steps - warmup)
+    share = (step + 1) / warmup if step < warmup else (run.steps - step) / max(1.0, run.steps - warmup)
     for group in run.optimiser.param_groups:
         group["lr"] = group["peak"] * min(1.0, share)
 
@@ -455,24 +343,22 @@ def _save(run: _Run, name: str) -> None:
     tensors.update({f"average.{key}": value for key, value in run.average.items()})
     tensors.update(optimiser_state(run.optimiser, _names(run.network)))
     tensors["random.torch"] = torch.get_rng_state()
-    device = _device(run)
-    if device.type == "cuda":
-        tensors["random.cuda"] = torch.cuda.get_rng_state(device)
+    if run.network.device.type == "cuda":
+        tensors["random.cuda"] = torch.cuda.get_rng_state(run.network.device)
     state = {
         "config": asdict(run.config),
-        "inventory": inventory_to_json(run.inventory),
-        "encoder": getattr(run.network.encoder, "hf_config", None),
+        **describe_network(run.network),
         "position": vars(run.position),
     }
-    save_checkpoint(run.folder / name, tensors, state)
+    save_checkpoint(run.config.folder / name, tensors, state)
 
 
-def _restore(config: Config, folder: Path, name: str = LAST, *, group: Group = ALONE) -> _Run:
-    tensors, state = load_checkpoint(folder / name)
-    before = config_from_dict(state["config"], source=str(folder / name))
+def _restore(config: Config, group: Group, name: str = LAST) -> _Run:
+    path = config.folder / name
+    tensors, state = load_checkpoint(path)
+    before = config_from_dict(state["config"], source=str(path))
     check_unchanged(replace(config, run=before.run), before)  # where and how the program runs may change
-    inventory = inventory_from_json(state["inventory"])
-    network, inventory = build_network(config, None, inventory=inventory, hf_config=state["encoder"])
+    network = build_network(config, *read_description(config, state), hf_config=state["encoder"])
     network.load_state_dict(under("model.", tensors))
     device = group.device(config.run.device)
     network.to(device)
@@ -483,11 +369,7 @@ def _restore(config: Config, folder: Path, name: str = LAST, *, group: Group = A
     if device.type == "cuda" and "random.cuda" in tensors:
         torch.cuda.set_rng_state(tensors["random.cuda"], device)
     position = _Position(**state["position"])
-    return _Run(config, folder, inventory, network, optimiser, average, position, group)
-
-
-def _device(run: _Run) -> torch.device:
-    return next(run.network.parameters()).device
+    return _Run(config, network, optimiser, average, position, group)
 
 
 def _names(network: Network) -> dict[Tensor, str]:

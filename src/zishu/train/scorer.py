@@ -1,6 +1,6 @@
 """Score arcs, labels and tags from character encodings (section 3.4 and Appendix A.3 of the paper).
 
-Every layer is small and does one thing; `zishu.train.systems` combines them. Shapes: b sentences, u units (including
+Every layer is small and does one thing; `zishu.train.network` combines them. Shapes: b sentences, u units (including
 ROOT), k allowed heads of a unit, l labels.
 """
 

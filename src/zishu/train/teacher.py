@@ -22,7 +22,6 @@ import numpy as np
 import torch
 
 from zishu.errors import ConfigError
-from zishu.model.features import features
 from zishu.model.model import Model
 from zishu.model.outputs import no_gaps
 from zishu.model.runtime import load_model
@@ -32,6 +31,7 @@ from zishu.reading import read_lines
 from zishu.text import characters
 from zishu.train.chart_bridge import log_partition
 from zishu.train.config import by_style
+from zishu.train.data import Unlabelled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,25 +41,12 @@ if TYPE_CHECKING:
 
     from zishu.chart import Floats, Marginals
     from zishu.model.outputs import Outputs
+    from zishu.model.settings import Settings
     from zishu.train.config import Config
-    from zishu.train.data import Inventory
-    from zishu.train.systems import Network
+    from zishu.train.network import Network
 
 PROBABLE: Final = 0.02
 _LONGEST: Final = 128  # number of characters; longer sentences are skipped
-
-
-@dataclass(frozen=True, slots=True)
-class Unlabelled:
-    """Hold a sentence of raw text in a style."""
-
-    chars: tuple[str, ...]
-    style: int  # number of the style
-
-    @property
-    def length(self) -> int:
-        """Count the characters."""
-        return len(self.chars)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,33 +54,27 @@ class Teacher:
     """Hold a teaching model, and the mapping of its labels and tags to the student's."""
 
     model: Model
-    inventory: Inventory
     labels: NDArray[np.int64]  # for each label of the student its number in the teacher, -1 if it is new
     tags: dict[str, NDArray[np.int64]]  # the same for the tag columns that both know
 
     def loss(self, network: Network, sentences: Sequence[Unlabelled]) -> Tensor:
         """Return the divergence of a network from the teacher on sentences of one style, per character."""
         chars = [sentence.chars for sentence in sentences]
-        styles = self.inventory.styles
+        styles = network.settings.styles
         style = sentences[0].style if styles else None
         model = self.model if style is None else self.model.in_style(styles[style])
-        arrays = features(chars, self.inventory.chars, self.inventory.bigrams, style)
-        device = next(network.parameters()).device
-        inputs = {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
-        outputs = network(
-            inputs["chars"], inputs.get("bigrams"), inputs["lengths"], None, inputs.get("styles")
-        )
-        outputs = {name: output.float() for name, output in outputs.items()}
+        lengths = np.array([len(sentence) for sentence in chars])
+        outputs = {name: output.float() for name, output in network.run(chars, style).items()}
         given = model.networks.run(chars)
         assert given.inter is not None
         gaps = no_gaps(*given.inter.shape[:2])
-        trees = tree_distribution(given, arrays["lengths"], model.settings, model.networks.score_labels, gaps)
+        trees = tree_distribution(given, lengths, model.settings, model.networks.score_labels, gaps)
         found = trees.marginals()
         assert given.intra is not None
         loss = tree_divergence(
             outputs["inter"],
             outputs["intra"],
-            inputs["lengths"],
+            torch.from_numpy(lengths).to(network.device),
             (given.inter, given.intra, found),
             root_as_head=network.settings.root_as_head,
         ).sum()
@@ -101,9 +82,9 @@ class Teacher:
         for column, numbers in self.tags.items():
             theirs = getattr(given, column)
             if theirs is not None:  # the style has such tags
-                divergence = _tag_divergence(outputs[column], theirs[..., numbers], arrays["lengths"])
+                divergence = _tag_divergence(outputs[column], theirs[..., numbers], lengths)
                 loss = loss + network.tag_weights[column] * divergence
-        return loss / inputs["lengths"].sum()
+        return loss / int(lengths.sum())
 
     def _labels(
         self,
@@ -161,8 +142,8 @@ def tree_divergence(
     return divergence
 
 
-def load_teacher(config: Config, inventory: Inventory) -> Teacher | None:
-    """Load the teacher of a configuration, if any, for a student with this inventory."""
+def load_teacher(config: Config, student: Settings) -> Teacher | None:
+    """Load the teacher of a configuration, if any, for a student with these settings."""
     if not config.teacher.model:
         return None
     model = load_model(find_model(config.teacher.model))
@@ -180,21 +161,21 @@ def load_teacher(config: Config, inventory: Inventory) -> Teacher | None:
         raise ConfigError(
             "teacher.model: only a character-level parser with two roles can learn from a teacher"
         )
-    styles = set(by_style(config.teacher.text)) if settings.styles else set(inventory.styles)
+    styles = set(by_style(config.teacher.text)) if settings.styles else set(student.styles)
     if not styles <= set(settings.styles):
         raise ConfigError(
-            f"teacher.model: {config.teacher.model} has the styles {settings.styles}, data.train {inventory.styles}"
+            f"teacher.model: {config.teacher.model} has the styles {settings.styles}, data.train {student.styles}"
         )
     # A student that started from its teacher may have learned more relations since.
     labels = _numbers(
-        settings.labels, inventory.labels, "labels", config.teacher.model, more=bool(config.initial)
+        settings.labels, student.labels, "labels", config.teacher.model, more=bool(config.initial)
     )
     tags = {
         column: _numbers(settings.tags[column], own, f"tags of {column}", config.teacher.model)
-        for column, own in inventory.tags.items()
+        for column, own in student.tags.items()
         if column in settings.tags
     }
-    return Teacher(model, inventory, labels, tags)
+    return Teacher(model, labels, tags)
 
 
 def read_unlabelled(config: Config, styles: Sequence[str]) -> list[Unlabelled]:
