@@ -239,8 +239,8 @@ def test_the_encoder_of_a_bundled_model_reads_as_the_model_does_in_its_first_sty
     encoder = build_encoder(config.encoder, chars, pairs, weights=weights).eval()
     nothing = ["data.train={gsd = 'x'}", "data.dev=", "data.weights={}", "teacher.model=", "teacher.text="]
     further = load_config(CONFIGS / f"{name}.toml", [f"initial={name}", *nothing])
-    network, inventory = load_initial(further, Treebank((), ()))
-    assert inventory.chars.symbols == chars.symbols
+    network = load_initial(further, Treebank(()))
+    assert network.vocabulary.symbols == chars.symbols
     assert isinstance(encoder, Topped)
     assert isinstance(network.encoder, Topped)
     sentences = [list("上海计划发展金融业。"), list("他来了")]
