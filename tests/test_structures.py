@@ -15,12 +15,15 @@ from hypothesis import strategies as st
 from zishu.errors import FormatError
 from zishu.structures import (
     BEFORE,
+    CLASSES,
     RELATIONS,
     Structure,
     by_form,
     formation,
+    is_chinese,
     load_structures,
     read_structures,
+    words_in_text,
 )
 from zishu.tree import ROOT_LABEL
 
@@ -143,6 +146,16 @@ def test_the_bundled_lexicon_names_its_licence() -> None:
     assert "CC BY-SA 4.0" in text.split("\n\n")[0]
 
 
+def test_frequent_words_have_two_characters_and_one_class() -> None:
+    lines = (files("zishu") / "data" / "words.txt").read_text(encoding="utf-8").splitlines()
+    listed = sum(len(line) // 2 - 1 for line in lines if not line.startswith("#"))
+    words = words_in_text()
+    assert len(words) == listed > 40_000
+    assert all(len(word) == 2 and is_chinese(word) for word in words)
+    assert set(words.values()) == set(range(1, CLASSES + 1))
+    assert words["我们"] == words["中国"] == CLASSES
+
+
 # The examples of docs/word-structure.md, as the page gives them.
 EXAMPLES = """
 火车 2:att 0
@@ -163,6 +176,9 @@ EXAMPLES = """
 看不见 0 3:adv 1:cmp
 绿油油 0 1:suf 2:red
 巧克力 0 1:una 1:una
+王昌龄 2:att 0 2:una
+司马迁 3:att 1:una 0
+李白 2:att 0
 干干净净 0 1:red 1:coo 3:red
 社会主义 4:att 1:coo 4:att 0
 """

@@ -65,6 +65,8 @@ NAMES: Final = {
     "una": "unanalysable",
 }
 
+CLASSES: Final = 3  # of frequency, see `words_in_text`
+
 _CHINESE = regex.compile(r"\p{Han}+")
 _COMPLETING: Final = frozenset("子头儿")
 _ARC = regex.compile(r"([1-9][0-9]*):([a-z]+)")
@@ -105,6 +107,21 @@ def bundled_structures() -> Mapping[str, tuple[str, ...]]:
             if line and not line.startswith("#"):
                 form, _, arcs = line.split(" ", 2)
                 found[form] = (*found.get(form, ()), arcs)
+    return found
+
+
+@lru_cache(maxsize=1)
+def words_in_text() -> Mapping[str, int]:
+    """Return frequent words of two characters and their classes: 1 (rare) to `CLASSES` (frequent).
+
+    The structure scorer needs this to divide longer words. Nothing is checked here, as above.
+    """
+    found: dict[str, int] = {}
+    with as_file(files("zishu") / "data" / "words.txt") as path:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if line and not line.startswith("#"):
+                number, words = line.split(" ")
+                found |= dict.fromkeys(map("".join, zip(words[::2], words[1::2], strict=True)), int(number))
     return found
 
 

@@ -13,12 +13,12 @@ from zishu.model.inner import (
     InnerSettings,
     StructureScorer,
     best_structures,
-    pair_relations,
+    pair_numbers,
     read_arcs,
     word_inputs,
 )
 from zishu.model.vocabulary import Vocabulary
-from zishu.structures import bundled_structures
+from zishu.structures import CLASSES, bundled_structures
 
 NAMES = ("att", "obj", "coo")
 
@@ -61,11 +61,21 @@ def test_inputs_are_padded_and_know_the_words_inside_longer_words():
 
 def test_known_pairs_have_the_relation_of_their_first_structure():
     lexicon = {"科学": ("2:att 0",), "才能": ("0 1:coo", "2:adv 0"), "科学家": ("2:att 3:att 0",)}
-    assert pair_relations(lexicon, ("att", "obj", "coo")) == {"科学": 1, "才能": 3}
+    assert pair_numbers(InnerSettings(("att", "obj", "coo"), lexicon)) == {"科学": 1, "才能": 3}
+
+
+def test_other_frequent_words_have_a_number_per_class():
+    """我们 is among the most frequent words, 蚊香 among the rarest of the list; 科学 is in the lexicon."""
+    numbers = pair_numbers(InnerSettings(NAMES, {"科学": ("2:att 0",)}, classes=CLASSES))
+    assert (numbers["科学"], numbers["我们"], numbers["蚊香"]) == (1, 6, 4)
+    assert "们我" not in numbers
+    assert set(numbers.values()) == {1, 4, 5, 6}
 
 
 def test_settings_come_back_from_json():
-    settings = InnerSettings(NAMES, {"科学": ("2:att 0",), "才能": ("0 1:coo", "2:adv 0")}, 1.25, {"seed": 0})
+    settings = InnerSettings(
+        NAMES, {"科学": ("2:att 0",), "才能": ("0 1:coo", "2:adv 0")}, 1.25, 3, {"seed": 0}
+    )
     assert InnerSettings.from_json(settings.to_json()) == settings
 
 
@@ -89,6 +99,8 @@ def test_the_bundled_lexicon_is_not_stored_with_a_model():
         ({"temperature": 0}, "temperature"),
         ({"temperature": float("nan")}, "temperature"),
         ({"temperature": None}, "temperature"),
+        ({"classes": 4}, "classes"),
+        ({"classes": None}, "classes"),
     ],
 )
 def test_wrong_settings_are_refused(change, message):

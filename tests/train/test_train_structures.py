@@ -15,17 +15,19 @@ from zishu import cli
 from zishu.errors import InputError
 from zishu.model.inner import best_structures
 from zishu.model.runtime import load_model
+from zishu.model.vocabulary import Vocabulary
 from zishu.parser import MODELS, load
-from zishu.structures import RELATIONS, is_chinese, load_structures
+from zishu.structures import CLASSES, RELATIONS, is_chinese, load_structures
 
 torch = pytest.importorskip("torch")
 
+from zishu.train.structure_data import Occurrence  # noqa: E402 (needs torch)
 from zishu.train.structure_network import (  # noqa: E402 (needs torch)
     StructureNetwork,
     projective_trees,
     structure_loss,
 )
-from zishu.train.structures import train_structures  # noqa: E402
+from zishu.train.structures import _groups, _held_out, _pairs, is_held_out, train_structures  # noqa: E402
 
 
 def _network(seed: int = 0) -> StructureNetwork:
@@ -110,6 +112,36 @@ def test_the_arc_of_a_known_part_gets_a_bonus():
     assert change[0, 1, number].item() == pytest.approx(2, abs=1e-4)
     change[0, 1, number] = 0
     assert change.abs().max().item() < 1e-3
+
+
+def test_the_parts_of_held_out_words_are_held_out():
+    forms = [entry.form for entry in load_structures()]
+    hidden = _held_out(forms)
+    for form in forms:
+        if is_held_out(form):
+            assert {form, *(form[k : k + 2] for k in range(len(form) - 1))} <= hidden
+    assert len(hidden & set(forms)) < len(forms) / 4
+
+
+def test_training_hides_what_is_known_about_parts():
+    """科学家: 科学 is in the lexicon with a relation, or just frequent, or unknown; 火车 is not a part of itself."""
+    vocabulary = Vocabulary.build(dict.fromkeys("科学家火车", 1))
+    entries = [next(e for e in load_structures() if e.form == form) for form in ("科学家", "火车")]
+    occurrences = [Occurrence(entry, np.zeros((len(entry.form), 6), np.float16)) for entry in entries]
+    pairs = _pairs({"科学": ("2:att 0",), "火车": ("2:att 0",)})
+    two, three = _groups(occurrences, vocabulary, pairs)
+    torch.manual_seed(0)
+    frequent = len(RELATIONS) + CLASSES
+    found = torch.cat([three.sample(torch.tensor([0]))["pairs"] for _ in range(500)])
+    assert not found[:, 2].any()  # the last character has no next one
+    shares = {number: (found[:, 0] == number).float().mean().item() for number in (0, 1, frequent)}
+    assert shares == {
+        0: pytest.approx(0.1, abs=0.05),
+        1: pytest.approx(0.6, abs=0.08),
+        frequent: pytest.approx(0.3, abs=0.08),
+    }
+    assert three.inputs["pairs"][0, 0] == 1
+    assert not two.sample(torch.tensor([0]))["pairs"].any()
 
 
 def test_a_small_network_has_no_tables_of_characters():

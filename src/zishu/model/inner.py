@@ -10,8 +10,7 @@ The network reads the words of a batch, with at most L characters:
 
     encoded   float32 [w, L, width]   the parser's encoding of each character in its sentence
     chars     int64   [w, L]          the characters' numbers in the model's vocabulary
-    pairs     int64   [w, L]          if a character and the next one form a word of the lexicon: the number of its relation
-                                      in `InnerSettings.relations`, counted from 1; otherwise 0
+    pairs     int64   [w, L]          what is known about a character and the next one, see `pair_numbers`
     lengths   int64   [w]
 
 and returns
@@ -39,7 +38,7 @@ import numpy as np
 
 from zishu.chart import TreeDistribution
 from zishu.errors import InputError, InvalidTree
-from zishu.structures import RELATIONS, bundled_structures, is_chinese
+from zishu.structures import CLASSES, RELATIONS, bundled_structures, is_chinese, words_in_text
 from zishu.tree import ROOT_LABEL, check_heads
 
 if TYPE_CHECKING:
@@ -65,6 +64,7 @@ class InnerSettings:
     # bundled lexicon is not stored with the model.
     lexicon: Mapping[str, tuple[str, ...]]
     temperature: float = 1.0  # scores are divided by it
+    classes: int = 0  # number of classes of frequent words that the network knows, see `pair_numbers`
     training: Mapping[str, Any] = field(
         default_factory=dict
     )  # the run's settings and scores; for display only
@@ -75,6 +75,7 @@ class InnerSettings:
             "format": FORMAT,
             "relations": list(self.relations),
             "temperature": self.temperature,
+            "classes": self.classes,
             "training": dict(self.training),
             "lexicon": None
             if self.lexicon == bundled_structures()
@@ -105,11 +106,15 @@ class InnerSettings:
         temperature = data.get("temperature")
         if not isinstance(temperature, int | float) or not isfinite(temperature) or temperature <= 0:
             raise InputError("'temperature' must be a number above 0")
+        classes = data.get("classes", 0)
+        if not isinstance(classes, int) or not 0 <= classes <= CLASSES:
+            raise InputError(f"'classes' must be a number from 0 to {CLASSES}")
         training = data.get("training", {})
         return cls(
             tuple(relations),
             {form: tuple(entries) for form, entries in lexicon.items()},
             float(temperature),
+            classes,
             training if isinstance(training, Mapping) else {},
         )
 
@@ -137,7 +142,7 @@ class StructureScorer:
     known: Callable[[str], Inner | None] = field(init=False)  # see `_known`
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "pairs", pair_relations(self.settings.lexicon, self.settings.relations))
+        object.__setattr__(self, "pairs", pair_numbers(self.settings))
         object.__setattr__(self, "known", lru_cache(maxsize=1 << 15)(self._known))
 
     def _known(self, word: str) -> Inner | None:
@@ -233,12 +238,17 @@ def inner_trees(
     return tuple(zip(*found, strict=True))
 
 
-def pair_relations(lexicon: Mapping[str, Sequence[str]], relations: Sequence[str]) -> dict[str, int]:
-    """Return the words of two characters and the numbers of their relations, from 1; the first structure counts."""
-    numbers = {name: number for number, name in enumerate(relations, start=1)}
-    return {
+def pair_numbers(settings: InnerSettings) -> dict[str, int]:
+    """Return what is known about pairs of characters, as numbers.
+
+    A word of the lexicon has the number of its relation, from 1; its first structure counts. Other words of two
+    characters that are frequent in text have the numbers above these, one per class of frequency.
+    """
+    numbers = {name: number for number, name in enumerate(settings.relations, start=1)}
+    frequent = words_in_text() if settings.classes else {}
+    return {form: len(numbers) + number for form, number in frequent.items()} | {
         form: next((numbers[name] for name in read_arcs(entries[0])[1] if name in numbers), 0)
-        for form, entries in lexicon.items()
+        for form, entries in settings.lexicon.items()
         if len(form) == 2
     }
 

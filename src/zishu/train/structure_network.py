@@ -26,7 +26,7 @@ from torch import nn
 from torch.nn import functional
 
 from zishu.errors import InvalidTree
-from zishu.structures import BEFORE
+from zishu.structures import BEFORE, CLASSES
 from zishu.train.compact import CompactEmbedding, CompactLinear
 from zishu.tree import check_heads, is_projective
 
@@ -80,7 +80,7 @@ class StructureNetwork(nn.Module):
             width += static.shape[1] + char_width
         self.from_start = nn.Embedding(_FARTHEST, _PLACE)
         self.from_end = nn.Embedding(_FARTHEST, _PLACE)
-        self.pair = nn.Embedding(len(relations) + 1, _PLACE)
+        self.pair = nn.Embedding(len(relations) + CLASSES + 1, _PLACE)
         self.known = nn.Parameter(torch.ones(len(relations)))
         self.dropout = nn.Dropout(dropout)
         self.char_dropout = char_dropout

@@ -2,8 +2,11 @@
 
 The parser itself does not change: its encoder is run over text, and a small network (`zishu.train.structure_network`)
 learns the structures of lexicon words from their encodings. This happens twice. The first run holds out a tenth of the
-words, to measure the scores in structures.json and to find the temperature of the probabilities. The second run learns
-from all words and is written to the directory.
+words and the words inside these, to measure the scores in structures.json and to find the temperature of the
+probabilities. The second run learns from all words and is written to the directory.
+
+The parts of almost all lexicon words are in the lexicon, too; those of other words often are not. So training hides what
+is known about some of the parts.
 
 Cost: a few minutes on one core.
 """
@@ -20,12 +23,12 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 
 from zishu.errors import InputError, ZishuError
-from zishu.model.inner import InnerSettings, best_structures, pair_relations, word_inputs
+from zishu.model.inner import InnerSettings, best_structures, pair_numbers, word_inputs
 from zishu.model.model import Model
 from zishu.model.networks import Networks
 from zishu.model.runtime import load_model
 from zishu.model.settings import STRUCTURES, STRUCTURES_CONFIG, write_json
-from zishu.structures import RELATIONS, bundled_structures, load_structures
+from zishu.structures import CLASSES, RELATIONS, bundled_structures, load_structures
 from zishu.train.denormals import denormals_flushed
 from zishu.train.export import write_graph
 from zishu.train.structure_data import Occurrence, collect
@@ -50,6 +53,8 @@ _STATIC_WIDTH = 64
 _SMALL = 64  # hidden units of a small network; others have twice as many
 _LONGEST = 5  # maximum number of characters of a training word: there are 143 trees
 _HELD_OUT = 10  # one word in ten
+_HIDDEN_RELATION = 0.3  # share of parts in training of which only the frequency is known
+_HIDDEN = 0.1  # share of parts of which nothing is known
 _TEMPERATURES = [round(0.5 + 0.05 * k, 2) for k in range(51)]
 
 
@@ -59,11 +64,21 @@ class _Group:
 
     entries: list[Structure]
     inputs: dict[str, Tensor]
+    classes: Tensor  # `pairs` of the inputs, if no word was in the lexicon
     trees: Tensor  # index of each gold tree in `projective_trees`
     relations: Tensor  # numbers of the gold relations, 0 for the root
 
     def __len__(self) -> int:
         return len(self.trees)
+
+    def sample(self, batch: Tensor) -> dict[str, Tensor]:
+        """Return the inputs of some words, and hide what is known about some of their parts."""
+        inputs = {name: tensor[batch] for name, tensor in self.inputs.items()}
+        chance = torch.rand(inputs["pairs"].shape)
+        inputs["pairs"] = torch.where(
+            chance < _HIDDEN + _HIDDEN_RELATION, self.classes[batch], inputs["pairs"]
+        ) * (chance >= _HIDDEN)
+        return inputs
 
 
 def train_structures(
@@ -95,8 +110,9 @@ def train_structures(
     report(f"{found:,} occurrences of {len(samples.occurrences):,} words")
     vocabulary = model.networks.chars
     static = None if small else _static_vectors(samples, vocabulary)
-    learned = {form: found for form, found in samples.occurrences.items() if not is_held_out(form)}
-    held_out = {form: found for form, found in samples.occurrences.items() if is_held_out(form)}
+    hidden = _held_out(samples.occurrences)
+    learned = {form: found for form, found in samples.occurrences.items() if form not in hidden}
+    held_out = {form: found for form, found in samples.occurrences.items() if form in hidden}
     network, pairs = _train(learned, static, vocabulary, epochs, seed, report)
     temperature, scores = _evaluate(network, held_out, vocabulary, pairs)
     network, _ = _train(samples.occurrences, static, vocabulary, epochs, seed, report)
@@ -108,7 +124,7 @@ def train_structures(
         "seed": seed,
         "held_out": scores,
     }
-    settings = InnerSettings(_NAMES, lexicon, temperature, training)
+    settings = InnerSettings(_NAMES, lexicon, temperature, CLASSES, training)
     _write(network, settings, directory, vocabulary)
     return settings
 
@@ -121,9 +137,20 @@ def _texts(entries: Iterable[Structure]) -> dict[str, tuple[str, ...]]:
     return texts
 
 
+def _pairs(lexicon: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+    """Return what is known about pairs of characters, given the words of a lexicon."""
+    return pair_numbers(InnerSettings(_NAMES, lexicon, classes=CLASSES))
+
+
 def is_held_out(form: str) -> bool:
     """Tell whether a word belongs to the held-out tenth."""
     return zlib.crc32(form.encode()) % _HELD_OUT == 0
+
+
+def _held_out(forms: Iterable[str]) -> set[str]:
+    """Return the held-out tenth of these words and all pairs of characters inside them."""
+    chosen = {form for form in forms if is_held_out(form)}
+    return chosen | {form[k : k + 2] for form in chosen for k in range(len(form) - 1)}
 
 
 def _static_vectors(samples: Samples, vocabulary: Vocabulary) -> Tensor:
@@ -155,7 +182,7 @@ def _train(
 ) -> tuple[StructureNetwork, Mapping[str, int]]:
     """Return a network trained on these words, and those of them that may be parts of longer ones."""
     # Each word occurs by itself at the end, with its first structure.
-    pairs = pair_relations(_texts(found[-1].entry for found in occurrences.values()), _NAMES)
+    pairs = _pairs(_texts(found[-1].entry for found in occurrences.values()))
     groups = _groups((found for several in occurrences.values() for found in several), vocabulary, pairs)
     torch.manual_seed(seed)
     encodings = torch.cat([group.inputs["encoded"].flatten(0, 1) for group in groups])
@@ -174,7 +201,7 @@ def _train(
             total = 0.0
             for number in torch.randperm(len(batches)).tolist():
                 group, batch = batches[number]
-                arcs, relations = network(**{name: tensor[batch] for name, tensor in group.inputs.items()})
+                arcs, relations = network(**group.sample(batch))
                 loss = structure_loss(arcs, relations, group.trees[batch], group.relations[batch]).mean()
                 optimiser.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
@@ -197,15 +224,18 @@ def _groups(
     for occurrence in occurrences:
         by_length.setdefault(len(occurrence.entry.form), []).append(occurrence)
     groups = []
+    unrelated = _pairs({})
     for length, found in sorted(by_length.items()):
         gold = [occurrence.entry for occurrence in found]
         encoded = np.concatenate([occurrence.encoded for occurrence in found])
-        arrays = word_inputs(encoded, [entry.form for entry in gold], vocabulary, pairs)
+        forms = [entry.form for entry in gold]
+        arrays = word_inputs(encoded, forms, vocabulary, pairs)
+        classes = torch.from_numpy(word_inputs(encoded, forms, vocabulary, unrelated)["pairs"])
         place = {heads: k for k, heads in enumerate(projective_trees(length))}
         trees = [place[entry.heads] for entry in gold]
         relations = [[_NUMBERS.get(name, 0) for name in entry.relations] for entry in gold]
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        groups.append(_Group(gold, tensors, torch.tensor(trees), torch.tensor(relations)))
+        groups.append(_Group(gold, tensors, classes, torch.tensor(trees), torch.tensor(relations)))
     return groups
 
 
@@ -254,7 +284,7 @@ def _write(
     """Write both files, then load the model and compare its scores with the network's."""
     encoded = np.random.default_rng(0).normal(size=(7, len(network.mean))).astype(np.float32)
     words = ["火车", "科学家", "车站"]
-    pairs = pair_relations(settings.lexicon, settings.relations)
+    pairs = pair_numbers(settings)
     arrays = word_inputs(encoded, words, vocabulary, pairs)
     inputs = {name: torch.from_numpy(array) for name, array in arrays.items()}
     with torch.no_grad():
