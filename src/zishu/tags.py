@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 COLUMNS: Final = ("upos", "xpos", "feats", "lemma")
 EMPTY: Final = "_"
+_WHOLE: Final = "0:0"  # the tag of a lemma that is the word itself
 
 # The parts of speech of Universal Dependencies.
 UPOS: Final = frozenset(
@@ -50,13 +51,17 @@ def tag_of(column: str, form: str, value: str) -> str | None:
 
 def values_of(column: str, tags: Iterable[str], forms: Sequence[str]) -> tuple[str, ...]:
     """Return the values of a column for words with these tags."""
-    return tuple(map(_lemma, forms, tags) if column == "lemma" else tags)
+    if column != "lemma":
+        return tuple(tags)
+    return tuple(
+        [form if tag == _WHOLE else _lemma(form, tag) for form, tag in zip(forms, tags, strict=True)]
+    )
 
 
 def _dropped(form: str, lemma: str) -> str | None:
     """Return the tag of a lemma, None if it is not a part of the word."""
     if form == lemma:
-        return "0:0"
+        return _WHOLE
     chars, kept = characters(form), characters(lemma)
     for start in range(len(chars) - len(kept) + 1):
         if chars[start : start + len(kept)] == kept:
@@ -66,8 +71,6 @@ def _dropped(form: str, lemma: str) -> str | None:
 
 def _lemma(form: str, tag: str) -> str:
     """Return the lemma of a tag; the word itself if the tag would remove all of it."""
-    if tag == "0:0":
-        return form
     first, _, last = tag.partition(":")
     chars = characters(form)
     return "".join(chars[int(first) : len(chars) - int(last)]) or form

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zishu.errors import InputError, MissingExtra
-from zishu.model.features import number
+from zishu.model.features import features, number
 from zishu.model.settings import FORMAT, Settings, read_json, write_json
 from zishu.model.stand_ins import simplified_characters, stand_ins
 from zishu.model.vocabulary import Vocabulary, bigrams
@@ -228,3 +228,40 @@ def test_json_errors_name_the_file(tmp_path):
         read_json(path)
     with pytest.raises(InputError, match=f"{tmp_path.name}: is not a file"):
         read_json(tmp_path)
+
+
+@given(
+    st.lists(
+        st.lists(st.sampled_from("汉漢学生aAＡbİ😀\0\ud800") | st.characters(), min_size=1, max_size=6),
+        min_size=1,
+        max_size=5,
+    ),
+    st.lists(st.sampled_from(["e\u0301", "漢\U000e0100"]), max_size=1),
+)
+def test_a_batch_has_the_numbers_of_its_sentences(sentences, clusters):
+    sentences[0] += clusters
+    symbols = ("<pad>", "<unk>", "<bos>", "<eos>", "汉", "学", "a", "A", "i\u0307", "e\u0301", "e")
+    chars = Vocabulary(symbols, 0, 1, 2, 3, lowercase=True, stand_ins={"漢": "汉", "Ａ": "A"})
+    pairs = (
+        "<pad>",
+        "<unk>",
+        "<bos>",
+        "<eos>",
+        "<bos>汉",
+        "汉学",
+        "学生",
+        "Aa",
+        "ab",
+        "生<",
+        "<bos>😀",
+        "e\u0301汉",
+    )
+    for bigrams_known in (None, Vocabulary(pairs, 0, 1, 2, 3)):
+        arrays = features(sentences, chars, bigrams_known)
+        for k, sentence in enumerate(sentences):
+            numbers, of_pairs = number(sentence, chars, bigrams_known)
+            n = len(sentence)
+            assert arrays["chars"][k].tolist() == [2, *numbers] + [0] * (arrays["chars"].shape[1] - n - 1)
+            if bigrams_known is not None:
+                assert arrays["bigrams"][k, : n + 1].tolist() == [2, *of_pairs]
+                assert not arrays["bigrams"][k, n + 1 :].any()

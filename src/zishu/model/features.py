@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zishu.model.vocabulary import bigrams
+from zishu.model.vocabulary import BEGIN, SEVERAL, bigrams
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,13 +27,37 @@ def features(
     `style` is the number of the style of all sentences; None for a model without styles.
     """
     lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
-    numbers = [number(sentence, chars, pairs) for sentence in sentences]
-    arrays = {"chars": _table([row for row, _ in numbers], chars)}
+    numbers = _number_codes("".join(map("".join, sentences)), lengths, chars, pairs)
+    if numbers is None:
+        listed = [number(sentence, chars, pairs) for sentence in sentences]
+        numbers = tuple(np.concatenate(rows) for rows in zip(*listed, strict=True))
+    arrays = {"chars": _table(numbers[0], lengths, chars)}
     if pairs is not None:
-        arrays["bigrams"] = _table([row for _, row in numbers], pairs)
+        arrays["bigrams"] = _table(numbers[1], lengths, pairs)
     if style is not None:
         arrays["styles"] = np.full(len(sentences), style, dtype=np.int64)
     return {**arrays, "lengths": lengths}
+
+
+def _number_codes(
+    text: str, lengths: NDArray[np.int64], chars: Vocabulary, pairs: Vocabulary | None
+) -> tuple[NDArray[np.int64], ...] | None:
+    """Do the same as `number` for a whole batch, without its dictionaries.
+
+    None if characters, or their known forms, have several code points; that is rare.
+    """
+    if len(text) != lengths.sum() or not (pairs is None or pairs.has_plain_pairs):
+        return None
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    numbers, known = chars.number_codes(codes)
+    if pairs is None:
+        return (numbers,)
+    if (known == SEVERAL).any():
+        return None
+    before = np.empty_like(known)
+    before[1:] = known[:-1]
+    before[np.cumsum(lengths) - lengths] = BEGIN
+    return numbers, pairs.number_pairs(before, known)
 
 
 def number(
@@ -72,11 +96,11 @@ def length_batches(lengths: Sequence[int], size: int) -> list[NDArray[np.int64]]
     return dealt
 
 
-def _table(rows: Sequence[Sequence[int]], vocabulary: Vocabulary) -> NDArray[np.int64]:
-    """Stack the numbers of sentences, after the begin-of-sentence symbol and before padding."""
-    width = max(map(len, rows)) + 1
-    table = np.full((len(rows), width), vocabulary.pad, dtype=np.int64)
+def _table(
+    numbers: NDArray[np.int64], lengths: NDArray[np.int64], vocabulary: Vocabulary
+) -> NDArray[np.int64]:
+    """Arrange the numbers of all sentences in rows, after the begin-of-sentence symbol and before padding."""
+    table = np.full((len(lengths), int(lengths.max(initial=0)) + 1), vocabulary.pad, dtype=np.int64)
     table[:, 0] = vocabulary.bos
-    for line, row in zip(table, rows, strict=True):
-        line[1 : len(row) + 1] = row
+    table[:, 1:][np.arange(1, table.shape[1]) <= lengths[:, None]] = numbers
     return table

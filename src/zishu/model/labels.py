@@ -9,6 +9,7 @@ Cost: one call of the label network for all arcs.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
 LabelScorer = Callable[[Any, Any], Any]
 
 
+@lru_cache(maxsize=64)
 def legal_labels(
-    labels: Sequence[str],
+    labels: tuple[str, ...],
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
     """Mark the labels that an arc from ROOT may have, those of an arc between words, and those of other arcs.
 
@@ -58,7 +60,7 @@ def label_probabilities(
     assert outputs.label_head is not None
     ends = outputs.label_dep[sentences, dependents], outputs.label_head[sentences, heads]
     scores = np.array(label_scorer(*ends), dtype=np.float64)
-    below_root, between_words, anywhere = legal_labels(labels)
+    below_root, between_words, anywhere = legal_labels(tuple(labels))
     legal = np.where(np.reshape(may_be_intra, (-1, 1)), anywhere, between_words)
     legal = np.where((heads == 0)[:, None], below_root, legal)
     scores[~legal] = -np.inf

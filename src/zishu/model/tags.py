@@ -40,10 +40,14 @@ def tag_scores(
     of_units = getattr(outputs, column)
     if of_units is None:
         return None
-    # Double precision and one sum per word make the result independent of ties and of the rest of the batch.
-    chosen = of_units[sentences[words.tree_of_char], words.char].astype(np.float64)
-    means: NDArray[np.float64] = np.add.reduceat(chosen, words.first_char, axis=0)
-    return means / (words.end - words.start)[:, None]
+    # Double precision and one sum per word make the result independent of ties and of the rest of the batch. Most words
+    # are short, so adding up their first characters, their second ones and so on is faster than `np.add.reduceat`.
+    rows, sizes = sentences[words.tree], words.end - words.start
+    sums: NDArray[np.float64] = of_units[rows, words.start].astype(np.float64)
+    for place in range(1, sizes.max(initial=1)):
+        longer = np.flatnonzero(sizes > place)
+        sums[longer] += of_units[rows[longer], words.start[longer] + place]
+    return sums / sizes[:, None]
 
 
 def tag_probabilities(scores: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:

@@ -15,27 +15,39 @@ A character that is not in the vocabulary may be replaced by one that is. The fi
 
 Bigrams are made of these replacements: see `Vocabulary.known`.
 
-Cost: one or a few dictionary lookups per character.
+There are two ways to the same numbers. Lists of characters take one or a few dictionary lookups each. Arrays of code
+points take one lookup in a table, and bigrams a binary search; that is for whole batches of characters of one code
+point each.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from zishu.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
 PAD: Final = "<pad>"
 UNKNOWN: Final = "<unk>"
 BOS: Final = "<bos>"
 EOS: Final = "<eos>"
 
+# Two numbers that stand for no code point: the beginning of a sentence, and a form of several code points.
+BEGIN: Final = 0x110000
+SEVERAL: Final = 0x110001
+_BITS: Final = 21  # of a code point
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Vocabulary:
     """Map symbols to numbers; a symbol's number is its index in `symbols`."""
 
@@ -93,6 +105,50 @@ class Vocabulary:
             if (stand_in := self.stand_ins.get(form)) is not None:
                 return stand_in
         return char
+
+    def number_codes(self, codes: NDArray[np.unsignedinteger]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the numbers of characters of one code point, and the code points of their known forms."""
+        numbers, known = self._codes
+        for code in set(codes[known[codes] == 0].tolist()):
+            form = self._known(chr(code))
+            numbers[code] = self._numbers.get(form, self.unknown)
+            known[code] = ord(form) if len(form) == 1 else SEVERAL
+        # U+0000 has no number: it counts as not looked up every time.
+        return numbers[codes], known[codes]
+
+    @cached_property
+    def _codes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Hold the results of `number_codes` by code point; 0 until it is looked up. Untouched pages take no memory."""
+        return np.zeros(BEGIN, dtype=np.int64), np.zeros(BEGIN, dtype=np.int64)
+
+    def number_pairs(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers of bigrams of two code points; the first may be BEGIN."""
+        keys, numbers = self._pairs
+        wanted = left << _BITS | right
+        places = np.searchsorted(keys[:-1], wanted)
+        return np.where(keys[places] == wanted, numbers[places], self.unknown)
+
+    @cached_property
+    def _pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the bigrams as sorted keys, and their numbers; the last key is larger than any bigram."""
+        pairs = [(symbol, n) for n, symbol in enumerate(self.symbols) if len(symbol) == 2]
+        first = [
+            (symbol[-1], n)
+            for n, symbol in enumerate(self.symbols)
+            if symbol.startswith(BOS) and len(symbol) == len(BOS) + 1
+        ]
+        text = "".join([symbol for symbol, _ in pairs]).encode("utf-32-le", "surrogatepass")
+        codes = np.frombuffer(text, dtype="<u4").astype(np.int64).reshape(-1, 2)
+        begin = [BEGIN << _BITS | ord(char) for char, _ in first]
+        keys = np.concatenate([codes[:, 0] << _BITS | codes[:, 1], begin, [1 << 2 * _BITS]]).astype(np.int64)
+        order = np.argsort(keys)
+        numbers = np.array([n for _, n in (*pairs, *first, ("", self.unknown))])
+        return keys[order], numbers[order]
+
+    @cached_property
+    def has_plain_pairs(self) -> bool:
+        """Tell whether an unknown bigram has no other form that is known."""
+        return not (self.lowercase or self.stand_ins or any(len(symbol) == 1 for symbol in self.symbols))
 
     @classmethod
     def build(cls, counts: Mapping[str, int], *, min_count: int = 1) -> Vocabulary:
