@@ -111,7 +111,6 @@ HOMES: dict[str, tuple[str, ...]] = {
     "fsspec": ("corpus/storage.py",),
     "zstandard": ("compression.py",),
     "pyarrow": ("corpus/tables.py",),
-    "fastapi": ("serve",),
     "uvicorn": ("serve",),
     "starlette": ("serve",),
     "pydantic": ("serve",),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
+pytest.importorskip("starlette", reason="the extra `serve` is not installed")
 pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 
 import zishu

@@ -22,7 +22,8 @@ def _prob(description: str) -> Schema:
     return {"type": ["number", "null"], "minimum": 0, "maximum": 1, "description": description}
 
 
-def _record(description: str, properties: dict[str, Schema], optional: tuple[str, ...] = ()) -> Schema:
+def record(description: str, properties: dict[str, Schema], optional: tuple[str, ...] = ()) -> Schema:
+    """Return the schema of an object that has these keys and no others."""
     return {
         "type": "object",
         "description": description,
@@ -32,7 +33,7 @@ def _record(description: str, properties: dict[str, Schema], optional: tuple[str
     }
 
 
-WORD: Final = _record(
+WORD: Final = record(
     "One word of a sentence. Unknown values are null.",
     {
         "id": _int("Its number in the sentence, from 1.", 1),
@@ -79,7 +80,7 @@ WORD: Final = _record(
     optional=("boundary_prob_without_lexicon",),
 )
 
-SENTENCE: Final = _record(
+SENTENCE: Final = record(
     "One analysis of a sentence.",
     {
         "text": {
@@ -109,13 +110,13 @@ SENTENCE: Final = _record(
 )
 
 # What `--only words|tags` writes: the same keys, as far as they are known.
-TOKENS: Final = _record(
+TOKENS: Final = record(
     "A sentence that was segmented or tagged, but not parsed.",
     {
         **{key: SENTENCE["properties"][key] for key in ("text", "start", "end", "after", "cut")},
         "words": {
             **SENTENCE["properties"]["words"],
-            "items": _record(
+            "items": record(
                 "One word; its tags if they were requested and the model has them.",
                 {key: WORD["properties"][key] for key in ("id", "form", "start", "end", "upos", "xpos")},
                 optional=("upos", "xpos"),
@@ -125,7 +126,7 @@ TOKENS: Final = _record(
 )
 
 # One line of a JSON lines file written by `zishu parse`.
-LINE: Final = _record(
+LINE: Final = record(
     "One analysis of a sentence, with its position in the output.",
     {
         "sent_id": {"type": "string", "description": "The number of the sentence."},

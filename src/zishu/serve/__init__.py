@@ -3,7 +3,7 @@
     zishu serve                                    # http://127.0.0.1:8000
     uvicorn.run(create_app(zishu.load()))          # the same as an ASGI app, without connection limits
 
-Read the modules in this order: `limits`; `problems` (errors that clients get), `schema` (requests and answers); `jobs`
+Read the modules in this order: `limits`; `problems` (errors that clients get), `schema` (requests); `jobs`
 (request to sentences, analyses to answer), `batching` (parse requests together); `service` (between HTTP and the
 batcher), `streams` (one request per line), `guard` (hosts, tokens, headers, the log); `description` and `docs`
 (OpenAPI, and a page of it), `app` (puts it together); `connections` (time limits, maximum number), `server` (sockets,
@@ -31,7 +31,7 @@ _HOMES = {
     "read_tokens": "server",
     "serve": "server",
 }
-_PACKAGES = {"fastapi", "prometheus_client", "pydantic", "starlette", "uvicorn"}
+_PACKAGES = {"prometheus_client", "pydantic", "starlette", "uvicorn"}
 
 
 def __getattr__(name: str) -> Any:

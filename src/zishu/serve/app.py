@@ -1,4 +1,4 @@
-"""Assemble the service as an ASGI app: addresses, errors, the page, the description.
+"""Assemble the service as an ASGI app: addresses, errors, the page, the documentation.
 
     app = create_app(zishu.load())
 
@@ -14,37 +14,32 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
 
-from zishu import __version__
 from zishu.serve import docs, problems
-from zishu.serve.description import (
-    ANSWERS,
-    CONVERT_BODY,
-    CONVERTED,
-    FIGURES,
-    REQUEST_BODY,
-    describe_api,
-    errors,
-)
+from zishu.serve.description import JSON, NDJSON, OPERATIONS, describe_api
 from zishu.serve.guard import Guard
 from zishu.serve.limits import Limits
 from zishu.serve.metrics import CONTENT_TYPE
 from zishu.serve.problems import Problem
-from zishu.serve.schema import HealthAnswer, ModelAnswer, read_convert_request
+from zishu.serve.schema import read_convert_request
 from zishu.serve.service import Service
-from zishu.serve.streams import MEDIA_TYPE, StreamAnswer
+from zishu.serve.streams import StreamAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+
+    from starlette.requests import Request
 
     from zishu.parser import Parser
 
+    Handler = Callable[[Request], Awaitable[Response]]
+
 STATIC: Final = Path(__file__).parent / "static"
-_JSON: Final = "application/json"
-_HTML: Final = "text/html; charset=utf-8"
 _CODE_OF_STATUS: Final = {404: "not_found", 405: "method_not_allowed"}
 
 
@@ -55,7 +50,7 @@ def create_app(
     tokens: Iterable[str] = (),
     hosts: Iterable[str] = (),
     stopping: Callable[[], bool] = lambda: False,
-) -> FastAPI:
+) -> Starlette:
     """Return the app.
 
     With `tokens` a request needs one of them. Without, it must be for a loopback name or one of `hosts`. `stopping`
@@ -66,132 +61,84 @@ def create_app(
     service = Service(parser, limits, stopping=stopping)
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
         service.open()
         yield
         # The server calls this when all connections are done; closing waits for the thread.
         await asyncio.to_thread(service.batcher.close, limits.seconds)
 
-    app = FastAPI(
-        title="Zishu",
-        version=__version__,
-        lifespan=lifespan,
-        docs_url=None,  # FastAPI's own pages load scripts from other sites
-        redoc_url=None,
-        openapi_url="/openapi.json",
-        redirect_slashes=False,
+    api = _api(service)
+    routes = [Route(path, api[path], methods=[method]) for method, path in OPERATIONS]
+    routes += [Route(path, page) for path, page in _pages(describe_api(limits, secured=bool(tokens))).items()]
+    paths: dict[object, str] = {route.endpoint: route.path for route in routes}
+    guard = Middleware(
+        Guard, tokens=tokens, hosts=hosts, metrics=service.metrics, stopping=stopping, paths=paths
     )
+    app = Starlette(
+        routes=routes,
+        middleware=[guard],
+        exception_handlers={Problem: _tell_problem, HTTPException: _tell_http},
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False
     app.state.service = service
-    app.add_middleware(Guard, tokens=tokens, hosts=hosts, metrics=service.metrics, stopping=stopping)
-    app.add_exception_handler(Problem, _tell_problem)
-    app.add_exception_handler(HTTPException, _tell_http)
-    _add_api(app, service)
-    _add_pages(app)
-    description = describe_api(app, limits, secured=bool(tokens))
-    app.openapi = lambda: description  # type: ignore[method-assign]
     return app
 
 
-def _add_api(app: FastAPI, service: Service) -> None:
-    @app.post(
-        "/v1/parse",
-        summary="Parse texts or words",
-        tags=["parse"],
-        response_class=Response,
-        responses=ANSWERS | errors("parse"),
-        openapi_extra={"requestBody": REQUEST_BODY},
-    )
-    async def parse(request: Request) -> Response:
-        """Parse a text, several texts, or sentences of given words.
+def _api(service: Service) -> dict[str, Handler]:
+    """Return the functions behind the addresses that `zishu.serve.description` describes."""
 
-        With the type `application/x-ndjson` the body is a stream: every line is a request, and every line of the answer
-        is its answer or an error, in the same order.
-        """
+    async def parse(request: Request) -> Response:
         kind = _kind(request)
-        if kind == MEDIA_TYPE:
+        if kind == NDJSON:
             return StreamAnswer(service)
-        if kind != _JSON:
-            raise Problem("unsupported_media_type", f"the Content-Type must be {_JSON} or {MEDIA_TYPE}")
+        if kind != JSON:
+            raise Problem("unsupported_media_type", f"the Content-Type must be {JSON} or {NDJSON}")
         length = request.headers.get("content-length")
         answer = await service.answer(request.receive, length, limit=service.limits.body)
-        return Response(answer, media_type=_JSON)
+        return Response(answer, media_type=JSON)
 
-    @app.post(
-        "/v1/convert",
-        summary="Write parsed sentences in another format",
-        tags=["parse"],
-        response_class=Response,
-        responses=CONVERTED | errors("convert"),
-        openapi_extra={"requestBody": CONVERT_BODY},
-    )
     async def convert(request: Request) -> Response:
-        """Return sentences that this service has parsed as CoNLL-U or SVG, for example those chosen by a user."""
-        if _kind(request) != _JSON:
-            raise Problem("unsupported_media_type", f"the Content-Type must be {_JSON}")
-        answer = await service.answer(
-            request.receive,
-            request.headers.get("content-length"),
-            limit=service.limits.convert_body,
-            decode=read_convert_request,
-        )
-        return Response(answer, media_type=_JSON)
+        if _kind(request) != JSON:
+            raise Problem("unsupported_media_type", f"the Content-Type must be {JSON}")
+        length, limit = request.headers.get("content-length"), service.limits.convert_body
+        answer = await service.answer(request.receive, length, limit=limit, decode=read_convert_request)
+        return Response(answer, media_type=JSON)
 
-    @app.get(
-        "/v1/model",
-        summary="Describe the model",
-        tags=["service"],
-        response_model=ModelAnswer,
-        responses=errors("model"),
-    )
-    async def model() -> Response:
-        """Return the name of the model, its labels and scores, and the limits of a request."""
+    async def model(_: Request) -> Response:
         return JSONResponse(service.model)
 
-    def health(*, ready: bool) -> Response:
-        state = {"live": True, "ready": service.ready}
-        return JSONResponse(state, status_code=503 if ready and not state["ready"] else 200)
+    async def health(_: Request) -> Response:
+        return JSONResponse({"live": True, "ready": service.ready})
 
-    unready: dict[int | str, dict[str, Any]] = {
-        503: {"model": HealthAnswer, "description": "It runs, but accepts no requests now."}
-    }
+    async def live(request: Request) -> Response:
+        return await health(request)
 
-    @app.get("/v1/health", summary="Tell both", tags=["service"], response_model=HealthAnswer)
-    async def both() -> Response:
-        """Return whether the service runs and whether it accepts requests; the status is always 200."""
-        return health(ready=False)
+    async def ready(_: Request) -> Response:
+        state = service.ready
+        return JSONResponse({"live": True, "ready": state}, status_code=200 if state else 503)
 
-    @app.get("/v1/health/live", summary="Tell whether it runs", tags=["service"], response_model=HealthAnswer)
-    async def live() -> Response:
-        """Return 200 as long as the process answers: restart it if it does not."""
-        return health(ready=False)
-
-    @app.get(
-        "/v1/health/ready",
-        summary="Tell whether it accepts requests",
-        tags=["service"],
-        response_model=HealthAnswer,
-        responses=unready,
-    )
-    async def ready() -> Response:
-        """Return 200 if the next request would be accepted, 503 while the queue is full, stuck or being closed."""
-        return health(ready=True)
-
-    @app.get(
-        "/metrics",
-        summary="Return figures for Prometheus",
-        tags=["service"],
-        response_class=Response,
-        responses=FIGURES | errors("metrics"),
-    )
-    async def metrics() -> Response:
-        """Return counters of the service, summed over all worker processes."""
+    async def metrics(_: Request) -> Response:
         return Response(service.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
 
+    return {
+        "/v1/parse": parse,
+        "/v1/convert": convert,
+        "/v1/model": model,
+        "/v1/health": health,
+        "/v1/health/live": live,
+        "/v1/health/ready": ready,
+        "/metrics": metrics,
+    }
 
-def _add_pages(app: FastAPI) -> None:
+
+def _pages(description: dict[str, Any]) -> dict[str, Handler]:
+    """Return the functions behind the addresses for people: the page, its files, the documentation."""
     files = _read_files(STATIC)
+    page = docs.page(description)
 
-    def file(request: Request, name: str) -> Response:
+    async def file(request: Request) -> Response:
+        name = request.path_params.get("name", "index.html")
         if name not in files:
             raise HTTPException(404)
         data, kind, tag = files[name]
@@ -200,21 +147,25 @@ def _add_pages(app: FastAPI) -> None:
             return Response(status_code=304, headers=headers)
         return Response(data, headers=headers | {"Content-Type": kind})
 
-    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     async def index(request: Request) -> Response:
-        return file(request, "index.html")
+        return await file(request)
 
-    @app.api_route("/static/{name:path}", methods=["GET", "HEAD"], include_in_schema=False)
-    async def static(request: Request, name: str) -> Response:
-        return file(request, name)
+    async def openapi(_: Request) -> Response:
+        return JSONResponse(description)
 
-    @app.api_route("/docs", methods=["GET", "HEAD"], include_in_schema=False)
-    async def documentation() -> Response:
-        return Response(docs.page(app.openapi()), headers={"Content-Type": _HTML})
+    async def documentation(_: Request) -> Response:
+        return HTMLResponse(page)
 
-    @app.api_route("/docs/style.css", methods=["GET", "HEAD"], include_in_schema=False)
-    async def style() -> Response:
-        return Response(docs.STYLE, headers={"Content-Type": "text/css; charset=utf-8"})
+    async def style(_: Request) -> Response:
+        return Response(docs.STYLE, media_type="text/css")
+
+    return {
+        "/": index,
+        "/static/{name:path}": file,
+        "/openapi.json": openapi,
+        "/docs": documentation,
+        "/docs/style.css": style,
+    }
 
 
 def _kind(request: Request) -> str:

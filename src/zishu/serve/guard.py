@@ -24,7 +24,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from zishu.serve.problems import ClientGone, Problem, response
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -65,12 +65,15 @@ class Guard:
         hosts: Iterable[str],
         metrics: Metrics,
         stopping: Callable[[], bool],
+        paths: Mapping[object, str],
     ) -> None:
+        """Wrap an app; `paths` names the address behind each of its functions."""
         self._app = app
         self._tokens = [_digest(token.encode()) for token in tokens]
         self._hosts = {host.lower() for host in hosts}
         self._metrics = metrics
         self._stopping = stopping
+        self._paths = paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Accept or reject a request."""
@@ -108,7 +111,7 @@ class Guard:
                 raise ConnectionAbortedError from None  # too late for an error: the server closes the connection
         finally:
             seconds = time.perf_counter() - began
-            path = getattr(scope.get("route"), "path", "other")
+            path = self._paths.get(scope.get("endpoint"), "other")
             self._metrics.request(path, status, seconds)
             log.info("%s %s %d %.0f ms", _method(scope), path, status, 1000 * seconds)
 

@@ -1,11 +1,8 @@
-"""Define requests and answers: for validation, and for the OpenAPI description.
+"""Define requests: for validation, and for the OpenAPI description (`zishu.serve.description`), which has the answers.
 
 A request has exactly one of `text`, `texts` and `words`, which determines the other allowed keys. JSON is read
 strictly: no number for a string, no unknown key. Reading stops at the first error. A body with more values than any
 request may have is rejected before it is decoded, because JSON is decoded in one piece.
-
-Answers are assembled from strings (see `zishu.serve.jobs`), so their schemas are here for the description only. The
-schemas of sentences and words come from `zishu.formats.schema`. Tests validate real answers against the description.
 """
 
 from __future__ import annotations
@@ -21,11 +18,9 @@ from pydantic import (
     Tag,
     TypeAdapter,
     ValidationError,
-    WithJsonSchema,
 )
 
 from zishu.corpus.options import Only  # noqa: TC001 (Pydantic reads the annotations at run time)
-from zishu.formats.schema import SENTENCE, TOKENS, WORD, Schema
 from zishu.granularity import Granularity  # noqa: TC001 (as above)
 from zishu.parser import InnerTrees  # noqa: TC001 (as above)
 from zishu.serve.problems import Problem
@@ -34,8 +29,6 @@ if TYPE_CHECKING:
     from zishu.serve.limits import Limits
 
 INPUTS = ("text", "texts", "words")
-
-REF = "#/components/schemas/{model}"
 
 Item = TypeVar("Item")
 List = Annotated[list[Item], FailFast()]
@@ -135,9 +128,7 @@ class ConvertRequest(_Shape):
     """Convert parsed sentences to another format."""
 
     text: str = Field(description="The text that the sentences come from.", examples=["我喜欢北京。"])
-    sentences: List[Annotated[Any, WithJsonSchema({"title": "Sentence"})]] = Field(
-        description="Sentences of that text, as this service sent them."
-    )
+    sentences: List[Any] = Field(description="Sentences of that text, as this service sent them.")
     first: Annotated[int, Field(ge=1)] = Field(1, description="The number of the first one in the text.")
     format: Literal["conllu", "svg"] = Field(description="How sentences are returned.")
 
@@ -286,126 +277,3 @@ def _too_long(size: int, limits: Limits) -> Problem:
 
 def _too_many(count: int, name: str, most: int) -> Problem:
     return Problem("too_many", f"{count} {name} are more than the {most} that one request may have")
-
-
-# ---- answers, for the description
-
-
-def ref(model: str) -> Schema:
-    """Return a reference to a schema of the description."""
-    return {"$ref": REF.format(model=model)}
-
-
-def _with(schema: Schema, description: str, **properties: Schema) -> Schema:
-    """Return a copy of a schema whose properties are replaced, or optional if they are new."""
-    return {**schema, "description": description, "properties": {**schema["properties"], **properties}}
-
-
-_WORDS: Schema = {**SENTENCE["properties"]["words"], "items": ref("Word")}
-
-# The schemas that models refer to by title only.
-SENTENCE_SHAPES: dict[str, Schema] = {
-    "Word": WORD,
-    "Sentence": _with(SENTENCE, SENTENCE["description"], words=_WORDS),
-    "Tokens": TOKENS,
-    "RankedSentence": _with(
-        SENTENCE,
-        "The best analysis of a sentence, and the best few if requested.",
-        words=_WORDS,
-        alternatives={
-            "type": "array",
-            "items": ref("Sentence"),
-            "description": "With `k_best` above 1: its analyses, the most probable first.",
-        },
-    ),
-}
-
-
-class ModelName(_Shape):
-    """The model that answered."""
-
-    name: str
-    version: str
-    styles: list[str] = Field(description="The styles that a request may name; the first one is the default.")
-
-
-class Figure(_Shape):
-    """A drawing of an analysis."""
-
-    svg: str
-
-
-class FigureAnswer(Figure):
-    """The drawing of the best analysis of a sentence, and of the best few if requested."""
-
-    alternatives: list[Figure] | None = None
-
-
-class JsonDocument(_Shape):
-    """A text and its sentences."""
-
-    text: str
-    sentences: list[Annotated[Any, WithJsonSchema({"title": "RankedSentence"})]]
-
-
-class ConlluDocument(_Shape):
-    """A text and its sentences as CoNLL-U."""
-
-    text: str
-    conllu: str
-
-
-class SvgDocument(_Shape):
-    """A text and its sentences as drawings."""
-
-    text: str
-    sentences: list[FigureAnswer]
-
-
-class ParseAnswer(_Shape):
-    """One document for the text, for each of the texts, or for the sentences of words."""
-
-    model: ModelName
-    documents: list[JsonDocument] | list[ConlluDocument] | list[SvgDocument]
-
-
-class ConvertAnswer(_Shape):
-    """The text with its sentences in the requested format."""
-
-    documents: list[ConlluDocument] | list[SvgDocument]
-
-
-class ErrorDetail(_Shape):
-    """What went wrong."""
-
-    code: str = Field(description="For programs.")
-    message: str = Field(description="For people.")
-
-
-class ErrorAnswer(_Shape):
-    """The common format of all errors."""
-
-    error: ErrorDetail
-
-
-class ModelAnswer(_Shape):
-    """Information about the model, and the limits of the service."""
-
-    name: str
-    version: str = Field(description="The version of Zishu that made it.")
-    zishu: str = Field(description="The version of Zishu that runs it.")
-    task: str
-    roles: int
-    encoder: str
-    styles: list[str]
-    labels: list[str]
-    upos: list[str]
-    scores: dict[str, dict[str, float]]
-    limits: dict[str, float]
-
-
-class HealthAnswer(_Shape):
-    """Whether the service runs, and whether it accepts requests."""
-
-    live: bool
-    ready: bool

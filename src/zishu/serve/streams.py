@@ -20,6 +20,7 @@ from starlette.responses import Response
 from starlette.types import Message
 
 from zishu.serve import problems
+from zishu.serve.description import NDJSON
 from zishu.serve.problems import Problem
 from zishu.serve.service import Service, as_problem
 
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from zishu.serve.jobs import Job
-
-MEDIA_TYPE = "application/x-ndjson"
 
 _TICK = 0.5  # seconds between two checks whether the service is being stopped
 
@@ -47,7 +46,7 @@ class _Line(NamedTuple):
 class StreamAnswer(Response):
     """Answer a stream; the request is read while the answer is sent."""
 
-    media_type = MEDIA_TYPE
+    media_type = NDJSON
 
     def __init__(self, service: Service) -> None:
         super().__init__()
