@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import signal
 from dataclasses import replace
@@ -26,6 +25,7 @@ _FAILURE, _INTERRUPTED = 1, 130
 
 
 def train_command(
+    context: typer.Context,
     config: Annotated[
         str, typer.Argument(help="TOML file, or the name of a configuration (see zishu config).")
     ],
@@ -67,7 +67,7 @@ def train_command(
                 signal.signal(signal.SIGINT, signal.SIG_IGN)
             # Printed inside the group, which waits: a launcher ends all processes as soon as one is gone.
             if group.is_writer:
-                command = _command(config, overrides, seeds, directory)
+                command = shlex.join(["zishu", *context.obj, *([] if resume else ["--resume"])])
                 where = " in one or more processes" if group.size > 1 else ""
                 typer.echo(f"zishu: {stop}; to continue{where}: {command}", err=True)
             interrupted = True
@@ -147,7 +147,7 @@ def _train(run: Config, group: Group, *, resume: bool) -> dict[str, float]:
 def _report(runs: Sequence[Config], scores: Sequence[Mapping[str, float]], *, average: bool) -> None:
     """Print the scores, optionally with their averages, which also go to summary.json."""
     from zishu.metrics import average_seeds
-    from zishu.train.checkpoint import write_atomically
+    from zishu.train.checkpoint import save_json
     from zishu.train.evaluation import MODEL
 
     averages = average_seeds(scores) if average else {}
@@ -163,7 +163,7 @@ def _report(runs: Sequence[Config], scores: Sequence[Mapping[str, float]], *, av
             "sd": {name: average.sd for name, average in averages.items()},
         }
         path = runs[0].folder.parent / "summary.json"
-        write_atomically(path, json.dumps(summary, ensure_ascii=False, indent=1) + "\n")
+        save_json(path, summary)
         typer.echo(f"summary: {path}")
 
 
@@ -180,15 +180,3 @@ def table(scores: Mapping[int, Mapping[str, float]], averages: Mapping[str, Aver
         rows.append((name, *cells))
     titles = [f"seed {seed}" for seed in scores] + (["mean", "sd"] if averages else [])
     return Table(("score", *titles), rows)
-
-
-def _command(config: str, overrides: list[str] | None, seeds: str | None, directory: Path | None) -> str:
-    """Return the command that continues a run."""
-    words = ["zishu", "train", config]
-    for override in overrides or ():
-        words += ["--set", override]
-    if seeds is not None:
-        words += ["--seeds", seeds]
-    if directory is not None:
-        words += ["--directory", str(directory)]
-    return shlex.join([*words, "--resume"])

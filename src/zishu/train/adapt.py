@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from zishu import metrics
 from zishu.annotations import read_annotations
 from zishu.errors import ConfigError, InputError
 from zishu.formats.conllu import read_conllu, trees_of
@@ -44,18 +43,18 @@ from zishu.train.adapt_data import (
     Sources,
     prepare,
 )
-from zishu.train.checkpoint import write_atomically
 from zishu.train.config import config_from_dict
-from zishu.train.evaluation import MODEL
+from zishu.train.evaluation import MODEL, evaluate_model
 from zishu.train.loop import train
-from zishu.tree import WordTree
+from zishu.tree import flat_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from zishu.model.settings import Settings
     from zishu.train.config import Config
+    from zishu.tree import WordTree
 
 REPORT: Final = "adapt.json"
 SURE: Final = 0.95
@@ -161,24 +160,19 @@ def _configure(
             raise InputError(f"--rehearsal {treebank}: the model has no style {its!r}")
         treebanks.setdefault(its, []).append(file)
     chars = sum(len(tree.chars) for path in partial for tree in read_annotations(path).trees)
-    taught: dict[str, list[str]] = {
-        name: [ours] if name == style else [ours, own] for name in settings.styles
-    }
+    taught = {name: [ours] if name == style else [ours, own] for name in settings.styles or ("",)}
     rehearsed = sum(sum(map(len, read_lines(path))) for paths in taught.values() for path in paths)
     values: dict[str, Any] = {
         "name": "adapted",
         "seed": seed,
         "initial": str(base),
         "data": {
-            "train": _by_style(treebanks),
-            "partial": {style: partial} if style else partial[0],
+            "train": treebanks or "",
+            "partial": {style: partial},
             "partial_weight": float(np.clip(rehearsed / chars, 1, _MOST_VIEWS)),
-            "dev": ({style: str(held_out)} if style else str(held_out)) if held_out.stat().st_size else "",
+            "dev": {style: str(held_out)} if held_out.stat().st_size else "",
         },
-        "teacher": {
-            "model": str(base),
-            "text": taught or ours,
-        },
+        "teacher": {"model": str(base), "text": taught},
         "structure": trained.get("structure", {}),
         "encoder": trained["encoder"],
         "scorer": trained["scorer"],
@@ -195,20 +189,10 @@ def _configure(
         "export": trained.get("export", {}),
         "run": {"directory": str(folder), "threads": threads},
     }
-    if not style and len(partial) > 1:
-        both = data / "both.conllu"
-        write_atomically(both, "".join((data / name).read_text("utf-8") for name in (KNOWN, SURE_TREES)))
-        values["data"]["partial"] = str(both)
     try:
         return config_from_dict(values, source=str(base / CONFIG))
     except ConfigError as error:
         raise InputError(str(error)) from error
-
-
-def _by_style(treebanks: dict[str, list[str]]) -> Any:
-    if not treebanks:
-        return ""
-    return treebanks[""][0] if "" in treebanks else treebanks
 
 
 def _complete(model: Path, base: Path, *, calibrated: bool) -> None:
@@ -239,27 +223,18 @@ def _compare(
     if path.stat().st_size:
         gold = trees_of(read_conllu(path))
         # If the old model does not know the style, it parses in its first style.
-        former = style if style in old.settings.styles else None
-        held_out = {
-            "before": _scores(gold, parse_trees(old.in_style(former), gold)),
-            "after": _scores(gold, parse_trees(new.in_style(style or None), gold)),
-        }
-    watched = [_flat(line) for line in read_lines(folder / "data" / WATCH)]
-    agreement = {}
-    for name in old.settings.styles or ("",):
-        before = [*parse_trees(old.in_style(name or None), watched)]
-        agreement[name] = _scores(before, parse_trees(new.in_style(name or None), before))
+        former = style if style in old.settings.styles else ""
+        held_out = {"before": _scores(old, gold, former), "after": _scores(new, gold, style)}
+    watched = [flat_tree(characters("".join(line.split()))) for line in read_lines(folder / "data" / WATCH)]
+    agreement = {
+        name: _scores(new, parse_trees(old.in_style(name or None), watched), name)
+        for name in old.settings.styles or ("",)
+    }
     report = Adaptation(style, counts, problems, held_out, agreement)
     write_json(folder / REPORT, asdict(report))
     return report
 
 
-def _flat(line: str) -> WordTree:
-    """Return an arbitrary tree over the characters of a line, for the parser to replace."""
-    chars = characters("".join(line.split()))
-    return WordTree(tuple(chars), (0, *[1] * (len(chars) - 1)), ("root", *["dep"] * (len(chars) - 1)))
-
-
-def _scores(gold: Sequence[WordTree], trees: Iterable[WordTree]) -> dict[str, float]:
-    found = metrics.evaluate(zip(gold, trees, strict=True))
+def _scores(model: Model, gold: Sequence[WordTree], style: str) -> dict[str, float]:
+    found = evaluate_model(model, gold, style=style)
     return {name: round(found.value(name), 2) for name in ("seg", "uf", "lf")}

@@ -35,7 +35,7 @@ from zishu.reading import read_lines
 from zishu.sentences import text_sentences
 from zishu.structures import load_structures
 from zishu.text import characters
-from zishu.train.checkpoint import write_atomically
+from zishu.train.checkpoint import save_json, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -113,7 +113,7 @@ def prepare(
     counts = {"known": len(known), "held out": len(held_out), "raw text": len(found)}
     counts["rehearsal"] = len(rehearsed)
     state = {"arguments": arguments, "counts": counts, "problems": problems}
-    write_atomically(path, json.dumps(state, ensure_ascii=False, indent=1) + "\n")
+    save_json(path, state)
     return counts, tuple(problems)
 
 

@@ -563,7 +563,7 @@ def _check_files(key: str, value: object, origin: str) -> Files:
         )
         if not found or not all(isinstance(file, str) and file for file in found):
             raise _wrong(f"{key}.{style}", files, "a file or a list of files", origin)
-        if not re.fullmatch(r"[\w-]+", style):
+        if not re.fullmatch(r"[\w-]*", style):
             raise _wrong(key, style, "names of styles of letters, digits, '_' and '-'", origin)
         table[style] = found
     if not table:

@@ -25,7 +25,7 @@ from zishu.model.outputs import Outputs
 from zishu.model.runtime import load_model
 from zishu.model.settings import CONFIG, TASKS, write_json
 from zishu.tags import COLUMNS
-from zishu.train.checkpoint import write_atomically
+from zishu.train.checkpoint import save_json
 from zishu.train.compact import compact
 from zishu.train.config import by_style
 from zishu.train.data import read_treebank, read_trees
@@ -226,7 +226,7 @@ def _record(
 
 
 def _write_result(folder: Path, result: dict[str, Any]) -> dict[str, float]:
-    write_atomically(folder / RESULT, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    save_json(folder / RESULT, result)
     return _flat(result)
 
 

@@ -10,7 +10,6 @@ It is written when a run starts and again when it is resumed, so it names the la
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import subprocess
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from zishu import __version__
-from zishu.train.checkpoint import write_atomically
+from zishu.train.checkpoint import save_json
 
 if TYPE_CHECKING:
     from zishu.train.config import Config
@@ -45,7 +44,7 @@ def record_run(config: Config, folder: Path, *, device: str, processes: int = 1)
             "processes": processes,
         },
     }
-    write_atomically(folder / RUN, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    save_json(folder / RUN, found)
 
 
 def commit_of(package: Path) -> str:
