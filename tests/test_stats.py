@@ -7,7 +7,8 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from zishu.cli._table import Table, align, print_tables
+from zishu.analysis.tables import Table
+from zishu.cli._table import print_tables
 from zishu.cli.stats import tables
 from zishu.errors import FormatError
 from zishu.formats.conllu import read_conllu
@@ -108,7 +109,7 @@ def test_trees_of_one_word_have_no_arcs_to_share_out():
 
 
 def test_plain_tables_are_aligned_by_width_on_screen():
-    assert align(Table(("名", "n"), [("ab", "1"), ("甲乙", "10")])) == "名     n\nab     1\n甲乙  10"
+    assert Table(("名", "n"), [("ab", "1"), ("甲乙", "10")]).to_text() == "名     n\nab     1\n甲乙  10"
 
 
 def test_a_label_that_looks_like_markup_is_drawn_as_it_is():

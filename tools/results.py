@@ -28,7 +28,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from zishu.analysis.markdown import escape_markdown, markdown_table
+from zishu.analysis.tables import Table, escape_markdown
 from zishu.cli import run as zishu
 
 PAGE = Path("docs/results.md")
@@ -102,7 +102,7 @@ def list_runs(folders: list[Path]) -> str:
                     f"{machine['threads']} of {machine['cores']}",
                 ]
             )
-    return markdown_table(head, rows)
+    return Table(head, rows).to_markdown()
 
 
 def collect(runs: Path, destination: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Write a comparison of systems as Markdown, as LaTeX (booktabs), or as plain values for JSON.
+"""Write a comparison of systems as tables of text, as Markdown, as LaTeX (booktabs), or as plain values for JSON.
 
 Every format states which sentences were scored, how many, what the numbers mean, and the metrics' signature.
 """
@@ -9,17 +9,15 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from zishu.analysis.compare import DECIMALS
-from zishu.analysis.markdown import escape_markdown, markdown_table
+from zishu.analysis.tables import ABSENT, Table, escape_markdown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Sequence
 
     from zishu.analysis.compare import Comparison
     from zishu.metrics import Bootstrap
 
-ABSENT = "-"
-
-_LATEX_TITLES = {"F1seg": "F1$_{seg}$", "UF": "UF$_{dep}$", "LF": "LF$_{dep}$"}
+_LATEX_TITLES = {"seeds": "Seeds", "F1seg": "F1$_{seg}$", "UF": "UF$_{dep}$", "LF": "LF$_{dep}$"}
 _LATEX_ESCAPES = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -29,44 +27,46 @@ _LATEX_ESCAPES = {
 }
 
 
+def to_text(comparison: Comparison) -> tuple[list[Table], list[str]]:
+    """Return the tables of scores and differences, and the notes below them with the signature."""
+
+    def cell(mean: str, sd: str, best: bool) -> str:
+        # The mark, or a blank instead, keeps the numbers of a column aligned.
+        return (f"{mean} ± {sd}" if sd else mean) + ("*" if best else " ")
+
+    scores, *differences = _tables(comparison, cell)
+    head = (*scores.header[:2], *(f"{title} " for title in scores.header[2:]))
+    signed = [comparison.signature] if comparison.signature else []
+    return [Table(head, scores.rows), *differences], [*_notes(comparison, best="*"), *signed]
+
+
 def to_markdown(comparison: Comparison) -> str:
     """Return a table of scores, a table of differences if there are any, and the notes."""
-    titles = list(comparison.titles.values())
 
     def cell(mean: str, sd: str, best: bool) -> str:
         return (f"**{mean}**" if best else mean) + (f" ± {sd}" if sd else "")
 
-    rows = [[escape_markdown(name), *cells] for name, *cells in score_rows(comparison, cell)]
-    blocks = [markdown_table(["system", "seeds", *titles], rows)]
-    if comparison.baseline is not None:
-        head = [f"difference from {escape_markdown(comparison.baseline)}", *titles]
-        rows = [[escape_markdown(name), *cells] for name, cells in difference_rows(comparison)]
-        blocks.append(markdown_table(head, rows))
+    blocks = [table.to_markdown() for table in _tables(comparison, cell, escape_markdown)]
     signed = [f"`{comparison.signature}`"] if comparison.signature else []
-    blocks.append(" ".join([*(escape_markdown(note) for note in notes(comparison, best="bold")), *signed]))
-    return "\n\n".join(blocks)
+    notes = [escape_markdown(note) for note in _notes(comparison, best="bold")]
+    return "\n\n".join([*blocks, " ".join([*notes, *signed])])
 
 
 def to_latex(comparison: Comparison) -> str:
     """Return a table environment; it needs the package booktabs."""
-    titles = [_LATEX_TITLES.get(title, title) for title in comparison.titles.values()]
 
     def cell(mean: str, sd: str, best: bool) -> str:
         text = "--" if mean == ABSENT else mean
         return (rf"\textbf{{{text}}}" if best else text) + (rf" $\pm$ {sd}" if sd else "")
 
-    rows = [[_escape_latex(name), *cells] for name, *cells in score_rows(comparison, cell)]
+    scores, *differences = _tables(comparison, cell, _escape_latex)
     lines = ["% needs \\usepackage{booktabs}", r"\begin{table}[tb]", r"  \centering"]
-    lines += _latex_table(["System", "Seeds", *titles], rows)
-    if comparison.baseline is not None:
-        rows = [
-            [_escape_latex(name), *(_latex_difference(cell) for cell in cells)]
-            for name, cells in difference_rows(comparison)
-        ]
-        lines += ["", r"  \medskip"]
-        lines += _latex_table([f"Difference from {_escape_latex(comparison.baseline)}", *titles], rows)
+    lines.append(Table(_latex_titles(scores.header), scores.rows).to_latex())
+    for table in differences:
+        rows = [[name, *map(_latex_difference, cells)] for name, *cells in table.rows]
+        lines += ["", r"  \medskip", Table(_latex_titles(table.header), rows).to_latex()]
     signed = [rf"\texttt{{{_escape_latex(comparison.signature)}}}"] if comparison.signature else []
-    caption = " ".join([*(_escape_latex(note) for note in notes(comparison, best="bold")), *signed])
+    caption = " ".join([*(_escape_latex(note) for note in _notes(comparison, best="bold")), *signed])
     lines += [rf"  \caption{{{caption}}}", r"\end{table}"]
     return "\n".join(lines)
 
@@ -107,11 +107,18 @@ def as_dict(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def score_rows(comparison: Comparison, cell: Callable[[str, str, bool], str]) -> Iterator[tuple[str, ...]]:
-    """Yield the name of each system, the number of its seeds, and its scores as text.
+def _tables(
+    comparison: Comparison,
+    cell: Callable[[str, str, bool], str],
+    escape: Callable[[str], str] = lambda name: name,
+) -> list[Table]:
+    """Lay out the scores and, if there are any, the differences from the baseline.
 
     `cell` writes a score: it gets the mean, the standard deviation (empty for one seed), and whether it is the best.
+    `escape` is for names.
     """
+    titles = comparison.titles.values()
+    rows, differences = [], []
     for system in comparison.systems:
         cells = []
         for metric in comparison.metrics:
@@ -119,17 +126,17 @@ def score_rows(comparison: Comparison, cell: Callable[[str, str, bool], str]) ->
             mean = ABSENT if score is None else f"{score.mean:.{DECIMALS}f}"
             sd = "" if score is None or score.sd is None else f"{score.sd:.{DECIMALS}f}"
             cells.append(cell(mean, sd, system.name in comparison.best(metric)))
-        yield system.name, str(len(system.runs)), *cells
-
-
-def difference_rows(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
-    """Yield the differences of every tested system as text."""
-    for system in comparison.systems:
+        rows.append((escape(system.name), str(len(system.runs)), *cells))
         if system.differences:
-            yield system.name, [_difference(system.differences.get(m)) for m in comparison.metrics]
+            tests = (_difference(system.differences.get(metric)) for metric in comparison.metrics)
+            differences.append((escape(system.name), *tests))
+    tables = [Table(("system", "seeds", *titles), rows)]
+    if comparison.baseline is not None:
+        tables.append(Table((f"difference from {escape(comparison.baseline)}", *titles), differences))
+    return tables
 
 
-def notes(comparison: Comparison, *, best: str) -> list[str]:
+def _notes(comparison: Comparison, *, best: str) -> list[str]:
     """Return the notes below a table, without the signature; `best` says how the best mean is marked."""
     words = "with given words" if comparison.given_words else "from raw text"
     size = "" if comparison.sentences is None else f", {comparison.sentences:,} sentences"
@@ -161,11 +168,9 @@ def _difference(test: Bootstrap | None) -> str:
     return f"{test.difference:+.{d}f} [{test.low:+.{d}f}, {test.high:+.{d}f}] {p}"
 
 
-def _latex_table(head: list[str], rows: Iterable[list[str]]) -> list[str]:
-    lines = [rf"  \begin{{tabular}}{{l{'r' * (len(head) - 1)}}}", r"  \toprule"]
-    lines += [rf"  {' & '.join(head)} \\", r"  \midrule"]
-    lines += [rf"  {' & '.join(cells)} \\" for cells in rows]
-    return [*lines, r"  \bottomrule", r"  \end{tabular}"]
+def _latex_titles(header: Sequence[str]) -> list[str]:
+    name, *titles = header
+    return [name[0].upper() + name[1:], *(_LATEX_TITLES.get(title, title) for title in titles)]
 
 
 def _latex_difference(cell: str) -> str:

@@ -1,22 +1,18 @@
-"""Print tables of text: drawn by Rich on a terminal, aligned columns elsewhere."""
+"""Print tables, drawn by Rich on a terminal and as aligned columns elsewhere, and JSON."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import json
+from typing import TYPE_CHECKING
 
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from rich.console import Console
 
-
-class Table(NamedTuple):
-    """Hold a table as text; the first cell of a row is its name, the others are numbers."""
-
-    header: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
+    from zishu.analysis.tables import Table
 
 
 def print_tables(tables: Iterable[Table], console: Console | None = None) -> None:
@@ -28,23 +24,12 @@ def print_tables(tables: Iterable[Table], console: Console | None = None) -> Non
         for table in tables:
             _draw(table, console)
     else:
-        typer.echo("\n\n".join(align(table) for table in tables), file=console.file)
+        typer.echo("\n\n".join(table.to_text() for table in tables), file=console.file)
 
 
-def align(table: Table) -> str:
-    """Format a table as plain lines: names left-aligned, numbers right-aligned."""
-    from rich.cells import cell_len  # a Chinese character is two columns wide
-
-    lines = [table.header, *table.rows]
-    widths = [max(cell_len(line[k]) for line in lines) for k in range(len(table.header))]
-    padded = []
-    for name, *numbers in lines:
-        cells = [name + " " * (widths[0] - cell_len(name))]
-        cells += [
-            " " * (width - cell_len(cell)) + cell for cell, width in zip(numbers, widths[1:], strict=True)
-        ]
-        padded.append("  ".join(cells).rstrip())
-    return "\n".join(padded)
+def print_json(data: object, *, err: bool = False) -> None:
+    """Print plain values as one JSON object."""
+    typer.echo(json.dumps(data, ensure_ascii=False, indent=2), err=err)
 
 
 def _draw(table: Table, console: Console) -> None:

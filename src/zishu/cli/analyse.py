@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from zishu.cli._table import Table, print_tables
+from zishu.analysis.tables import ABSENT, Table, escape_markdown, percent
+from zishu.cli._table import print_tables
 from zishu.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from zishu.metrics import Average
     from zishu.tree import WordTree
 
-ABSENT = "-"
 REFERENCE = "reference"
 KEPT = ".predictions"  # ending of the names of saved predictions
 
@@ -190,11 +190,9 @@ def print_study(
     laid_out = _tables(report, tables or [*TableName], at_least)
     size = f"{report.sentences} sentences, {report.words} words"
     if markdown:
-        from zishu.analysis.markdown import escape_markdown, markdown_table
-
         for table in laid_out:
-            rows = ([escape_markdown(cell) for cell in row] for row in table.rows)
-            typer.echo(markdown_table([escape_markdown(cell) for cell in table.header], rows) + "\n")
+            header, *rows = ([*map(escape_markdown, row)] for row in (table.header, *table.rows))
+            typer.echo(Table(header, rows).to_markdown() + "\n")
         typer.echo(f"{size}. `{report.signature}`")
         return
     print_tables(laid_out, console)
@@ -233,7 +231,7 @@ def _structure_tables(report: Study, at_least: float) -> list[Table]:
             if report.reference is not None:
                 values.append(report.reference_share(heads))
             if max((value for value in values if value is not None), default=0.0) >= at_least:
-                rows.append((draw_structure(heads), *map(_percent, values), report.examples[heads]))
+                rows.append((draw_structure(heads), *map(percent, values), report.examples[heads]))
         unit = "distinct words" if report.count == "types" else "words"
         laid_out.append(Table((f"% of {words:,} {unit} of {length} characters", *names, "example"), rows))
     return laid_out
@@ -248,11 +246,11 @@ def _direction_table(report: Study) -> Table:
         leftward = system.leftward
         if leftward is not None:
             mean = leftward.mean
-            seeds = (_percent(min(leftward.values)), _percent(max(leftward.values)))
-            rows.append((name, _percent(mean), _percent(100 - mean), *seeds))
+            seeds = (percent(min(leftward.values)), percent(max(leftward.values)))
+            rows.append((name, percent(mean), percent(100 - mean), *seeds))
     known = leftward_share(report.reference or {})
     if known is not None:
-        rows.append((REFERENCE, _percent(known), _percent(100 - known), ABSENT, ABSENT))
+        rows.append((REFERENCE, percent(known), percent(100 - known), ABSENT, ABSENT))
     header = ("% of arcs inside words", "leftward", "rightward", "leftward, min seed", "leftward, max seed")
     return Table(header, rows)
 
@@ -267,7 +265,7 @@ def _match_table(report: Study) -> Table:
                     name if length == "all" else f"  {length} characters",
                     f"{found.words:,}",
                     _mean(found.cm),
-                    _percent(found.many_to_one),
+                    percent(found.many_to_one),
                 )
                 for length, found in system.matches.items()
             ]
@@ -375,8 +373,4 @@ def _to_json(report: Study) -> str:
 
 
 def _mean(average: Average | None) -> str:
-    return _percent(average.mean if average else None)
-
-
-def _percent(value: float | None) -> str:
-    return ABSENT if value is None else f"{value:.2f}"
+    return percent(average.mean if average else None)

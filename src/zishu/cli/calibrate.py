@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from zishu.analysis.tables import Table
 from zishu.cli._decoding import StyleOption  # noqa: TC001 (Typer reads the annotations at run time)
-from zishu.cli._table import Table, print_tables
+from zishu.cli._table import print_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from zishu.cli._table import Table, print_tables
+from zishu.cli._table import print_json, print_tables
 from zishu.errors import InputError, one_line
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def compare_command(
         warn=_warn,
     )
     if as_json:
-        typer.echo(json.dumps(as_dict(comparison), ensure_ascii=False, indent=2))
+        print_json(as_dict(comparison))
     elif markdown:
         typer.echo(to_markdown(comparison))
     elif latex:
@@ -91,28 +90,11 @@ def compare_command(
 
 def print_comparison(comparison: Comparison, console: Console | None = None) -> None:
     """Print the table and its notes (default: to standard output)."""
-    from zishu.analysis.compare_tables import notes
+    from zishu.analysis.compare_tables import to_text
 
-    print_tables(tables(comparison), console)
-    lines = [*notes(comparison, best="*"), *filter(None, [comparison.signature])]
-    typer.echo("\n" + "\n".join(lines), file=console.file if console else None)
-
-
-def tables(comparison: Comparison) -> list[Table]:
-    """Format a comparison as text: scores, then differences from the baseline if there are any."""
-    from zishu.analysis.compare_tables import difference_rows, score_rows
-
-    def cell(mean: str, sd: str, best: bool) -> str:
-        # The mark, or a blank instead, keeps the numbers of a column aligned.
-        return (f"{mean} ± {sd}" if sd else mean) + ("*" if best else " ")
-
-    titles = comparison.titles.values()
-    rows = list(score_rows(comparison, cell))
-    laid_out = [Table(("system", "seeds", *(f"{title} " for title in titles)), rows)]
-    if comparison.baseline is not None:
-        differences = [(name, *cells) for name, cells in difference_rows(comparison)]
-        laid_out.append(Table((f"difference from {comparison.baseline}", *titles), differences))
-    return laid_out
+    tables, notes = to_text(comparison)
+    print_tables(tables, console)
+    typer.echo("\n" + "\n".join(notes), file=console.file if console else None)
 
 
 def _warn(message: str) -> None:

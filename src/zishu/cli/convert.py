@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from zishu.cli._table import Table, print_tables
+from zishu.analysis.tables import Table
+from zishu.cli._table import print_json, print_tables
 from zishu.reading import STANDARD
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _print(report: Report, *, as_json: bool, err: bool = False) -> None:
     from rich.console import Console
 
     if as_json:
-        typer.echo(json.dumps(report.to_json(), ensure_ascii=False, indent=2), err=err)
+        print_json(report.to_json(), err=err)
     else:
         print_tables(tables(report), Console(stderr=err))
 

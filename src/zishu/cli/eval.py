@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from zishu.analysis.tables import ABSENT, Table, percent
 from zishu.cli._decoding import DecodingOption, StyleOption  # noqa: TC001 (Typer reads the annotations at run time)
-from zishu.cli._table import Table, print_tables
+from zishu.cli._table import print_tables
 from zishu.reading import STANDARD
 from zishu.tags import COLUMNS
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from zishu.metrics import Evaluation, Ratio
-
-ABSENT = "-"
 
 
 def eval_command(
@@ -122,8 +121,8 @@ def tables(evaluation: Evaluation) -> list[Table]:
         "dependency LF": words.lf,
     }
     single = [
-        ("complete match", _percent(scores.ucm), _percent(scores.lcm)),
-        ("attachment (UAS, LAS)", _percent(words.uas), _percent(words.las)),
+        ("complete match", percent(scores.ucm), percent(scores.lcm)),
+        ("attachment (UAS, LAS)", percent(words.uas), percent(words.las)),
     ]
     # UAS and LAS, if they exist, equal UF and LF of the same row.
     by_length = [
@@ -141,8 +140,4 @@ def _cells(ratio: Ratio | None) -> tuple[str, str, str]:
     """Format precision, recall and F1, or dashes if there was nothing to find."""
     if ratio is None or not ratio.gold + ratio.predicted:
         return (ABSENT, ABSENT, ABSENT)
-    return (_percent(ratio.precision), _percent(ratio.recall), _percent(ratio.f1))
-
-
-def _percent(value: float | None) -> str:
-    return ABSENT if value is None else f"{value:.2f}"
+    return (percent(ratio.precision), percent(ratio.recall), percent(ratio.f1))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from zishu.cli._table import print_json
 from zishu.errors import printable
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def info_command(
 
     found = describe(find_model(model))
     if as_json:
-        typer.echo(json.dumps(found, ensure_ascii=False, indent=2))
+        print_json(found)
         return
     typer.echo(printable("\n".join(lines(found))))
     if found["card"]:

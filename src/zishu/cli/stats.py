@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path  # noqa: TC003 (Typer reads the annotations at run time)
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from zishu.cli._table import Table, print_tables
+from zishu.analysis.tables import Table
+from zishu.cli._table import print_json, print_tables
 
 if TYPE_CHECKING:
     from zishu.stats import Statistics
@@ -25,7 +25,7 @@ def stats_command(
 
     statistics = measure(read_conllu(file))
     if as_json:
-        typer.echo(json.dumps(asdict(statistics), ensure_ascii=False, indent=2))
+        print_json(asdict(statistics))
     else:
         print_tables(tables(statistics))
 

@@ -86,48 +86,27 @@ def parse_shards(
     for pattern in inputs:
         if kind_of(pattern) != "text":
             raise InputError(f"{pattern}: the Ray engine reads plain text only")
-    recipe = replace(recipe, threads=recipe.threads or 1)
+    threads = recipe.threads or 1
+    recipe = replace(recipe, threads=threads)
     watcher = watcher or Watcher()
+    reading = {"encoding": encoding, "errors": errors}
     sources = find_sources(inputs, output, ENDINGS[recipe.format])
-    with _alone_in(output):
-        reading = {"encoding": encoding, "errors": errors}
-        return _parse_shards(
-            sources, output, recipe, address, workers, reading, watcher, setup, resume=resume
-        )
-
-
-def _alone_in(output: str) -> contextlib.AbstractContextManager[None]:
-    """Keep other runs out of an output folder; a folder behind a URL has no lock."""
-    if "://" in output:
-        return contextlib.nullcontext()
-    Path(output).mkdir(parents=True, exist_ok=True)
-    return exclusive(output)
-
-
-def _parse_shards(
-    sources: list[ShardSource],
-    output: str,
-    recipe: Recipe,
-    address: str | None,
-    workers: int | None,
-    reading: dict[str, Any],
-    watcher: Watcher,
-    setup: Callable[[Recipe], Work],
-    *,
-    resume: bool,
-) -> Summary:
-    # What the content of the shards depends on: a run with other options cannot resume this one.
-    manifest = Manifest.open(output, recipe.record() | reading, resume=resume)
-    todo = [source for source in sources if not manifest.done(source)]
-    summary = Summary(len(sources), skipped=len(sources) - len(todo))
-    if todo:
-        ray = _import_ray()
-        ours = _connect(ray, address, workers, recipe.threads)
-        try:
-            count = _worker_count(ray, workers, recipe.threads, len(todo))
+    with contextlib.ExitStack() as stack:
+        if "://" not in output:  # a folder behind a URL has no lock
+            Path(output).mkdir(parents=True, exist_ok=True)
+            stack.enter_context(exclusive(output))
+        # What the content of the shards depends on: a run with other options cannot resume this one.
+        manifest = Manifest.open(output, recipe.record() | reading, resume=resume)
+        todo = [source for source in sources if not manifest.done(source)]
+        summary = Summary(len(sources), skipped=len(sources) - len(todo))
+        if todo:
+            ray = _import_ray()
+            if _connect(ray, address, workers, threads):
+                stack.callback(ray.shutdown)
+            count = _worker_count(ray, workers, threads, len(todo))
             watcher.begin(summary, sum(source.size for source in todo), count)
             manifest.save()  # now: an unwritable folder must not cost an hour of parsing
-            pool = _Pool(ray, partial(setup, recipe), output, recipe.threads, reading)
+            pool = _Pool(ray, partial(setup, recipe), output, threads, reading)
             size = 0
             try:
                 for entry in pool.run(todo, count):
@@ -139,9 +118,6 @@ def _parse_shards(
                 pool.stop()
                 manifest.save()
                 storage(output).clean(output)
-        finally:
-            if ours:
-                ray.shutdown()
     watcher.end(summary)
     if summary.failed:
         raise ZishuError(f"{summary.failed} of {summary.inputs} inputs failed: see {join(output, MANIFEST)}")

@@ -73,7 +73,7 @@ NonNegative = Annotated[float, Range("a number from 0", low=0)]
 
 
 Files = str | dict[str, tuple[str, ...]]  # one file, or files by style
-Weights = dict[str, float]  # by style
+StyleWeights = dict[str, float]  # by style
 
 
 def by_style(files: Files) -> dict[str, tuple[str, ...]]:
@@ -96,7 +96,7 @@ class DataConfig:
     kept."""
     test: Files = ""
     """The same for the files that are scored once, at the end; empty for none."""
-    weights: Weights = field(default_factory=dict)
+    weights: StyleWeights = field(default_factory=dict)
     """How often an epoch sees the sentences of a style, by style: `{hk = 3}`; the default is 1. A fraction
     takes a random part."""
     partial: Files = ""
@@ -471,7 +471,9 @@ def _list_keys(section: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 _KEYS: dict[str, Any] = dict(_list_keys(Config))
-_TABLES = {key for key, kind in _KEYS.items() if kind in (Files, Weights)}  # keys whose value may be a table
+_TABLES = {
+    key for key, kind in _KEYS.items() if kind in (Files, StyleWeights)
+}  # keys whose value may be a table
 _SECTIONS: dict[str, type] = {
     name: kind
     for name, kind in get_type_hints(Config).items()
@@ -544,7 +546,7 @@ def _check_value(key: str, value: object, kind: Any, origin: str) -> object:
         return kind(value)
     if kind == Files:
         return _check_files(key, value, origin)
-    if kind == Weights:
+    if kind == StyleWeights:
         if not isinstance(value, dict):
             raise _wrong(key, value, "a table of numbers by style", origin)
         return {style: _check_value(f"{key}.{style}", x, Positive, origin) for style, x in value.items()}
