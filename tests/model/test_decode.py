@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raw import boundary_probs, chars, decode, decode_words, inner_trees, label_probs
-from zishu.cli._decoding import DecodingOption
+from zishu.cli._options import DecodingOption
 from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE, JOIN
 from zishu.model.decode import DECODINGS

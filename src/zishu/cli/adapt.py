@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path  # noqa: TC003 (Typer reads the annotations at run time)
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from zishu.analysis.tables import Table
+from zishu.cli._options import ModelOption, ResumeOption
 from zishu.cli._table import print_tables
 from zishu.errors import InputError
 
@@ -49,10 +50,7 @@ def adapt_command(
             help="Learn from raw text: the words of the lexicon, and parses that the model is sure of; repeatable.",
         ),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="Start from a bundled model or a folder.", show_default="default"),
-    ] = None,
+    model: ModelOption = None,
     style: Annotated[
         str | None,
         typer.Option(
@@ -83,7 +81,7 @@ def adapt_command(
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 8,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     threads: Annotated[int, typer.Option(min=0, help="Processor threads; 0 for all cores.")] = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped.")] = False,
+    resume: ResumeOption = False,
 ) -> None:
     """Adapt a model to a domain.
 

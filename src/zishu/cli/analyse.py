@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from zishu.analysis.tables import ABSENT, Table, escape_markdown, percent
+from zishu.cli._options import JsonOption, MarkdownOption, PunctOption
 from zishu.cli._table import print_tables
 from zishu.errors import InputError
 
@@ -74,9 +75,9 @@ def analyse_command(
         float,
         typer.Option(metavar="PERCENT", help="Omit structures that are rarer than this in every column."),
     ] = 0.0,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object with all numbers.")] = False,
-    punct: Annotated[bool, typer.Option("--punct", help="Count arcs of punctuation, too.")] = False,
+    markdown: MarkdownOption = False,
+    as_json: JsonOption = False,
+    punct: PunctOption = False,
     count: Annotated[
         Literal["tokens", "types"] | None,
         typer.Option(help="Count structures by word token (default), or by type as in the paper."),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003 (Typer reads the annotations at run time)
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from zishu.analysis.tables import Table
-from zishu.cli._decoding import StyleOption  # noqa: TC001 (Typer reads the annotations at run time)
+from zishu.cli._options import StyleOption
 from zishu.cli._table import print_tables
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from zishu.cli._options import JsonOption, MarkdownOption
 from zishu.cli._table import print_json, print_tables
 from zishu.errors import InputError, one_line
 
@@ -50,9 +51,9 @@ def compare_command(
         bool,
         typer.Option("--draw-seeds", help="Generalise to other seeds, not only to other sentences."),
     ] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
+    markdown: MarkdownOption = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX (booktabs).")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, unrounded.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Compare trained systems, and test their differences.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from zishu.analysis.tables import Table
+from zishu.cli._options import JsonOption
 from zishu.cli._table import print_json, print_tables
 from zishu.reading import STANDARD
 
@@ -34,7 +35,6 @@ JarOption = Annotated[
 EncodingOption = Annotated[
     str | None, typer.Option(help="Encoding of the trees (default: UTF-8 or GB18030, detected).")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")]
 
 convert_app = typer.Typer(rich_markup_mode=None, help="Convert bracketed treebanks to CoNLL-U.")
 

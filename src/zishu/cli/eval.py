@@ -5,13 +5,13 @@ Four steps: load gold, get predictions, evaluate, print. `zishu.metrics` explain
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003 (Typer reads the annotations at run time)
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from zishu.analysis.tables import ABSENT, Table, percent
-from zishu.cli._decoding import DecodingOption, StyleOption  # noqa: TC001 (Typer reads the annotations at run time)
+from zishu.cli._options import DecodingOption, JsonOption, PunctOption, StyleOption
 from zishu.cli._table import print_tables
 from zishu.reading import STANDARD
 from zishu.tags import COLUMNS
@@ -38,12 +38,12 @@ def eval_command(
         bool, typer.Option("--gold-words", help="With --model: use the words of GOLD instead.")
     ] = False,
     decoding: DecodingOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object with all counts.")] = False,
+    as_json: JsonOption = False,
     output: Annotated[
         Path | None,
         typer.Option(help="Save the counts of every sentence to this file, for `zishu compare`."),
     ] = None,
-    punct: Annotated[bool, typer.Option("--punct", help="Count arcs of punctuation, too.")] = False,
+    punct: PunctOption = False,
     universal_labels: Annotated[
         bool, typer.Option("--universal-labels", help="Compare labels up to their colon (acl:relcl as acl).")
     ] = False,

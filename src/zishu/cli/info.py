@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from zishu.cli._options import JsonOption
 from zishu.cli._table import print_json
 from zishu.errors import printable
 
@@ -19,7 +20,7 @@ def info_command(
         str | None,
         typer.Argument(help="A model directory, or the name of a bundled model.", show_default="default"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Describe a model.
 

@@ -6,12 +6,12 @@ import contextlib
 import os
 import shlex
 import sys
-from pathlib import Path  # noqa: TC003 (Typer reads annotations at run time)
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from zishu.cli._decoding import DecodingOption, StyleOption  # noqa: TC001 (Typer reads the annotations at run time)
+from zishu.cli._options import DecodingOption, ModelOption, ResumeOption, StyleOption
 from zishu.errors import InputError
 from zishu.reading import STANDARD
 
@@ -65,14 +65,7 @@ def parse_command(
         str | None,
         typer.Option(metavar="NAME", help="Read document ids from this column or key; default: FILE:ROW."),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="Use this model: a directory, or the name of a bundled one.",
-            show_default="default",
-        ),
-    ] = None,
+    model: ModelOption = None,
     style: StyleOption = None,
     words: Annotated[
         bool,
@@ -158,9 +151,7 @@ def parse_command(
             help="Use N threads per process; 0: one per core, or one if there are several jobs.",
         ),
     ] = 0,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue an interrupted run where its output ends.")
-    ] = False,
+    resume: ResumeOption = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")] = False,
     errors: Annotated[
         Literal["strict", "replace"],

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from zishu.cli._configs import find_config
+from zishu.cli._options import OverridesOption, ResumeOption
 
 
 def pretrain_command(
@@ -14,11 +15,8 @@ def pretrain_command(
         str,
         typer.Argument(help="TOML file with a section [pretrain], or the name of a configuration."),
     ],
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Set a key, such as pretrain.text=FILE; repeatable."),
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
+    overrides: OverridesOption = None,
+    resume: ResumeOption = False,
 ) -> None:
     """Pre-train the encoder of a configuration.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path  # noqa: TC003 (Typer reads the annotations at run time)
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from zishu.analysis.tables import Table
+from zishu.cli._options import JsonOption
 from zishu.cli._table import print_json, print_tables
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def stats_command(
     file: Annotated[Path, typer.Argument(help="CoNLL-U or CoNLL-X file (.gz too), or - for standard input.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object with all counts.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Count the words, labels and arcs of a treebank."""
     from zishu.formats.conllu import read_conllu

@@ -6,13 +6,12 @@ from typing import Annotated
 
 import typer
 
+from zishu.cli._options import ModelOption
+
 
 def structure_command(
     words: Annotated[list[str], typer.Argument(metavar="WORD", help="Words of Chinese characters.")],
-    model: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="Use this model: a directory, or the name of a bundled one."),
-    ] = None,
+    model: ModelOption = None,
 ) -> None:
     """Print how words are formed.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003 (Typer reads the annotations at run time)
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from zishu.cli._decoding import StyleOption  # noqa: TC001 (Typer reads the annotations at run time)
+from zishu.cli._options import ModelOption, StyleOption
 from zishu.errors import InputError
 
 
@@ -18,10 +18,7 @@ def suggest_command(
         typer.Option("-o", "--output", metavar="FILE", help="Write JSON lines for the page to this file."),
     ],
     number: Annotated[int, typer.Option("-n", "--number", min=1, help="Number of sentences.")] = 100,
-    model: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="Bundled model or folder.", show_default="default"),
-    ] = None,
+    model: ModelOption = None,
     style: StyleOption = None,
     lexicon: Annotated[
         str, typer.Option(metavar="FILE", help="Keep the words of this file (one per line) whole.")

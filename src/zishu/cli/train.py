@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 import signal
 from dataclasses import replace
-from pathlib import Path  # noqa: TC003 (Typer reads the annotations at run time)
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from zishu.analysis.tables import Table
 from zishu.cli._configs import find_config
+from zishu.cli._options import OverridesOption, ResumeOption
 from zishu.cli._table import print_tables
 from zishu.errors import InputError
 
@@ -30,15 +31,12 @@ def train_command(
     config: Annotated[
         str, typer.Argument(help="TOML file, or the name of a configuration (see zishu config).")
     ],
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Set a key, such as encoder.layers=3; repeatable."),
-    ] = None,
+    overrides: OverridesOption = None,
     seeds: Annotated[
         str | None,
         typer.Option(metavar="N,N,...", help="Train once per seed and average the scores."),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
+    resume: ResumeOption = False,
     directory: Annotated[
         Path | None, typer.Option(help="Folder of the run (default: runs/NAME/seed-SEED).")
     ] = None,

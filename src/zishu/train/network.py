@@ -35,11 +35,10 @@ from zishu.model.settings import Settings
 from zishu.model.stand_ins import stand_ins
 from zishu.model.vocabulary import Vocabulary, bigrams
 from zishu.train.chart_bridge import log_partition
-from zishu.train.crf import ChainCRF
 from zishu.train.data import by_count
 from zishu.train.encoders import build_encoder
 from zishu.train.pretrain import load_pretrained
-from zishu.train.scorer import ArcBiaffine, LabelBiaffine, Projection
+from zishu.train.scorer import ArcBiaffine, ChainCRF, LabelBiaffine, Projection
 from zishu.transitions import ACTIONS, FEATURES, LEAK, oracle
 from zishu.tree import INTRA
 

@@ -1,4 +1,4 @@
-"""Report how a training run is going: live progress, metrics.jsonl, the training curve, averages over seeds.
+"""Report how a training run is going: live progress, metrics.jsonl, the training curve.
 
 This module only reads numbers and never changes a run. Progress goes to standard error: a live bar on a terminal, plain
 lines elsewhere. `metrics.jsonl` has one JSON object per epoch: epoch, step, loss, seconds, chars_per_second, and the

@@ -1,0 +1,40 @@
+"""Define the options that several commands share, each once."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+DecodingOption = Annotated[
+    Literal["mbr", "viterbi", "vanilla"] | None,
+    typer.Option(
+        help="mbr: the tree with the highest expected number of correct heads; viterbi: the most probable tree; "
+        "vanilla: the paper's algorithm for models with one role.",
+        show_default="mbr",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object with all numbers.")]
+MarkdownOption = Annotated[bool, typer.Option("--markdown", help="Print Markdown.")]
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODEL",
+        help="Use this model: a directory, or the name of a bundled one.",
+        show_default="default",
+    ),
+]
+OverridesOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Set a key, such as encoder.layers=3; repeatable."),
+]
+PunctOption = Annotated[bool, typer.Option("--punct", help="Count arcs of punctuation, too.")]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")]
+StyleOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="STYLE",
+        help="Follow the conventions of this treebank, such as gsd, pud or hk; `zishu info` lists those of a model.",
+        show_default="the model's first",
+    ),
+]
