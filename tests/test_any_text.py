@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import zishu
-from checks import check
+from parse_checks import check
 from zishu.document import Document
 from zishu.errors import InputError
 from zishu.text import LIMIT, split_sentences

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hypothesis import given
 
-from parsed import parsed, sentences
+from parsed_sentences import parsed, sentences
 from zishu.granularity import coarsen
 from zishu.tree import check_heads, is_projective
 

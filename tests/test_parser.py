@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import zishu
-from checks import check
+from parse_checks import check
 from zishu import chart
 from zishu.corpus.files import parse_files, parse_texts
 from zishu.corpus.options import Options

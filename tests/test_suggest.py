@@ -7,7 +7,7 @@ import json
 import pytest
 
 import zishu
-from parsed import parsed
+from parsed_sentences import parsed
 from zishu.cli import run
 from zishu.errors import InputError
 from zishu.suggest import doubt, suggest

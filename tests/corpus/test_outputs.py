@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from parsed import SHANGHAI
+from parsed_sentences import SHANGHAI
 from zishu.corpus.chunks import NOWHERE
 from zishu.corpus.options import Options, Recipe
 from zishu.corpus.outputs import Written, format_of, show

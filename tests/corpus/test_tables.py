@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 
-from parsed import SHANGHAI, parsed, sentences
+from parsed_sentences import SHANGHAI, parsed, sentences
 from zishu import __version__
 from zishu.corpus import (
     ParquetWriter,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 
-from parsed import SHANGHAI, parsed, sentences
+from parsed_sentences import SHANGHAI, parsed, sentences
 from zishu.errors import InputError
 from zishu.formats.jsonl import from_json, to_json
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 
-from parsed import SHANGHAI, parsed, sentences
+from parsed_sentences import SHANGHAI, parsed, sentences
 from zishu.errors import InputError
 from zishu.formats.conllu import ConlluSentence, read_conllu
 from zishu.formats.parsed_conllu import to_chars_conllu, to_conllu

@@ -17,7 +17,7 @@ import jsonschema_rs
 from typer.testing import CliRunner
 
 import zishu
-from parsed import SHANGHAI, sentences
+from parsed_sentences import SHANGHAI, sentences
 from serving import serving
 from zishu.cli import app as cli
 from zishu.formats.jsonl import from_json, to_json

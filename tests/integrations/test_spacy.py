@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import zishu
-from parsed import SHANGHAI, parsed
+from parsed_sentences import SHANGHAI, parsed
 from zishu.document import Document
 from zishu.errors import InputError, MissingExtra
 from zishu.parser import Parser, find_model

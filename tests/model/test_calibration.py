@@ -9,7 +9,7 @@ import pytest
 
 import oracle
 import tiny
-from raw import all_chars, all_words, boundary_probs, chars, head_probs, label_probs
+from raw_sentences import all_chars, all_words, boundary_probs, chars, head_probs, label_probs
 from zishu import cli
 from zishu.chart import TreeDistribution
 from zishu.errors import InputError

@@ -13,7 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
-from raw import all_chars, boundary_probs, decode, decode_k_best, head_probs, inner_trees, label_probs
+from raw_sentences import (
+    all_chars,
+    boundary_probs,
+    decode,
+    decode_k_best,
+    head_probs,
+    inner_trees,
+    label_probs,
+)
 from strategies import fixed_arcs, gap_vectors
 from zishu.chart import _kernels
 from zishu.errors import InputError

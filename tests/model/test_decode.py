@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raw import boundary_probs, chars, decode, decode_words, inner_trees, label_probs
+from raw_sentences import boundary_probs, chars, decode, decode_words, inner_trees, label_probs
 from zishu.cli._options import DecodingOption
 from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE, JOIN

@@ -14,7 +14,7 @@ from test_beam import make_settings, make_states
 from test_confidence import Case, parser, starts_of, word_tree
 
 import oracle
-from raw import all_chars
+from raw_sentences import all_chars
 from strategies import gap_vectors
 from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE, JOIN

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
-from raw import (  # noqa: E402
+from raw_sentences import (  # noqa: E402
     all_chars,
     all_words,
     boundary_probs,

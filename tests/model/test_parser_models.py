@@ -9,8 +9,8 @@ pytest.importorskip("torch")
 from typing import TYPE_CHECKING
 
 import zishu
-from checks import check
 from model.test_model import TEXT, make_network
+from parse_checks import check
 from zishu import cli
 from zishu.document import Document
 from zishu.errors import InputError

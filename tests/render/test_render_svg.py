@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings
 
-from parsed import SHANGHAI, parsed, sentences
+from parsed_sentences import SHANGHAI, parsed, sentences
 from zishu.render.svg import Box, Layout, layout, to_svg
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsed import NASTY, SHANGHAI, parsed, sentences
+from parsed_sentences import NASTY, SHANGHAI, parsed, sentences
 from strategies import tree_heads
 from zishu.render._cells import cells, visible
 from zishu.render.terminal import draw, gutter, stems, structure

@@ -8,7 +8,7 @@ import torch
 
 import oracle
 import tiny
-from raw import all_chars
+from raw_sentences import all_chars
 from train.test_train import make_config
 from zishu.chart import TreeDistribution
 from zishu.errors import ConfigError

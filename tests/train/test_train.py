@@ -18,7 +18,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-import raw
+import raw_sentences as raw
 import tiny
 import zishu
 from zishu.arcs import FixedArc

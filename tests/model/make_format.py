@@ -1,8 +1,8 @@
 """Make a small model in the present format, for the test that every released format stays readable.
 
-    python tests/make_format.py
+    python tests/model/make_format.py
 
-trains on the sentences of tests/tiny.py until it knows them, and writes the model and its analyses into
+trains on the sentences of tests/helpers/tiny.py until it knows them, and writes the model and its analyses into
 tests/model/formats/N, where N is the number of the format. Run it once, when the number has changed, and never
 replace the model of a released format.
 """
@@ -15,12 +15,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
+
 import tiny
 import zishu
 from zishu.cli import run
 from zishu.model.settings import FORMAT
 
-FORMATS = Path(__file__).parent / "model" / "formats"
+FORMATS = Path(__file__).parent / "formats"
 SIZES = (
     "encoder.char_width=16", "encoder.bigram_width=8", "encoder.layers=1", "encoder.hidden=16", "encoder.dropout=0",
     "encoder.embedding_dropout=0", "scorer.arc=16", "scorer.label=8", "scorer.dropout=0", "optimiser.epochs=60",
