@@ -168,15 +168,24 @@ def test_words_and_tags_without_trees(client: Client, parser: zishu.Parser) -> N
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
-        ({"text": "我来", "only": "words", "format": "svg"}, "format: asks for trees"),
-        ({"text": "我来", "only": "words", "k_best": 2}, "k_best: asks for trees"),
-        ({"text": "我来", "only": "tags", "granularity": "coarse"}, "granularity: asks for trees"),
+        ({"text": "我来", "only": "words", "format": "svg"}, "the format svg cannot be combined with only"),
+        (
+            {"text": "我来", "only": "words", "k_best": 2},
+            "cannot be combined with only",
+        ),
+        (
+            {"text": "我来", "only": "tags", "granularity": "coarse"},
+            "cannot be combined with only",
+        ),
         (
             {"text": "我来", "only": "tags", "pins": [[0, 1]], "arcs": [[0, None, None]]},
-            "arcs: asks for trees",
+            "arcs cannot be combined with only",
         ),
-        ({"text": "我来", "only": "words", "pins": [[0, 1]], "tags": [[0, "NOUN"]]}, "so ask for tags"),
-        ({"words": WORDS, "only": "words"}, "so ask for tags"),
+        (
+            {"text": "我来", "only": "words", "pins": [[0, 1]], "tags": [[0, "NOUN"]]},
+            "tags cannot be fixed if only words",
+        ),
+        ({"words": WORDS, "only": "words"}, "but the words are given"),
         ({"text": "我来", "only": "trees"}, "only: "),
     ],
 )

@@ -221,10 +221,7 @@ def parse_texts(
     fixed = bool(pins or breaks or arcs or tags)
     if fixed and (len(texts) != 1 or options.words):
         raise InputError("pins, breaks, arcs and tags need a single text without given words")
-    if arcs and options.only:
-        raise InputError("arcs cannot be combined with only, which finds no trees")
-    if tags and options.only == "words":
-        raise InputError("tags cannot be fixed if only words are wanted")
+    options.check_fixed(arcs=arcs, tags=tags)
 
     def pinned(blocks: Iterable[str], *, look_ahead: bool = True) -> Iterable[RawSentence]:  # noqa: ARG001
         return text_sentences(

@@ -77,6 +77,13 @@ class Options:
         if self.only == "words" and self.words:
             raise InputError("only words are wanted, but the words are given: there is nothing to do")
 
+    def check_fixed(self, *, arcs: object = (), tags: object = ()) -> None:
+        """Reject fixed arcs and tags that the options leave no place for."""
+        if arcs and self.only:
+            raise InputError("arcs cannot be combined with only, which finds no trees")
+        if tags and self.only == "words":
+            raise InputError("tags cannot be fixed if only words are wanted")
+
     def sentences(self, blocks: Iterable[str], *, look_ahead: bool = True) -> Iterator[RawSentence]:
         """Split a text that arrives in blocks into sentences that are ready for a model."""
         if self.words:

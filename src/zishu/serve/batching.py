@@ -132,7 +132,7 @@ class Batcher:
             if self._closing:
                 raise Problem("stopping", "the service is being stopped")
             if not self._has_room(job, lane):
-                retry = min(_LONGEST_RETRY, max(1, math.ceil(lane.chars / self._speed(lane, job.mode))))
+                retry = min(_LONGEST_RETRY, max(1, math.ceil(lane.chars / self._speed(lane, job))))
                 raise Problem(
                     "busy", f"too many requests are waiting; try again in {retry} s", retry_after=retry
                 )
@@ -206,10 +206,10 @@ class Batcher:
             return []
         ordered = waiting
         if not lane.oldest_first:
-            ordered = sorted(waiting, key=lambda queued: queued.job.left * queued.job.mode.k_best)
+            ordered = sorted(waiting, key=lambda queued: queued.job.left * queued.job.analyses)
         lane.oldest_first = not lane.oldest_first
         mode = ordered[0].job.mode
-        budget = self._budget(lane, mode)
+        budget = self._budget(lane, ordered[0].job)
         chosen: list[QueuedJob] = []
         size = 0
         for queued in ordered:
@@ -225,24 +225,24 @@ class Batcher:
         lane.queue = [queued for queued in waiting if id(queued) not in left]
         return chosen
 
-    def _budget(self, lane: Lane, mode: Mode) -> int:
-        """Return the maximum cost of a batch, so that it takes about `batch_seconds`.
+    def _budget(self, lane: Lane, job: Job) -> int:
+        """Return the maximum cost of a batch of such jobs, so that it takes about `batch_seconds`.
 
         There is a minimum, because the model is slow with few sentences at a time.
         """
-        most = max(1, self._limits.batch_chars // mode.k_best)
+        most = max(1, self._limits.batch_chars // job.analyses)
         least = most // (2 if lane is self._quick else 4)
-        return max(1, least, min(most, int(self._speed(lane, mode) * self._limits.batch_seconds)))
+        return max(1, least, min(most, int(self._speed(lane, job) * self._limits.batch_seconds)))
 
     @staticmethod
-    def _speed(lane: Lane, mode: Mode) -> float:
-        return lane.speeds.get(mode, _FIRST_SPEED / mode.k_best)
+    def _speed(lane: Lane, job: Job) -> float:
+        return lane.speeds.get(job.mode, _FIRST_SPEED / job.analyses)
 
     def _work(self, lane: Lane, chosen: Sequence[QueuedJob]) -> None:
         """Parse a part of each job, answer those that are done, and put the others back."""
         began = time.perf_counter()
-        mode = chosen[0].job.mode
-        budget = self._budget(lane, mode)
+        first = chosen[0].job
+        mode, budget = first.mode, self._budget(lane, first)
         size = max(1, min(self._limits.share, budget), budget // len(chosen))
         parts: list[tuple[QueuedJob, list[Unit]]] = []
         for queued in chosen:
@@ -275,7 +275,7 @@ class Batcher:
         self._metrics.batch(len(parts), sum(len(unit.sentence.text) for unit in units), seconds)
         if units and seconds > 0:
             fresh = sum(unit.cost for unit in units) / seconds
-            lane.speeds[mode] = max(1.0, 0.7 * self._speed(lane, mode) + 0.3 * fresh)
+            lane.speeds[mode] = max(1.0, 0.7 * self._speed(lane, first) + 0.3 * fresh)
 
     def _analyse(
         self, mode: Mode, parts: Sequence[tuple[QueuedJob, list[Unit]]]

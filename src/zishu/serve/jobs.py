@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from zishu.document import Tokens
 from zishu.errors import InputError
 from zishu.formats.jsonl import from_record, to_json, tokens_to_json
 from zishu.formats.parsed_conllu import to_conllu, tokens_to_conllu
-from zishu.granularity import coarsen
 from zishu.lexicon import Lexicon
 from zishu.render.svg import to_svg
 from zishu.sentences import text_sentences, words_document
@@ -28,13 +28,14 @@ from zishu.text import RawSentence, characters
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from zishu.corpus.options import Only
+    from zishu.corpus.options import Options
     from zishu.document import Sentence
-    from zishu.granularity import Granularity
-    from zishu.parser import InnerTrees, Parser
+    from zishu.parser import Parser
 
 # What a model finds in a sentence: its analyses, best first, or only words.
-Found: TypeAlias = "Sequence[Sentence] | Tokens"
+Found: TypeAlias = "Sequence[Sentence] | Sequence[Tokens]"
+# What sentences must share to be parsed together; None: they are already parsed and only change their format.
+Mode: TypeAlias = "Options | None"
 
 # JSON allows these in a string, but for some readers they end a line.
 _LINE_BREAK = re.compile("[\x85\u2028\u2029]")
@@ -43,18 +44,6 @@ _SPACES = re.compile(r"\s*")
 _CUBIC = (
     100  # length in characters at which a sentence costs twice its length, because the chart's share grows
 )
-
-
-class Mode(NamedTuple):
-    """Hold what sentences must share to be parsed together."""
-
-    confidence: bool
-    k_best: int
-    style: str | None = None
-    inner: InnerTrees = "structure"
-    granularity: Granularity = "fine"
-    only: Only | None = None  # only words, or words and tags
-    given: bool = False  # the sentences are already parsed and only change their format
 
 
 class Unit(NamedTuple):
@@ -75,8 +64,8 @@ class Job:
     """Hold a request, its sentences, and the finished part of its answer."""
 
     __slots__ = (
-        "_documents", "_next", "_request", "_taken", "_units", "cost", "left", "mode", "prepared", "sentences",
-        "size",
+        "_documents", "_next", "_request", "_taken", "_units", "analyses", "cost", "left", "mode", "prepared",
+        "sentences", "size",
     )  # fmt: skip
 
     def __init__(self, request: Request | ConvertRequest) -> None:
@@ -89,16 +78,13 @@ class Job:
         self.sentences = 0
         self.size = size_of(request)
         self.left = self.size  # approximate remaining cost
-        k_best = request.k_best if isinstance(request, TextRequest | TextsRequest) else 1
-        confidence = k_best > 1 or (not isinstance(request, ConvertRequest) and request.confidence)
-        if isinstance(request, ConvertRequest):
-            self.mode = Mode(confidence, k_best, given=True)
-        else:
-            self.mode = Mode(
-                confidence, k_best, request.style, request.inner, request.granularity, request.only
-            )
+        # Given words are parsed together with others: their sentences say what is known about them.
+        self.mode: Mode = (
+            None if isinstance(request, ConvertRequest) else replace(request.options, words=False)
+        )
+        self.analyses = max(1, self.mode.k_best) if self.mode else 1  # of each sentence
         # Approximate total cost.
-        self.cost = self.size * k_best
+        self.cost = self.size * self.analyses
         if isinstance(request, TextRequest | TextsRequest):
             self.cost += sum(map(len, request.lexicon))
         if isinstance(request, TextRequest):
@@ -145,7 +131,7 @@ class Job:
         documents = ", ".join(
             f'{{"text": {_string(text)}, {self._sentences(parts)}}}' for text, parts in self._documents
         )
-        named = "" if self.mode.given else f'"model": {model}, '
+        named = "" if self.mode is None else f'"model": {model}, '
         return f'{{{named}"documents": [{documents}]}}'.encode()
 
     def _prepare(self) -> Iterator[Unit]:
@@ -189,18 +175,19 @@ class Job:
 
     def _show(self, found: Found, unit: Unit) -> str:
         """Return what was found in a sentence in the requested format."""
-        if isinstance(found, Tokens):
+        if isinstance(found[0], Tokens):
             if self._request.format == "conllu":
-                return tokens_to_conllu(found, sent_id=str(unit.number))
-            return tokens_to_json(found)
-        several = self.mode.k_best > 1
+                return tokens_to_conllu(found[0], sent_id=str(unit.number))
+            return tokens_to_json(found[0])
+        ranked = cast("Sequence[Sentence]", found)
+        several = self.analyses > 1
         match self._request.format:
             case "conllu":
-                return "".join(_conllu(found, unit, several))
+                return "".join(_conllu(ranked, unit, several))
             case "svg":
-                shown = [f'{{"svg": {_string(to_svg(sentence))}}}' for sentence in found]
+                shown = [f'{{"svg": {_string(to_svg(sentence))}}}' for sentence in ranked]
             case _:
-                shown = [to_json(sentence) for sentence in found]
+                shown = [to_json(sentence) for sentence in ranked]
         if not several:
             return shown[0]
         return f'{shown[0][:-1]}, "alternatives": [{", ".join(shown)}]}}'
@@ -213,17 +200,10 @@ class Job:
 
 def analyse(parser: Parser, mode: Mode, units: Sequence[Unit]) -> Sequence[Found]:
     """Parse sentences of one mode together; return what was found in each."""
-    if mode.given:
+    if mode is None:
         return [[unit.sentence] for unit in units if not isinstance(unit.sentence, RawSentence)]
     sentences = [unit.sentence for unit in units if isinstance(unit.sentence, RawSentence)]
-    k_best = mode.k_best if mode.k_best > 1 else 0
-    styled = parser.in_style(mode.style, mode.inner)
-    if mode.only:
-        return list(styled.tokens(sentences, tags=mode.only == "tags"))
-    analyses = list(styled.analyse(sentences, k_best=k_best, confidence=mode.confidence))
-    if mode.granularity == "fine":
-        return analyses
-    return [[coarsen(sentence) for sentence in several] for several in analyses]
+    return list(mode.analyse(parser.in_style(mode.style, mode.inner), sentences))
 
 
 def _conllu(ranked: Sequence[Sentence], unit: Unit, several: bool) -> Iterator[str]:

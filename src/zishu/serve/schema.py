@@ -20,8 +20,9 @@ from pydantic import (
     ValidationError,
 )
 
-from zishu.corpus.options import Only  # noqa: TC001 (Pydantic reads the annotations at run time)
-from zishu.granularity import Granularity  # noqa: TC001 (as above)
+from zishu.corpus.options import Only, Options
+from zishu.errors import InputError
+from zishu.granularity import Granularity  # noqa: TC001 (Pydantic reads the annotations at run time)
 from zishu.parser import InnerTrees  # noqa: TC001 (as above)
 from zishu.serve.problems import Problem
 
@@ -66,6 +67,20 @@ class _Request(_Shape):
         "fine",
         description="Whether affixes are words of their own, as in the treebank, or joined with their stems.",
     )
+
+    @property
+    def options(self) -> Options:
+        """Return how to parse its sentences; those of requests with equal options are parsed together."""
+        k_best = getattr(self, "k_best", 1)
+        return Options(
+            words=isinstance(self, WordsRequest),
+            style=self.style,
+            k_best=k_best if k_best > 1 else 0,
+            confidence=k_best > 1 or self.confidence,
+            inner=self.inner,
+            granularity=self.granularity,
+            only=self.only,
+        )
 
 
 class _RawText(_Request):
@@ -172,7 +187,7 @@ def read_request(data: bytes, limits: Limits) -> Request:
     except ValidationError as error:
         raise _problem(error, skip=1) from None
     _check(request, limits)
-    _check_only(request)
+    _check_options(request)
     return request
 
 
@@ -251,22 +266,16 @@ def _check(request: Request, limits: Limits) -> None:
             raise _too_many(count, name, most)
 
 
-def _check_only(request: Request) -> None:
-    """Reject what asks for trees, or for nothing, together with `only`."""
-    if request.only is None:
-        return
-    wants_trees = {
-        "granularity": request.granularity != "fine",
-        "format": request.format == "svg",
-        "k_best": not isinstance(request, WordsRequest) and request.k_best > 1,
-        "arcs": isinstance(request, TextRequest) and bool(request.arcs),
-    }
-    for name, wanted in wants_trees.items():
-        if wanted:
-            raise Problem("invalid_request", f"{name}: asks for trees, which `only` leaves out")
-    tagged = isinstance(request, TextRequest) and request.tags
-    if request.only == "words" and (tagged or isinstance(request, WordsRequest)):
-        raise Problem("invalid_request", "only: the request gives words or tags, so ask for tags")
+def _check_options(request: Request) -> None:
+    """Check what the request asks for together, by the rules of files and Python."""
+    try:
+        request.options.check_fixed(
+            **{name: getattr(request, name) for name in ("arcs", "tags") if hasattr(request, name)}
+        )
+        if request.only and request.format == "svg":
+            raise InputError("the format svg cannot be combined with only, which finds no trees")
+    except InputError as error:
+        raise Problem("invalid_request", str(error)) from None
 
 
 def _too_long(size: int, limits: Limits) -> Problem:

@@ -96,7 +96,8 @@ class Service:
     def _job(self, data: bytes, decode: Decoder) -> Job:
         job = Job(decode(data, self.limits))
         try:
-            self._parser.in_style(job.mode.style)
+            if job.mode:
+                self._parser.in_style(job.mode.style)
             self._parser.check_tags(job.tags)
         except InputError as error:
             raise Problem("invalid_input", str(error)) from None

@@ -164,13 +164,8 @@ def _train_epoch(
     run: _Run, batches: list[NDArray[np.int64]], progress: Progress, interrupted: threading.Event
 ) -> None:
     """Run the rest of an epoch, with occasional checkpoints."""
-    config, position, network, group, examples = (
-        run.config,
-        run.position,
-        run.network,
-        run.group,
-        run.examples,
-    )
+    config, position, network = run.config, run.position, run.network
+    group, examples = run.group, run.examples
     lengths = [example.length for example in examples]
     progress.start_epoch(position.epoch, len(batches), position.batch)
     network.train()
