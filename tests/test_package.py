@@ -202,6 +202,26 @@ def test_every_page_of_the_documentation_is_in_the_menu() -> None:
     assert {path.name for path in ROOT.glob("docs/*.md")} <= menu
 
 
+def test_continuous_integration_only_calls_targets_of_the_makefile() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z][\w-]*):", makefile, re.MULTILINE))
+    phony = set(re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[1].split())  # type: ignore[index]
+    assert phony <= targets
+    helped = set(re.findall(r'@echo "make ([\w-]+)', makefile))
+    assert phony - helped == {"help", "lint", "types"}  # the last two are parts of `make test`
+    definitions = [*ROOT.glob(".github/workflows/*.yml"), ROOT / ".gitlab-ci.yml", ROOT / ".ci/run"]
+    assert len(definitions) == 3
+    for path in definitions:
+        text = path.read_text(encoding="utf-8")
+        called = set(re.findall(r"^\s*(?:- run: |- )?make ([\w-]+)", text, re.MULTILINE))
+        assert {"test", "docs"} <= called <= targets, path
+        if path.suffix == ".yml":
+            yaml = pytest.importorskip("yaml", reason="comes with transformers")
+            content = yaml.safe_load(text)
+            jobs = content.get("jobs", content)
+            assert {"test", "versions", "docs", "dist"} <= set(jobs), path
+
+
 def test_onnx_runtime_is_told_to_stay_offline_before_it_is_imported() -> None:
     code = (
         "import sys, os, zishu; assert 'onnxruntime' not in sys.modules; "
