@@ -86,7 +86,8 @@ test-page: $(DEV)
 test-all: $(ALL) lint types
 	$(BIN)/pytest -n $(WORKERS)
 
-# With the oldest versions that pyproject.toml allows, or the newest that exist, in a separate environment. TESTS='-k chart' runs some of the tests.
+# With the oldest versions that pyproject.toml allows, or the newest that exist, in a separate environment. TESTS='-k chart' runs some of the
+# tests. Warnings are not errors here: old packages warn about each other.
 VERSIONS ?= oldest
 TESTS ?=
 OTHER := $(VENV)-$(VERSIONS)
@@ -94,7 +95,7 @@ test-versions:
 	$(PYTHON) -m venv $(OTHER)
 	$(PYTHON) tools/oldest.py serve spacy tables train zstd > $(OTHER)/oldest.txt
 	$(OTHER)/bin/python -m pip install --quiet --upgrade $(if $(filter oldest,$(VERSIONS)),--constraint $(OTHER)/oldest.txt) --editable '.[test]'
-	$(OTHER)/bin/pytest -n $(WORKERS) -m "not slow" $(TESTS)
+	$(OTHER)/bin/pytest -n $(WORKERS) -m "not slow" -W default $(TESTS)
 
 docs: $(DOCS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
