@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zishu.constraints import Constraints, _Places, read_constraints
+from zishu.constraints import Constraints, _Places, read_marks
 from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE, JOIN
 from zishu.lexicon import Lexicon
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 def constraints(text: str, **known: object) -> Constraints:
-    return read_constraints(text, split_sentences(text), **known)  # type: ignore[arg-type]
+    marks = read_marks(text, split_sentences(text), known.pop("pins", ()), known.pop("breaks", ()))  # type: ignore[arg-type]
+    return Constraints(marks, **known)  # type: ignore[arg-type]
 
 
 def gaps(text: str, **known: object) -> str:
@@ -209,7 +210,7 @@ def test_mending_loses_nothing_and_cuts_no_word(text: str, limit: int, data: st.
         apart = not pins or pins[-1][1] <= start
         if apart and start < end and " " not in text[start:end]:
             pins.append((start, end))
-    known = read_constraints(text, sentences, pins=pins, lexicon=Lexicon(lexicon))
+    known = Constraints(read_marks(text, sentences, pins, ()), Lexicon(lexicon))
     known = Constraints(known.marks, known.lexicon, limit)
     found = list(known.mend(sentences))
     assert [c for sentence in found for c in sentence.chars] == [c for c in text if not c.isspace()]

@@ -199,16 +199,13 @@ def _keep_token(sentence: RawSentence, gaps: bytearray, start: int, end: int, *,
             gaps[place] = BREAK
 
 
-def read_constraints(
-    text: str,
-    sentences: Sequence[RawSentence],
-    *,
-    pins: Iterable[Pin] = (),
-    breaks: Iterable[int] = (),
-    lexicon: Lexicon | None = None,
-    patterns: bool = False,
-) -> Constraints:
-    """Check pins and breaks against a text and each other; raise `InputError` for contradictions."""
+def read_marks(
+    text: str, sentences: Sequence[RawSentence], pins: Iterable[Pin], breaks: Iterable[int]
+) -> dict[int, int]:
+    """Return what is known about the gaps before offsets; raise `InputError` for contradictions.
+
+    Pins and breaks are checked against the text and each other.
+    """
     ordered = sorted({_pair(pin) for pin in pins})
     places = _Places(text, sentences)
     marks: dict[int, int] = {}
@@ -229,7 +226,7 @@ def read_constraints(
             pin = ordered[bisect_left(ordered, (offset, 0)) - 1]
             raise InputError(f"the break at {offset} lies inside the {_name(pin)}")
         marks[offset] = BREAK
-    return Constraints(marks, lexicon, patterns=patterns)
+    return marks
 
 
 def read_tags(tags: TagsLike, pins: Iterable[Pin]) -> dict[Pin, str]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from zishu.arcs import place_arcs
 from zishu.arguments import iterator_of, list_of
-from zishu.constraints import Constraints, Pin, TagsLike, read_constraints, read_tags
+from zishu.constraints import Constraints, Pin, TagsLike, read_marks, read_tags
 from zishu.errors import InputError
 from zishu.gaps import BREAK, JOIN
 from zishu.lexicon import Lexicon
@@ -72,9 +72,9 @@ def text_sentences(
         raise InputError(f"a text is a string, not {type(text).__name__}")
     sentences = split_sentences(text, wrapped=wrapped)
     pins, breaks, arcs = list_of(pins, "pins"), list_of(breaks, "breaks"), list_of(arcs, "arcs")
-    words = Lexicon.of(lexicon)
-    known = read_constraints(text, sentences, pins=pins, breaks=breaks, lexicon=words, patterns=patterns)
-    fixed_tags = read_tags(tags, pins)
+    marks = read_marks(text, sentences, pins, breaks) if pins or breaks else {}
+    known = Constraints(marks, Lexicon.of(lexicon), patterns=patterns)
+    fixed_tags = read_tags(tags, pins) if tags else {}
     if not (arcs or fixed_tags):
         yield from known.apply(sentences)
         return

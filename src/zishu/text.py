@@ -29,9 +29,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate, cycle, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import regex  # type: ignore[import-untyped, unused-ignore]
 
@@ -305,8 +305,7 @@ _TOKEN_GOES_ON = frozenset("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOP
 _ITEM_NUMBER = re.compile(r"\d+(?:[.．]\d+)*")
 
 
-@dataclass(frozen=True, slots=True)
-class _Past:
+class _Past(NamedTuple):
     """Hold what must be known about the text before a block, and about the sentence that continues in it.
 
     Positions count the characters of the block; those before it count from -1 down. A block begins far enough before
@@ -328,7 +327,7 @@ class _Past:
         return _Past(self.first - start, self.look - start, self.done - start, quoted)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Block:
     """Hold a stretch of text: its characters, their offsets and kinds, and the paragraphs as ranges of them."""
 
@@ -398,7 +397,7 @@ def _read(text: str, offset: int, past: _Past, wrapped: bool) -> _Block:
     joined = "".join(kinds)
     paragraphs = list(pairwise([*firsts, len(chars)]))
     kinds = [_resolve(joined[a:b], quoted and a == 0) for a, b in paragraphs]
-    past = replace(past, quoted=quoted)
+    past = past._replace(quoted=quoted)
     closed = _ends_paragraph(text[end:], wrapped)
     return _Block(text, offset, chars, starts, ends, "".join(kinds), paragraphs, closed, past)
 
@@ -422,7 +421,7 @@ def _spans(block: _Block, limit: int, *, final: bool) -> tuple[list[tuple[int, i
         done = opened.done
         for place, ends in _search(block, opened, last, sure):
             if not ends:
-                opened = replace(opened, look=place)
+                opened = opened._replace(look=place)
                 continue
             for cut in _cuts(block.kinds, done, place, limit):
                 spans.append((done, cut, True))
@@ -434,7 +433,7 @@ def _spans(block: _Block, limit: int, *, final: bool) -> tuple[list[tuple[int, i
             for cut in _cuts(block.kinds, done, sure + 1, limit):
                 spans.append((done, cut, True))
                 done = cut
-            opened = replace(opened, done=done)
+            opened = opened._replace(done=done)
     return spans, opened
 
 

@@ -167,11 +167,10 @@ def _of_boundaries(boundary: Floats, words: Words) -> NDArray[np.float64]:
 
 def _of_heads(inter: Floats, rows: NDArray[np.int64], words: Words) -> NDArray[np.float64]:
     """Return the probability of each word's head; the arc marginals of tree t are `inter[rows[t]]`."""
-    # before[r, d, h]: the probability that the head of d precedes h
-    before = np.zeros((*inter.shape[:2], inter.shape[2] + 1))
-    np.cumsum(inter, axis=2, dtype=np.float64, out=before[:, :, 1:])
-    start, end = head_spans(words)
-    word_of_char = np.cumsum(words.begins) - 1
+    start, end = (span[np.cumsum(words.begins) - 1] for span in head_spans(words))
     row, d = rows[words.tree_of_char], words.char
-    of_char = before[row, d, end[word_of_char]] - before[row, d, start[word_of_char]]
+    of_char = inter[row, d, start].astype(np.float64)
+    for place in range(1, int((end - start).max(initial=1))):
+        longer = np.flatnonzero(end - start > place)
+        of_char[longer] += inter[row[longer], d[longer], start[longer] + place]
     return np.clip(np.add.reduceat(of_char, words.first_char), 0.0, 1.0)

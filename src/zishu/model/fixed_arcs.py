@@ -59,7 +59,7 @@ def fix_relations(
 
 def check_relations(arcs: Sequence[Sequence[FixedArc]], labels: Sequence[str]) -> None:
     """Reject fixed relations that the model does not know or that are not legal there."""
-    below_root, between_words, _ = legal_labels(labels)
+    below_root, between_words, _ = legal_labels(tuple(labels))
     for arc in (arc for several in arcs for arc in several if arc.relation is not None):
         below = arc.head == ROOT_SPAN
         legal = [

@@ -162,7 +162,7 @@ class StructureScorer:
         arcs, relations = self.score(encoded, words)
         found = best_structures(arcs, relations, np.array([len(word) for word in words]), self.settings)
         for w, word in enumerate(words):
-            if entries := self.entries(word):
+            if entries := self.entries(word):  # several
                 found[w] = _chosen(arcs[w], relations[w], list(map(read_arcs, entries)), self.settings)
         return found
 
@@ -295,7 +295,7 @@ def best_structures(
     names[rows, places] = chosen.argmax(axis=1)
     spelled = (*settings.relations, ROOT_LABEL)
     return [
-        Inner(tuple(found[:n]), tuple(spelled[k] for k in kinds[:n]), prob)
+        Inner(tuple(found[:n]), tuple([spelled[k] for k in kinds[:n]]), prob)
         for found, kinds, n, prob in zip(
             heads.tolist(),
             names.tolist(),
