@@ -161,8 +161,8 @@ def formation(chars: Sequence[str], heads: Sequence[int], relations: Sequence[st
     """Describe how a word is formed: its parts in brackets, and the relation between the two largest.
 
     火车站 with the tree 2:att 3:att 0 is `[[火 车] 站] attribute`. Objects and complements join their head before the
-    characters to its left do, and so do suffixes that complete a word (小 猴子). Other suffixes join after them. The parts
-    of an unanalysable word join all at once.
+    characters to its left do, and so do repeated characters (小 星星) and suffixes that complete a word (小 猴子). Other
+    suffixes and repeated words join after them. The parts of an unanalysable word join all at once.
     """
     if len(chars) == 1:
         return chars[0]
@@ -184,7 +184,9 @@ def _part(chars: Sequence[str], heads: Sequence[int], relations: Sequence[str], 
         text, relation = f"[{' '.join([text, *flat])}]", "una"
     while before or behind:
         nearest = behind[-1] if behind else 0
-        last = relations[nearest - 1] in ("suf", "red") and chars[nearest - 1] not in _COMPLETING
+        last = (relations[nearest - 1] == "suf" and chars[nearest - 1] not in _COMPLETING) or (
+            relations[nearest - 1] == "red" and nearest > root + 1
+        )
         if behind and not (before and last):
             dependent = behind.pop()
             text = f"[{text} {_part(chars, heads, relations, dependent)[0]}]"
