@@ -1,9 +1,9 @@
 """Turn treebanks into batches of tensors.
 
-A treebank is read once, and every sentence becomes an `Example`: the numbers of its characters, and its forest as
-slots. The slots of a unit are its allowed heads with their labels. So labels of all allowed arcs are scored as `[units,
-slots, labels]`, and no array of size n x n x labels is needed. Batches contain sentences of similar length. They depend
-only on the seed and the epoch, so that a run can be resumed anywhere.
+A treebank is read once, and every sentence becomes an `Example`: its characters, and its forest as slots. The slots of
+a unit are its allowed heads with their labels. So labels of all allowed arcs are scored as `[units, slots, labels]`,
+and no array of size n x n x labels is needed. Batches contain sentences of similar length. They depend only on the seed
+and the epoch, so that a run can be resumed anywhere.
 
 A sentence of which only a part is known (`zishu.partial`) takes the same way; its forest is larger.
 """
@@ -23,7 +23,7 @@ from zishu.chart.chain import word_tags
 from zishu.errors import ConfigError, InputError
 from zishu.forest import build_forest
 from zishu.formats.conllu import read_conllu, trees_of
-from zishu.model.features import number, pooling
+from zishu.model.features import features, pooling
 from zishu.partial import known_words
 from zishu.projectivity import projectivize
 from zishu.tags import COLUMNS
@@ -129,10 +129,9 @@ def read_structures(config: Config) -> Structures | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Example:
-    """Hold one sentence in numbers; position 0 is ROOT. Unused slots are -1. A segmenter has neither slots nor gaps."""
+    """Hold one sentence and its forest; position 0 is ROOT. Unused slots are -1. A segmenter has neither slots nor gaps."""
 
-    chars: NDArray[np.int64]  # n+1
-    bigrams: NDArray[np.int64]  # n+1
+    chars: tuple[str, ...]  # n
     word_lengths: tuple[int, ...]
     units: int  # u: words if the network reads words, otherwise characters
     tags: NDArray[np.int64]  # n+1: BMES tags
@@ -148,7 +147,7 @@ class Example:
     @property
     def length(self) -> int:
         """Count the characters."""
-        return len(self.chars) - 1
+        return len(self.chars)
 
     @property
     def kind(self) -> int:
@@ -185,7 +184,7 @@ class ExampleBatch:
     """Hold padded examples; see `Example`. `pool` averages characters to words, for word-level models."""
 
     chars: Tensor  # b n+1
-    bigrams: Tensor  # b n+1
+    bigrams: Tensor | None  # b n+1; None if the encoder reads none
     lengths: Tensor  # b, characters
     styles: Tensor | None  # b; None if the training set has no styles
     units: Tensor  # b, characters or words
@@ -206,7 +205,7 @@ class ExampleBatch:
 
 
 def make_examples(config: Config, network: Network, treebank: Treebank) -> tuple[list[Example], list[str]]:
-    """Number all training sentences; return them, and one line about each that no tree agrees with."""
+    """Turn all training sentences into examples; return them, and one line about each that no tree agrees with."""
     structures = read_structures(config)
     styles = {style: number for number, style in enumerate(network.settings.styles or ("",))}
     examples, problems = [], list(treebank.problems)
@@ -230,11 +229,11 @@ def make_example(
     structure: StructureConfig,
     structures: Structures | None = None,
 ) -> Example:
-    """Number one training sentence and build its forest (for word-level models: its tree, one unit per word).
+    """Turn a training sentence into an example and build its forest (for word-level models: its tree, one unit per word).
 
     A partial tree that no tree agrees with is an `InputError`.
     """
-    settings, chars, pairs = network.settings, network.vocabulary, network.bigram_vocabulary
+    settings = network.settings
     words = known_words(tree)
     by_words = settings.can.units == "words"
     spans = [(k, k + 1) if by_words else word.span for k, word in enumerate(words, start=1)]
@@ -252,10 +251,8 @@ def make_example(
     if settings.can.parses:
         forest = _make_forest(tree, network, structure, structures)
         gaps, slots = forest.gaps, _slots(forest)
-    numbers, pair_numbers = number(tree.chars, chars, pairs)
     return Example(
-        chars=np.array([chars.bos, *numbers]),
-        bigrams=np.array([pairs.bos if pairs else 0, *pair_numbers]),
+        chars=tuple(tree.chars),
         word_lengths=lengths,
         units=units,
         tags=np.array([0, *word_tags(lengths)]) if lengths else np.zeros(n + 1, dtype=np.int64),
@@ -377,9 +374,10 @@ def repeat_sentences(weights: NDArray[np.float64], *, seed: int, epoch: int) -> 
 def collate(examples: Sequence[Example], network: Network) -> ExampleBatch:
     """Combine examples into a padded batch for a network."""
     settings = network.settings
-    lengths = np.array([example.length for example in examples])
+    arrays = features([e.chars for e in examples], network.vocabulary, network.bigram_vocabulary)
+    inputs = {name: torch.from_numpy(array) for name, array in arrays.items()}
     units = np.array([example.units for example in examples])
-    width, unit_width = int(lengths.max()) + 1, int(units.max()) + 1
+    width, unit_width = inputs["chars"].shape[1], int(units.max()) + 1
     slots = max(example.slot_heads.shape[1] for example in examples)
     pool = None
     if settings.can.units == "words":
@@ -389,9 +387,9 @@ def collate(examples: Sequence[Example], network: Network) -> ExampleBatch:
         return torch.from_numpy(pad([getattr(example, name) for example in examples], shape, value))
 
     return ExampleBatch(
-        chars=stack("chars", (width,), network.vocabulary.pad),
-        bigrams=stack("bigrams", (width,), network.bigram_vocabulary.pad if network.bigram_vocabulary else 0),
-        lengths=torch.from_numpy(lengths),
+        chars=inputs["chars"],
+        bigrams=inputs.get("bigrams"),
+        lengths=inputs["lengths"],
         styles=torch.tensor([example.style for example in examples]) if settings.styles else None,
         units=torch.from_numpy(units),
         pool=pool,
