@@ -33,7 +33,7 @@ from zishu.model.runtime import load_model
 from zishu.partial import PartialTree, partial_tree
 from zishu.suggest import suggest
 from zishu.train.adapt import adapt
-from zishu.train.adapt_data import Sources
+from zishu.train.adapt_data import AdaptOptions
 from zishu.train.config import load_config
 from zishu.train.loop import train
 
@@ -141,12 +141,14 @@ def _make(key: tuple[str, str, int, int], pool: Sequence[WordTree], options: Any
     )
     adapt(
         folder,
-        Sources(gold=(str(path),)),
-        model=options.model,
-        hold_out=False,
-        style=options.style,
-        epochs=options.epochs,
-        seed=seed,
+        AdaptOptions(
+            gold=(str(path),),
+            model=options.model,
+            hold_out=False,
+            style=options.style,
+            epochs=options.epochs,
+            seed=seed,
+        ),
         threads=options.threads,
     )
     return folder / "model"

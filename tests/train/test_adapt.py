@@ -13,7 +13,7 @@ from zishu.annotations import read_annotations
 from zishu.cli import run
 from zishu.errors import InputError
 from zishu.train.adapt import Adaptation, adapt
-from zishu.train.adapt_data import Sources, sure_tree
+from zishu.train.adapt_data import AdaptOptions, sure_tree
 from zishu.train.loop import train
 
 
@@ -39,8 +39,8 @@ def forms(model, tree, **options):
 
 def test_trees_are_learned_and_what_was_known_is_compared(folder, tmp_path):
     many = tiny.write(tmp_path / "many.conllu", tiny.TREES[-2:] * 40)
-    sources = Sources(gold=(many,), dev=str(folder / "new.conllu"))
-    report = adapt(tmp_path / "new", sources, model=str(folder / "run"), epochs=15, threads=1)
+    options = AdaptOptions(gold=(many,), dev=str(folder / "new.conllu"), model=str(folder / "run"), epochs=15)
+    report = adapt(tmp_path / "new", options, threads=1)
     assert report.held_out["after"]["lf"] > report.held_out["before"]["lf"]
     assert report.held_out["after"]["seg"] > report.held_out["before"]["seg"]
     assert report.sentences["known"] == 80
@@ -54,8 +54,9 @@ def test_trees_are_learned_and_what_was_known_is_compared(folder, tmp_path):
 def test_words_in_a_new_style_leave_the_old_one(folder, tmp_path):
     tree = tiny.TREES[0]
     (tmp_path / "words.txt").write_text((" ".join("".join(tree.forms)) + "\n") * 60, encoding="utf-8")
-    sources = Sources(words=(str(tmp_path / "words.txt"),))
-    report = adapt(tmp_path / "new", sources, model=str(folder / "run"), style="b", epochs=30, threads=1)
+    words = (str(tmp_path / "words.txt"),)
+    options = AdaptOptions(words=words, model=str(folder / "run"), style="b", epochs=30)
+    report = adapt(tmp_path / "new", options, threads=1)
     assert not report.held_out
     assert zishu.load(tmp_path / "new").styles == ("a", "b")
     assert forms(tmp_path / "new", tree, style="b") == tuple("".join(tree.forms))
@@ -69,8 +70,9 @@ def test_raw_text_gives_words_of_the_lexicon_and_what_is_sure(folder, tmp_path):
     text = "上海计划发展金融业。\n我喜欢图书馆。\n"
     (tmp_path / "text.txt").write_text(text, encoding="utf-8")
     (tmp_path / "lexicon.txt").write_text("海计\n", encoding="utf-8")
-    sources = Sources(text=(str(tmp_path / "text.txt"),), lexicon=str(tmp_path / "lexicon.txt"))
-    adapt(tmp_path / "new", sources, model=str(folder / "run"), epochs=1, sure=0.6, threads=1)
+    files = {"text": (str(tmp_path / "text.txt"),), "lexicon": str(tmp_path / "lexicon.txt")}
+    options = AdaptOptions(**files, model=str(folder / "run"), epochs=1, sure=0.6)
+    adapt(tmp_path / "new", options, threads=1)
     trees = read_annotations(tmp_path / "new" / "data" / "sure.conllu").trees
     assert {"".join(tree.chars) for tree in trees} == set(text.split())
     [first] = [tree for tree in trees if tree.chars[0] == "上"]
@@ -89,8 +91,8 @@ def test_of_a_parse_only_what_is_sure_is_known():
 
 def test_a_tenth_of_many_trees_is_held_out(folder, tmp_path):
     tiny.write(tmp_path / "many.conllu", tiny.TREES * 12)
-    sources = Sources(gold=(str(tmp_path / "many.conllu"),))
-    report = adapt(tmp_path / "new", sources, model=str(folder / "run"), epochs=1, threads=1)
+    options = AdaptOptions(gold=(str(tmp_path / "many.conllu"),), model=str(folder / "run"), epochs=1)
+    report = adapt(tmp_path / "new", options, threads=1)
     assert report.sentences["held out"] == 6
     assert report.sentences["known"] == 54
     assert report.held_out.keys() == {"before", "after"}
@@ -138,7 +140,6 @@ def test_forgetting_is_told():
     assert not fine.warnings
 
 
-def test_a_lexicon_needs_text(tmp_path):
-    sources = Sources(words=("x",), lexicon="y")
+def test_a_lexicon_needs_text():
     with pytest.raises(InputError, match="a lexicon only works together with raw text"):
-        adapt(tmp_path, sources)
+        AdaptOptions(words=("x",), lexicon="y")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -89,30 +90,30 @@ def adapt_command(
     parse --model FOLDER. docs/adapt.md walks through an example.
     """
     from zishu.train.adapt import adapt
-    from zishu.train.adapt_data import Sources
+    from zishu.train.adapt_data import AdaptOptions
     from zishu.train.checkpoint import Interrupted
     from zishu.writing import exclusive
 
-    files = Sources(
-        tuple(gold or ()), tuple(words or ()), lexicon, tuple(text or ()), tuple(rehearsal or ()), dev
+    options = AdaptOptions(
+        gold=tuple(gold or ()),
+        words=tuple(words or ()),
+        lexicon=lexicon,
+        text=tuple(text or ()),
+        rehearsal=tuple(rehearsal or ()),
+        dev=dev,
+        model=model,
+        style=style,
+        sure=sure,
+        epochs=epochs,
+        seed=seed,
     )
     if output.exists() and any(output.iterdir()) and not resume:
         raise InputError(f"{output}: is not empty: use --resume or another folder")
     output.mkdir(parents=True, exist_ok=True)
     try:
         with exclusive(output):
-            report = adapt(
-                output,
-                files,
-                model=model,
-                style=style,
-                sure=sure,
-                epochs=epochs,
-                seed=seed,
-                threads=threads,
-                resume=resume,
-                say=lambda line: typer.echo(line, err=True),
-            )
+            say = partial(typer.echo, err=True)
+            report = adapt(output, options, threads=threads, resume=resume, say=say)
     except Interrupted as stop:
         command = shlex.join(["zishu", *context.obj, *([] if resume else ["--resume"])])
         typer.echo(f"zishu: {stop}; to continue: {command}", err=True)

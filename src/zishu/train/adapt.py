@@ -12,7 +12,7 @@ also give them for rehearsal.
 from __future__ import annotations
 
 import shutil
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -40,7 +40,7 @@ from zishu.train.adapt_data import (
     REHEARSAL,
     SURE_TREES,
     WATCH,
-    Sources,
+    AdaptOptions,
     prepare,
 )
 from zishu.train.config import config_from_dict
@@ -57,8 +57,6 @@ if TYPE_CHECKING:
     from zishu.tree import WordTree
 
 REPORT: Final = "adapt.json"
-SURE: Final = 0.95
-_EPOCHS: Final = 8
 _MOST_VIEWS: Final = 4  # an epoch sees each sentence of the user at most this many times
 _FORGOTTEN: Final = 90.0  # warn the user if agreement in LF is below this
 
@@ -95,36 +93,23 @@ class Adaptation:
 
 def adapt(
     folder: Path,
-    sources: Sources,
+    options: AdaptOptions,
     *,
-    model: str | None = None,
-    style: str | None = None,
-    sure: float = SURE,
-    epochs: int = _EPOCHS,
-    seed: int = 0,
     threads: int = 0,
-    hold_out: bool = True,
     resume: bool = False,
     say: Callable[[str], None] = lambda _: None,
 ) -> Adaptation:
-    """Fine-tune a model on the user's data. `folder` gets the run and the new model.
-
-    Without `hold_out`, training uses all sentences.
-    """
-    if not any((sources.gold, sources.words, sources.text)):
-        raise InputError("no data: give corrected trees, words or raw text")
-    if sources.lexicon and not sources.text:
-        raise InputError("a lexicon only works together with raw text: add some that contains its words")
-    base = find_model(model)
+    """Fine-tune a model on the user's data. `folder` gets the run and the new model."""
+    base = find_model(options.model)
     settings = read_settings(base)
-    style = style or next(iter(settings.styles), "")
+    style = options.style or next(iter(settings.styles), "")
     if style and not settings.styles:
         raise InputError(f"{base}: the model has no styles")
-    arguments = {"style": style, "sure": sure, "epochs": epochs, "seed": seed, "hold_out": hold_out}
-    counts, problems = prepare(folder / "data", sources, base, arguments)
+    options = replace(options, model=str(base), style=style)
+    counts, problems = prepare(folder / "data", options)
     for problem in problems:
         say(f"left out: {problem}")
-    config = _configure(folder, base, settings, style, sources, epochs=epochs, seed=seed, threads=threads)
+    config = _configure(folder, options, settings, threads=threads)
     train(config, resume=resume)
     _complete(folder / MODEL, base, calibrated=bool(config.data.dev))
     return _compare(folder, base, style, counts, problems)
@@ -133,18 +118,9 @@ def adapt(
 # --- the run ----------------------------------------------------------------------------------------------------
 
 
-def _configure(
-    folder: Path,
-    base: Path,
-    settings: Settings,
-    style: str,
-    sources: Sources,
-    *,
-    epochs: int,
-    seed: int,
-    threads: int,
-) -> Config:
+def _configure(folder: Path, options: AdaptOptions, settings: Settings, *, threads: int) -> Config:
     """Return the configuration of the run: the network of the model, with low learning rates."""
+    base, style = options.model, options.style
     trained = settings.training.get("config", {})
     if not {"encoder", "scorer"} <= trained.keys():
         raise InputError(f"{base}: its config.json does not say how it was trained")
@@ -153,7 +129,7 @@ def _configure(
     held_out = data / HELD_OUT
     ours, own = str(data / REHEARSAL), str(data / OWN)
     treebanks: dict[str, list[str]] = {}
-    for treebank in sources.rehearsal:
+    for treebank in options.rehearsal:
         its, equals, file = treebank.rpartition("=")
         its = its if equals else next(iter(settings.styles), "")
         if its not in (settings.styles or ("",)):
@@ -164,20 +140,20 @@ def _configure(
     rehearsed = sum(sum(map(len, read_lines(path))) for paths in taught.values() for path in paths)
     values: dict[str, Any] = {
         "name": "adapted",
-        "seed": seed,
-        "initial": str(base),
+        "seed": options.seed,
+        "initial": base,
         "data": {
             "train": treebanks or "",
             "partial": {style: partial},
             "partial_weight": float(np.clip(rehearsed / chars, 1, _MOST_VIEWS)),
             "dev": {style: str(held_out)} if held_out.stat().st_size else "",
         },
-        "teacher": {"model": str(base), "text": taught},
+        "teacher": {"model": base, "text": taught},
         "structure": trained.get("structure", {}),
         "encoder": trained["encoder"],
         "scorer": trained["scorer"],
         "optimiser": {
-            "epochs": epochs,
+            "epochs": options.epochs,
             "batch_chars": 500,
             "learning_rate": 1e-3,
             "encoder_learning_rate": 4e-4,
@@ -190,7 +166,7 @@ def _configure(
         "run": {"directory": str(folder), "threads": threads},
     }
     try:
-        return config_from_dict(values, source=str(base / CONFIG))
+        return config_from_dict(values, source=f"{base}/{CONFIG}")
     except ConfigError as error:
         raise InputError(str(error)) from error
 

@@ -27,9 +27,8 @@ from zishu.errors import InputError
 from zishu.formats.conllu import format_sentence, read_conllu, trees_of
 from zishu.gaps import BREAK, FREE, JOIN
 from zishu.lexicon import Lexicon
-from zishu.model.runtime import load_model
 from zishu.model.settings import read_json
-from zishu.parser import Parser
+from zishu.parser import load
 from zishu.partial import KnownWord, PartialTree, partial_of_raw
 from zishu.reading import read_lines
 from zishu.sentences import text_sentences
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zishu.document import Sentence
+    from zishu.parser import Parser
 
 _HOLD_OUT: Final = 10  # hold out every tenth complete tree
 _ENOUGH: Final = 50  # hold out none if there are fewer complete trees than this
@@ -56,8 +56,8 @@ REHEARSAL, OWN, WATCH = "rehearsal.txt", "own.txt", "watch.txt"
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
-    """Name the user's files."""
+class AdaptOptions:
+    """Name the user's files, and define how to learn from them."""
 
     gold: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
@@ -65,17 +65,23 @@ class Sources:
     text: tuple[str, ...] = ()
     rehearsal: tuple[str, ...] = ()  # treebanks, FILE or STYLE=FILE
     dev: str = ""
+    model: str | None = None  # None: the default one
+    style: str | None = None  # None: the model's first one
+    sure: float = 0.95  # least probability of the model's own parses
+    epochs: int = 8
+    seed: int = 0
+    hold_out: bool = True  # otherwise training uses all sentences
+
+    def __post_init__(self) -> None:
+        if not any((self.gold, self.words, self.text)):
+            raise InputError("no data: give corrected trees, words or raw text")
+        if self.lexicon and not self.text:
+            raise InputError("a lexicon only works together with raw text: add some that contains its words")
 
 
-def prepare(
-    data: Path, sources: Sources, base: Path, arguments: dict[str, Any]
-) -> tuple[dict[str, int], tuple[str, ...]]:
-    """Write the data of a run unless they exist; return the number of sentences of each kind, and problems.
-
-    `arguments` are the arguments of the run that must not change when it is resumed: `style`, `sure`, `seed`,
-    `hold_out` and others.
-    """
-    arguments = json.loads(json.dumps({**arguments, "sources": asdict(sources), "model": str(base)}))
+def prepare(data: Path, options: AdaptOptions) -> tuple[dict[str, int], tuple[str, ...]]:
+    """Write the data of a run unless they exist; return the number of sentences of each kind, and problems."""
+    arguments = json.loads(json.dumps(asdict(options)))
     path = data / "arguments.json"
     if path.exists():
         before: Any = read_json(path)
@@ -84,13 +90,13 @@ def prepare(
                 f"{data.parent}: contains a run with other arguments: use the same ones or another folder"
             )
         return before["counts"], tuple(before["problems"])
-    known, held_out, problems = _read_known(sources, hold_out=arguments["hold_out"])
-    parser = Parser(load_model(base), path=base)
-    found = list(_read_text(sources, parser, **{key: arguments[key] for key in ("style", "sure", "seed")}))
+    known, held_out, problems = _read_known(options)
+    parser = load(options.model)
+    found = list(_read_text(options, parser))
     if not known and not found:
         raise InputError("no data: no file has a usable sentence")
-    if sources.dev:
-        sentences = list(read_conllu(sources.dev))
+    if options.dev:
+        sentences = list(read_conllu(options.dev))
         trees_of(sentences)  # sentences to score need complete trees
         scored = "".join(map(format_sentence, sentences))
     else:
@@ -98,7 +104,7 @@ def prepare(
     ours = [line for line in read_lines(str(files("zishu") / "data" / "sample.txt")) if line]
     watched = ours[::_WATCHED]
     rehearsed = [line for line in ours if line not in watched]
-    rehearsed += _variants(parser, rehearsed, arguments["seed"])
+    rehearsed += _variants(parser, rehearsed, options.seed)
     own = ["".join(tree.chars) for tree in (*known, *found)]
     data.mkdir(parents=True, exist_ok=True)
     for name, text in (
@@ -137,14 +143,12 @@ def _variants(parser: Parser, lines: Sequence[str], seed: int) -> list[str]:
     return made
 
 
-def _read_known(
-    sources: Sources, *, hold_out: bool
-) -> tuple[list[PartialTree], list[PartialTree], list[str]]:
+def _read_known(options: AdaptOptions) -> tuple[list[PartialTree], list[PartialTree], list[str]]:
     """Return what the user knows, the part of it that is held out, and messages about contradictions."""
-    read = [read_annotations(path) for path in (*sources.gold, *sources.words)]
+    read = [read_annotations(path) for path in (*options.gold, *options.words)]
     known = [tree for found in read for tree in found.trees]
     problems = [problem for found in read for problem in found.problems]
-    if sources.dev or not hold_out:
+    if options.dev or not options.hold_out:
         return known, [], problems
     full = [tree for tree in known if tree.is_full]
     held_out = full[_HOLD_OUT - 1 :: _HOLD_OUT] if len(full) >= _ENOUGH else []
@@ -152,31 +156,29 @@ def _read_known(
     return [tree for tree in known if id(tree) not in chosen], held_out, problems
 
 
-def _read_text(
-    sources: Sources, parser: Parser, *, style: str, sure: float, seed: int
-) -> Iterator[PartialTree]:
+def _read_text(options: AdaptOptions, parser: Parser) -> Iterator[PartialTree]:
     """Yield what is certain about raw text: words of the lexicon, and what the model is sure of given them.
 
     Sentences with words of the lexicon come first. There are at most `_MOST_TEXT` sentences in all. In a style that is
     new to the model, only the words of the lexicon count.
     """
-    lexicon = Lexicon.load(sources.lexicon) if sources.lexicon else None
+    lexicon = Lexicon.load(options.lexicon) if options.lexicon else None
     raw = [
         sentence
-        for path in sources.text
+        for path in options.text
         for line in read_lines(path)
         for sentence in text_sentences(line, lexicon=lexicon)
         if 1 < len(sentence) <= _LONGEST
     ]
-    order = np.random.default_rng(seed).permutation(len(raw)).tolist()
+    order = np.random.default_rng(options.seed).permutation(len(raw)).tolist()
     if lexicon:
         has_word = [any(True for _ in lexicon.matches(sentence.chars)) for sentence in raw]
         order.sort(key=lambda k: not has_word[k])
     chosen = [raw[k] for k in sorted(order[:_MOST_TEXT])]
     trees: Iterable[PartialTree]
-    if style in (parser.styles or ("",)):
-        parsed = parser.in_style(style or None).analyse(chosen)
-        trees = (sure_tree(sentence, sure) for [sentence] in parsed)
+    if options.style in (parser.styles or ("",)):
+        parsed = parser.in_style(options.style or None).analyse(chosen)
+        trees = (sure_tree(sentence, options.sure) for [sentence] in parsed)
     else:
         trees = map(partial_of_raw, chosen)
     yield from (tree for tree in trees if tree.is_known)
