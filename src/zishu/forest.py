@@ -33,7 +33,7 @@ from zishu.arcs import ROOT_SPAN
 from zishu.errors import InputError, InvalidTree
 from zishu.gaps import FREE, JOIN
 from zishu.partial import KnownWord, PartialTree, known_words, word_gaps
-from zishu.tree import INTRA, ROOT, ROOT_LABEL, check_heads, is_projective
+from zishu.tree import INTRA, ROOT, ROOT_LABEL, check_heads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -160,11 +160,9 @@ def _check_structure(form: str, heads: tuple[int, ...], length: int) -> None:
     if len(heads) != length:
         raise InputError(f"structure of {form}: {len(heads)} heads for {length} characters")
     try:
-        check_heads(heads, kind="character")
+        check_heads(heads, kind="character", projective=True)
     except InvalidTree as error:
         raise InputError(f"structure of {form}: {error}") from error
-    if not is_projective(heads):
-        raise InputError(f"structure of {form}: the tree is not projective")
 
 
 def _number(label: str, label_index: Mapping[str, int]) -> int:

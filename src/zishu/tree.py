@@ -11,6 +11,7 @@ Every check costs O(n) up to a sort; `recover` costs O(n) for a legal tree and O
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -100,8 +101,11 @@ class Recovery:
     char_heads: tuple[tuple[int, ...], ...]  # each word's inner tree, numbered from 1 in the word, 0 = root
 
 
-def check_heads(heads: Sequence[int], *, kind: str = "item") -> None:
-    """Raise InvalidTree if a head is out of range, there is not exactly one root, or there is a cycle."""
+def check_heads(heads: Sequence[int], *, kind: str = "item", projective: bool = False) -> None:
+    """Raise InvalidTree if a head is out of range, there is not exactly one root, or there is a cycle.
+
+    With `projective`, crossing arcs are not allowed either.
+    """
     for d, h in enumerate(heads, start=1):
         if not 0 <= h <= len(heads):
             raise InvalidTree(f"{kind} {d} has head {h}, which is outside 0..{len(heads)}")
@@ -120,6 +124,8 @@ def check_heads(heads: Sequence[int], *, kind: str = "item") -> None:
             d = heads[d - 1]
         if d != ROOT and walk_of[d] == start:
             raise InvalidTree(f"{kind} {d} is its own ancestor")
+    if projective and not is_projective(heads):
+        raise InvalidTree("the tree is not projective")
 
 
 def flat_tree(words: Sequence[str]) -> WordTree:
@@ -144,6 +150,34 @@ def is_projective(heads: Sequence[int]) -> bool:
                 return False
             open_ends.append(end)
     return True
+
+
+@cache
+def projective_trees(length: int) -> tuple[tuple[int, ...], ...]:
+    """Return the heads of every projective tree over so many items, sorted: 1, 2, 7, 30, 143 trees for 1 to 5 items."""
+    if length < 1:
+        raise InvalidTree("a tree has at least one item")
+    return tuple(
+        sorted(
+            (*(h or root for h in left), ROOT, *(h + root if h else root for h in right))
+            for root in range(1, length + 1)
+            for left in _adjacent_trees(root - 1)
+            for right in _adjacent_trees(length - root)
+        )
+    )
+
+
+@cache
+def _adjacent_trees(length: int) -> tuple[tuple[int, ...], ...]:
+    """Return all ways to cover items with adjacent trees; the root of each tree has the head 0."""
+    if length == 0:
+        return ((),)
+    return tuple(
+        (*first, *(h + size if h else 0 for h in rest))
+        for size in range(1, length + 1)
+        for first in projective_trees(size)
+        for rest in _adjacent_trees(length - size)
+    )
 
 
 def own_spelling(label: str, labels: Iterable[str]) -> str:

@@ -14,12 +14,12 @@ import oracle
 import tiny
 from zishu.analysis.lengths import uas_by_length
 from zishu.analysis.matches import complete_match
-from zishu.analysis.structures import all_structures, draw_structure, leftward_share, read_drawing, shares
+from zishu.analysis.structures import draw_structure, leftward_share, read_drawing, shares
 from zishu.analysis.study import Predictions, study
 from zishu.analysis.study_files import read_study, study_from_dict, study_to_dict
 from zishu.errors import InputError
 from zishu.metrics import Average
-from zishu.tree import WordTree
+from zishu.tree import WordTree, projective_trees
 from zishu.treebank.wist import read_wist
 
 # Table 6 of the paper, column "Annt.": share in percent and number of entries in WIST. The name of a structure, as in
@@ -47,19 +47,19 @@ def from_letters(name: str) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("length", range(1, 6))
 def test_the_structures_are_the_projective_trees(length):
-    assert all_structures(length) == tuple(sorted(oracle.trees(length)))
+    assert projective_trees(length) == tuple(sorted(oracle.trees(length)))
 
 
 @pytest.mark.parametrize(
     ("length", "number"), [(1, 1), (2, 2), (3, 7), (4, 30), (5, 143), (6, 728), (7, 3876)]
 )
 def test_how_many_structures_there_are(length, number):
-    assert len(set(all_structures(length))) == number
+    assert len(set(projective_trees(length))) == number
 
 
 def test_a_word_has_characters():
     with pytest.raises(InputError, match="at least one"):
-        all_structures(0)
+        projective_trees(0)
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ def test_drawings(heads, drawing):
 
 @pytest.mark.parametrize("length", range(1, 7))
 def test_drawings_are_read_back_and_no_two_are_the_same(length):
-    drawings = {draw_structure(heads): heads for heads in all_structures(length)}
-    assert len(drawings) == len(all_structures(length))
+    drawings = {draw_structure(heads): heads for heads in projective_trees(length)}
+    assert len(drawings) == len(projective_trees(length))
     assert all(read_drawing(drawing) == heads for drawing, heads in drawings.items())
 
 
@@ -143,7 +143,7 @@ def test_the_structures_of_the_paper_have_its_shares(length):
     found = shares(counts, length)
     for name, (share, _) in ANNOTATED[length].items():
         assert round(found[from_letters(name)], 2) == share
-        assert from_letters(name) in all_structures(length)
+        assert from_letters(name) in projective_trees(length)
 
 
 @pytest.mark.skipif("ZISHU_TEST_WIST" not in os.environ, reason="ZISHU_TEST_WIST names no WIST.conll")
@@ -198,7 +198,7 @@ def test_many_to_one_of_one_seed_is_complete_match():
     st.randoms(use_true_random=False),
 )
 def test_many_to_one_never_falls_with_a_seed_and_bounds_the_mean(words, seeds, random):
-    predictions = [[random.choice(all_structures(len(form))) for form in words] for _ in range(seeds)]
+    predictions = [[random.choice(projective_trees(len(form))) for form in words] for _ in range(seeds)]
     bests = []
     for k in range(1, seeds + 1):
         found = complete_match(words, predictions[:k], REFERENCE)["all"]

@@ -18,13 +18,13 @@ from zishu.model.runtime import load_model
 from zishu.model.vocabulary import Vocabulary
 from zishu.parser import MODELS, load
 from zishu.structures import CLASSES, RELATIONS, is_chinese, load_structures
+from zishu.tree import projective_trees
 
 torch = pytest.importorskip("torch")
 
 from zishu.train.structure_data import Occurrence  # noqa: E402 (needs torch)
 from zishu.train.structure_network import (  # noqa: E402 (needs torch)
     StructureNetwork,
-    projective_trees,
     structure_loss,
 )
 from zishu.train.structures import _groups, _held_out, _pairs, is_held_out, train_structures  # noqa: E402

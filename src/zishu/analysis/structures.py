@@ -1,4 +1,4 @@
-"""Name, enumerate, draw and count the structures inside words.
+"""Name, draw and count the structures inside words.
 
 A structure is a projective tree over the characters of a word, written as a tuple of heads. In (2, 3, 0) the second
 character is the head of the first, the third is the head of the second, and the third is the root. Words of 1, 2, 3, 4,
@@ -21,11 +21,10 @@ linear in the number of words; enumeration grows by up to a factor of 27/4 per c
 from __future__ import annotations
 
 from collections import Counter
-from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from zishu.errors import InputError
-from zishu.tree import ROOT, check_heads, is_projective
+from zishu.tree import ROOT, check_heads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,39 +37,9 @@ TO_RIGHT: Final = "→"  # the head is on the left
 TO_LEFT: Final = "←"
 
 
-@cache
-def all_structures(length: int) -> tuple[Heads, ...]:
-    """Return every structure of a word of the given length, sorted."""
-    if length < 1:
-        raise InputError("a word has at least one character")
-    return tuple(
-        sorted(
-            (*(h or root for h in left), ROOT, *(h + root if h else root for h in right))
-            for root in range(1, length + 1)
-            for left in _forests(root - 1)
-            for right in _forests(length - root)
-        )
-    )
-
-
-@cache
-def _forests(length: int) -> tuple[Heads, ...]:
-    """Return all ways to cover characters with adjacent trees; the root of each tree has the head 0."""
-    if length == 0:
-        return ((),)
-    return tuple(
-        (*first, *(h + size if h else 0 for h in rest))
-        for size in range(1, length + 1)
-        for first in all_structures(size)
-        for rest in _forests(length - size)
-    )
-
-
 def draw_structure(heads: Heads) -> str:
     """Draw a structure in one line of text; raise InputError if it is not a projective tree."""
-    check_heads(heads, kind="character")
-    if not is_projective(heads):
-        raise InputError(f"the structure {heads} is not projective")
+    check_heads(heads, kind="character", projective=True)
     return _draw(heads, 1, len(heads))
 
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from zishu.analysis.lengths import Attachment
 from zishu.analysis.matches import Matches
-from zishu.analysis.structures import all_structures, draw_structure, leftward_share, read_drawing
+from zishu.analysis.structures import draw_structure, leftward_share, read_drawing
 from zishu.analysis.study import STRUCTURE_LENGTHS, StudiedSystem, Study
 from zishu.errors import InputError
 from zishu.metrics import Average
+from zishu.tree import projective_trees
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,7 +77,7 @@ def _shares_to_dict(study: Study, length: int) -> dict[str, Any]:
         }
         for heads in study.structures(length)
     ]
-    return {"words": study.by_length[length], "possible": len(all_structures(length)), "shares": rows}
+    return {"words": study.by_length[length], "possible": len(projective_trees(length)), "shares": rows}
 
 
 def _system_to_dict(system: StudiedSystem) -> dict[str, Any]:

@@ -17,18 +17,15 @@ enumerate the trees (2, 7, 30 for two, three, four characters).
 
 from __future__ import annotations
 
-from functools import lru_cache
-from itertools import product
 from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-from zishu.errors import InvalidTree
 from zishu.structures import BEFORE, CLASSES
 from zishu.train.compact import CompactEmbedding, CompactLinear
-from zishu.tree import check_heads, is_projective
+from zishu.tree import projective_trees
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -162,24 +159,6 @@ class StructureNetwork(nn.Module):
 def _behind(pairs: Tensor) -> Tensor:
     """Return for each character the value of its predecessor."""
     return torch.cat([torch.zeros_like(pairs[:, :1]), pairs[:, :-1]], 1)
-
-
-@lru_cache
-def projective_trees(length: int) -> tuple[tuple[int, ...], ...]:
-    """Return the heads of all projective trees over `length` characters, by enumeration."""
-    return tuple(
-        heads
-        for heads in product(range(length + 1), repeat=length)
-        if heads.count(0) == 1 and _is_tree(heads)
-    )
-
-
-def _is_tree(heads: tuple[int, ...]) -> bool:
-    try:
-        check_heads(heads)
-    except InvalidTree:
-        return False
-    return is_projective(heads)
 
 
 def tree_log_probs(arcs: Tensor) -> Tensor:

@@ -32,7 +32,8 @@ from zishu.structures import CLASSES, RELATIONS, bundled_structures, load_struct
 from zishu.train.denormals import denormals_flushed
 from zishu.train.export import write_graph
 from zishu.train.structure_data import Occurrence, collect
-from zishu.train.structure_network import StructureNetwork, projective_trees, structure_loss
+from zishu.train.structure_network import StructureNetwork, structure_loss
+from zishu.tree import projective_trees
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
