@@ -24,7 +24,7 @@ for a sentence of which nothing is known, twice the square of its length.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -79,6 +79,7 @@ def build_forest(
     structures: Structures | None = None,
     single_root: bool = True,
     one_tree: bool = False,
+    by_words: bool = False,
 ) -> Forest:
     """Return the gaps and the allowed arcs of all character trees that agree with a word tree or a partial tree.
 
@@ -88,8 +89,11 @@ def build_forest(
     so every piece attaches to the head word.
 
     With `one_tree`, the forest of a word tree is a single tree with its arcs only, for learners that need every
-    character's head. Words without a structure in the policy `annotated` are then leftward.
+    character's head. Words without a structure in the policy `annotated` are then leftward. With `by_words`, every word
+    of a word tree counts as one character: the forest is the word tree itself.
     """
+    if by_words and not isinstance(tree, PartialTree):
+        tree = replace(tree, forms=("字",) * len(tree.forms))
     if policy not in POLICIES:
         raise InputError(f"unknown structure policy {policy!r}, choose one of {', '.join(POLICIES)}")
     if one_tree and policy == "latent":

@@ -15,7 +15,7 @@ arrow connects a dot or a bracketed group on each side. The head of a group is t
 points at.
 
 Distributions follow Tables 4 and 6 of the paper: the share of each structure among the words of one length. Counting is
-linear in the number of words; enumeration grows by up to a factor of 27/4 per character.
+linear in the number of words.
 """
 
 from __future__ import annotations

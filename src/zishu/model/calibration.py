@@ -252,10 +252,8 @@ def _gold_batch(model: Model, trees: Sequence[WordTree]) -> _GoldBatch:
 
 def _forest(tree: WordTree, settings: Settings) -> Forest:
     """Return the character trees of a word tree; relations do not matter here."""
-    if settings.can.units == "words":
-        # Represent every word by a single character: then the forest is the word tree itself.
-        tree = WordTree(("字",) * len(tree.forms), tree.heads, tree.deprels)
-    return build_forest(tree, {INTRA: 0, **dict.fromkeys(tree.deprels, 1)})
+    labels = {INTRA: 0, **dict.fromkeys(tree.deprels, 1)}
+    return build_forest(tree, labels, by_words=settings.can.units == "words")
 
 
 def _given_forests(trees: TreeDistribution, forests: Sequence[Forest]) -> TreeDistribution:

@@ -268,22 +268,18 @@ def make_example(
 def _make_forest(
     tree: WordTree | PartialTree, network: Network, structure: StructureConfig, structures: Structures | None
 ) -> Forest:
-    labels = network.settings.labels
-    if not network.settings.can.finds_structures:
-        assert isinstance(tree, WordTree)
-        # Represent every word by a single character: then the forest is the word tree itself.
-        tree = WordTree(("字",) * len(tree.forms), tree.heads, tree.deprels)
-        return build_forest(tree, {label: k for k, label in enumerate((*labels, INTRA))})
+    settings = network.settings
     forest = build_forest(
         tree,
-        {label: k for k, label in enumerate(labels)},
-        policy=structure.policy,
+        {label: number for number, label in enumerate(dict.fromkeys((*settings.labels, INTRA)))},
+        policy=structure.policy if settings.can.finds_structures else "latent",
         structures=structures,
         single_root=structure.single_root,
-        one_tree=network.objective != "tree-crf",
+        one_tree=network.objective != "tree-crf" and settings.can.finds_structures,
+        by_words=settings.can.units == "words",
     )
     if not isinstance(tree, WordTree):
-        _check_feasible(forest, root_as_head=network.settings.root_as_head)
+        _check_feasible(forest, root_as_head=settings.root_as_head)
     return forest
 
 
