@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -20,12 +21,10 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from zishu.analysis.study import Predictions, Study, TokensOrTypes
+    from zishu.analysis.study import Study
     from zishu.metrics import Average
-    from zishu.tree import WordTree
 
 REFERENCE = "reference"
-KEPT = ".predictions"  # ending of the names of saved predictions
 
 
 FigureFormat = Literal["svg", "png"]
@@ -108,75 +107,25 @@ def analyse_command(
 
         report = merge([read_study(path) for path in paths])
     else:
-        chosen = _systems(models, system or [])
-        report = _study(chosen, gold, structures, keep, punct=punct, count=count or "tokens")
+        from zishu.analysis.systems import find_systems, study_systems
+
+        if bool(models) == bool(system):
+            raise InputError("give either model directories before GOLD or systems with --system NAME=DIR")
+        report = study_systems(
+            find_systems(_named(system or []), models),
+            gold,
+            structures=structures,
+            keep=keep,
+            punct=punct,
+            count=count or "tokens",
+            say=partial(typer.echo, err=True) if sys.stderr.isatty() else lambda _: None,
+        )
     if output is not None:
         _write(report, output, figure_format or "svg")
     if as_json:
         typer.echo(_to_json(report))
     else:
         print_study(report, tables=table, at_least=at_least, markdown=markdown)
-
-
-def _study(
-    systems: dict[str, list[Path]],
-    gold_path: Path,
-    structures: Path | None,
-    keep: Path | None,
-    *,
-    punct: bool,
-    count: TokensOrTypes,
-) -> Study:
-    """Parse the gold file with every model, and analyse the predictions."""
-    from zishu.analysis.prediction_files import write_predictions
-    from zishu.analysis.study import study
-    from zishu.formats.conllu import read_conllu
-    from zishu.treebank.wist import read_wist
-
-    reference = None if structures is None else read_wist(structures)
-    gold = [sentence.tree() for sentence in read_conllu(gold_path)]
-    if not gold:
-        raise InputError(f"{gold_path}: no sentences to analyse")
-    places = {} if keep is None else _places(systems, keep)
-    runs: dict[str, list[Predictions]] = {name: [] for name in systems}
-    for name, paths in systems.items():
-        for path in paths:
-            if sys.stderr.isatty():
-                typer.echo(f"{name}: {path}", err=True)
-            run = _predictions(path, gold)
-            runs[name].append(run)
-            # Save immediately, because a later model may fail.
-            if keep is not None:
-                write_predictions(run, gold, places[name, path])
-    return study(gold, runs, reference=reference, punct=punct, count=count)
-
-
-def _predictions(path: Path, gold: Sequence[WordTree]) -> Predictions:
-    """Parse with a model, or read its saved predictions."""
-    if path.suffix == KEPT:
-        from zishu.analysis.prediction_files import read_predictions
-
-        return read_predictions(path, gold)
-    from zishu.analysis.study import predict
-    from zishu.model.runtime import load_model
-
-    # Loaded here and released soon, because a pre-trained encoder is large.
-    return predict(load_model(path), str(path), gold)
-
-
-def _places(systems: dict[str, list[Path]], keep: Path) -> dict[tuple[str, Path], Path]:
-    """Return the file for the predictions of every model."""
-    places = {
-        (name, path): keep / name / _kept_name(path) for name, paths in systems.items() for path in paths
-    }
-    if len({*places.values()}) < len(places):
-        raise InputError("--keep: two models of a system have folders of the same name")
-    return places
-
-
-def _kept_name(path: Path) -> str:
-    """Return the name of a model's predictions: that of its run, such as seed-0, or its own."""
-    return f"{path.stem if path.suffix == KEPT else path.parent.name if path.name == 'model' else path.name}{KEPT}"
 
 
 def print_study(
@@ -296,54 +245,18 @@ def _score_table(report: Study) -> Table:
     return Table(("from raw text", "F1 seg", "UF", "LF", "CM (labeled trees)", "seeds"), rows)
 
 
-def _systems(models: Sequence[Path], named: Sequence[str]) -> dict[str, list[Path]]:
-    """Return the existing models of every system: directories, or files of predictions."""
-    if bool(models) == bool(named):
-        raise InputError("give either model directories before GOLD or systems with --system NAME=DIR")
+def _named(texts: Sequence[str]) -> dict[str, list[Path]]:
+    """Read the values of --system."""
     systems: dict[str, list[Path]] = {}
-    for text in named:
+    for text in texts:
         name, equals, folders = text.partition("=")
         parts = [part.strip() for part in folders.split(",")]
         if not name.strip() or not equals or not all(parts):
             raise InputError(f"--system {text}: write NAME=DIR, or NAME=DIR,DIR for several seeds")
         if name.strip() in systems:
             raise InputError(f"--system {name.strip()}: given twice")
-        systems[name.strip()] = [folder for part in parts for folder in _expand(Path(part))]
-    if models:
-        seeds = [folder for path in models for folder in _expand(path)]
-        systems[_common_name(seeds)] = seeds
-    for name, chosen in systems.items():
-        if len({folder.resolve() for folder in chosen}) != len(chosen):
-            raise InputError(f"system {name}: a model is given twice, as if it were two seeds")
+        systems[name.strip()] = [Path(part) for part in parts]
     return systems
-
-
-def _expand(path: Path) -> list[Path]:
-    """Return the models of a path: the path itself, the model of a run, or those of its seeds."""
-    from zishu.model.settings import CONFIG
-
-    kept = [path] if path.suffix == KEPT and path.is_file() else sorted(path.glob(f"*{KEPT}"), key=_seed)
-    if kept and not (path / CONFIG).is_file():
-        return kept
-
-    for found in ([path], [path / "model"], sorted(path.glob("seed-*/model"), key=_seed)):
-        if found and all((folder / CONFIG).is_file() for folder in found):
-            return found
-    raise InputError(f"{path}: neither a model directory nor a training run with one")
-
-
-def _seed(path: Path) -> tuple[int, str]:
-    """Return a sort key for the models of seeds: 2 before 10."""
-    name = _kept_name(path)
-    return len(name), name
-
-
-def _common_name(models: Sequence[Path]) -> str:
-    """Return the name that all models have in their settings, or a generic one."""
-    from zishu.model.settings import read_settings
-
-    names = {path.parent.name if path.suffix == KEPT else read_settings(path).name for path in models}
-    return (names.pop() if len(names) == 1 else "") or "model"
 
 
 def _prepare(output: Path) -> None:
