@@ -22,11 +22,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from zishu.errors import InputError
+from zishu.reading import STANDARD, read_lines, standard_input
+from zishu.sentences import stream_sentences
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from zishu.document import Sentence
+    from zishu.lexicon import Lexicon
+    from zishu.parser import Parser
 
 _NEW: Final = 0.4
 _SHORTEST: Final = 5
@@ -67,6 +71,31 @@ def suggest(sentences: Iterable[Sentence], number: int) -> list[Suggestion]:
         chosen.append(candidates[k])
         seen |= pairs_of[k]
     return chosen
+
+
+def suggest_from_files(
+    parser: Parser, paths: Sequence[str], number: int, *, lexicon: Lexicon | None = None, most: int = 20_000
+) -> tuple[list[Suggestion], int]:
+    """Do the same for files of raw text (`-` is standard input); also return how many sentences they have.
+
+    At most `most` sentences are parsed, evenly spread over the files.
+    """
+    raw = [
+        sentence
+        for path in paths
+        for sentence in stream_sentences(
+            (f"{line}\n" for line in read_lines(standard_input() if path == STANDARD else path)),
+            lexicon=lexicon,
+        )
+    ]
+    if not raw:
+        raise InputError(f"{', '.join(paths)}: no sentences found")
+    step = max(1.0, len(raw) / most)
+    chosen = [raw[int(k * step)] for k in range(min(len(raw), most))]
+    found = suggest((sentence for [sentence] in parser.analyse(chosen)), number)
+    if not found:
+        raise InputError(f"{', '.join(paths)}: all sentences are too short")
+    return found, len(raw)
 
 
 def doubt(sentence: Sentence) -> float:

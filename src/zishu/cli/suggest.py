@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from zishu.cli._options import ModelOption, StyleOption
-from zishu.errors import InputError
 
 
 def suggest_command(
@@ -35,37 +34,22 @@ def suggest_command(
     import zishu
     from zishu.formats.jsonl import to_json
     from zishu.lexicon import Lexicon
-    from zishu.reading import read_lines, standard_input
-    from zishu.sentences import stream_sentences
-    from zishu.suggest import suggest
+    from zishu.suggest import suggest_from_files
     from zishu.writing import check_not_input, replacing
 
     for path in corpus:
         if path != "-":
             check_not_input(path, output)
     words = Lexicon.load(lexicon) if lexicon else None
-    raw = [
-        sentence
-        for path in corpus
-        for sentence in stream_sentences(
-            (f"{line}\n" for line in read_lines(standard_input() if path == "-" else path)), lexicon=words
-        )
-    ]
-    if not raw:
-        raise InputError(f"{', '.join(corpus)}: no sentences found")
-    step = max(1.0, len(raw) / most)
-    chosen = [raw[int(k * step)] for k in range(min(len(raw), most))]
-    parser = zishu.load(model, style=style)
-    parsed = (sentence for [sentence] in parser.analyse(chosen))
-    found = suggest(parsed, number)
-    if not found:
-        raise InputError(f"{', '.join(corpus)}: all sentences are too short")
+    found, total = suggest_from_files(
+        zishu.load(model, style=style), corpus, number, lexicon=words, most=most
+    )
     with replacing(output) as file:
         for rank, one in enumerate(found, start=1):
             line = to_json(one.sentence, sent_id=str(rank), doubt=round(one.doubt, 4))
             file.write(f"{line}\n".encode())
     all_of_them = sum(one.doubt for one in found) / len(found)
     typer.echo(
-        f"{len(found):,} of {len(raw):,} sentences; "
+        f"{len(found):,} of {total:,} sentences; "
         f"the model expects {100 * all_of_them:.0f} % of their words to be wrong in some respect"
     )
