@@ -179,6 +179,18 @@ def test_the_reading_order_names_every_layer() -> None:
     assert set(LAYERS) - {"__init__", "__main__"} <= named
 
 
+# Tests of the package as a whole; all others have the name of what they test.
+WHOLE = {"any_text", "examples", "layers", "package", "tokens"}
+
+
+def test_the_tests_lie_where_the_code_does() -> None:
+    tests = Path(__file__).parent
+    named = {path.stem.removeprefix("test_") for path in tests.glob("test_*.py")}
+    assert named - WHOLE <= {path.stem for path in ROOT.glob("*.py")}
+    folders = {path.parent.relative_to(tests).parts[0] for path in tests.glob("*/**/test_*.py")}
+    assert folders <= {path.parent.name for path in ROOT.glob("*/__init__.py")}
+
+
 # The torch chart offers the classes of the chart.
 TWICE = {"Marginals", "TreeDistribution", "Trees"}
 
