@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 
 INPUTS = ("text", "texts", "words")
 
-Item = TypeVar("Item")
-List = Annotated[list[Item], FailFast()]
+T = TypeVar("T")
+List = Annotated[list[T], FailFast()]
 Offset = Annotated[int, Field(ge=0)]
 Form = Annotated[str, Field(min_length=1)]
 
 _SHOWN = 100  # maximum length of a location in an error message: a key may be as long as the body
 
 
-class _Shape(BaseModel):
+class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class _Request(_Shape):
+class _Request(_Strict):
     format: Literal["json", "conllu", "svg"] = Field("json", description="How sentences are returned.")
     confidence: bool = Field(
         True,
@@ -139,7 +139,7 @@ class WordsRequest(_Request):
     )
 
 
-class ConvertRequest(_Shape):
+class ConvertRequest(_Strict):
     """Convert parsed sentences to another format."""
 
     text: str = Field(description="The text that the sentences come from.", examples=["我喜欢北京。"])
