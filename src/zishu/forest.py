@@ -32,7 +32,7 @@ import numpy as np
 from zishu.arcs import ROOT_SPAN
 from zishu.errors import InputError, InvalidTree
 from zishu.gaps import FREE, JOIN
-from zishu.partial import KnownWord, PartialTree, known_words, word_gaps
+from zishu.partial import PartialTree, word_gaps
 from zishu.tree import INTRA, ROOT, ROOT_LABEL, check_heads
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from zishu.partial import Span
     from zishu.tree import WordTree
 
 ANY: Final = -1  # instead of a label: any label that an arc between two words may have
@@ -100,12 +101,18 @@ def build_forest(
         raise InputError("the structure policy 'latent' allows many trees per word: choose another policy")
     if policy == "annotated" and structures is None:
         raise InputError("the structure policy 'annotated' needs structures")
+    chars = tree.chars
     if isinstance(tree, PartialTree):
         gaps, spans = tree.gaps, tree.stretches()
         words = {span for span in spans if tree.is_word(*span)}
+        known: dict[Span, tuple[Span | None, str | None]] = {
+            word.span: (word.head, word.deprel) for word in tree.words
+        }
     else:
-        gaps, spans = word_gaps(tree.lengths), list(tree.spans)
-        words = set(spans)
+        spans = list(tree.spans)
+        gaps, words = word_gaps([end - start for start, end in spans]), set(spans)
+        heads = ((ROOT_SPAN, *spans)[head] for head in tree.heads)
+        known = dict(zip(spans, zip(heads, tree.deprels, strict=True), strict=True))
     if not single_root:
         gaps = np.where(gaps == JOIN, np.int8(FREE), gaps)
 
@@ -115,7 +122,7 @@ def build_forest(
     for start, end in spans:
         inner = None
         if (start, end) in words:
-            form = "".join(tree.chars[start - 1 : end - 1])
+            form = "".join(chars[start - 1 : end - 1])
             inner = _structure(form, end - start, policy, structures or {}, one_tree=one_tree)
         if inner is None:
             inside = [(d, h) for d in range(start, end) for h in range(start, end) if d != h]
@@ -127,20 +134,19 @@ def build_forest(
         intra += [(d, h, intra_label) for d, h in inside]
 
     inter: list[tuple[int, int, int]] = []
-    known = {word.span: word for word in known_words(tree)}
     has_root_label = any(label.lower() == ROOT_LABEL for label in label_index)
     for span in spans:
-        word = known.get(span, KnownWord(span))
-        if word.deprel == INTRA:
+        head, deprel = known.get(span, (None, None))
+        if deprel == INTRA:
             raise InputError(f"the label {INTRA} is reserved for arcs inside words")
-        label = ANY if word.deprel is None else _number(word.deprel, label_index)
-        if word.head is not None:
-            outside: Sequence[int] = roots[word.head]
+        label = ANY if deprel is None else _number(deprel, label_index)
+        if head is not None:
+            outside: Sequence[int] = roots[head]
         else:
             outside = [h for h in range(ROOT, len(gaps)) if span not in words or h not in range(*span)]
-            if word.deprel is not None and has_root_label:
+            if deprel is not None and has_root_label:
                 # A relation decides whether the head is the root, and the other way round.
-                is_root = word.deprel.lower() == ROOT_LABEL
+                is_root = deprel.lower() == ROOT_LABEL
                 outside = [h for h in outside if (h == ROOT) == is_root]
         inter += [(d, h, label) for d in roots[span] for h in outside if d != h]
     return Forest(len(gaps) - 1, gaps, _arcs(inter), _arcs(intra))

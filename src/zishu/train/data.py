@@ -134,7 +134,7 @@ class Example:
     chars: tuple[str, ...]  # n
     word_lengths: tuple[int, ...]
     units: int  # u: words if the network reads words, otherwise characters
-    tags: NDArray[np.int64]  # n+1: BMES tags
+    tags: NDArray[np.int64]  # n+1: BMES tags, for a segmenter
     columns: NDArray[np.int64]  # c u+1: the tags in each column, -1 unknown
     shares: NDArray[np.float32]  # u+1: the units of a word share its weight of 1
     slot_heads: NDArray[np.int64]  # u+1 k
@@ -237,27 +237,32 @@ def make_example(
     words = known_words(tree)
     by_words = settings.can.units == "words"
     spans = [(k, k + 1) if by_words else word.span for k, word in enumerate(words, start=1)]
-    lengths = tree.lengths if isinstance(tree, WordTree) else ()
-    n = len(tree.chars)
+    lengths = tuple(end - start for start, end in (word.span for word in words))
+    chars = tuple(tree.chars)
+    n = len(chars)
     units = len(words) if by_words else n
-    columns = np.full((len(settings.tags), units + 1), -1)
-    shares = np.zeros(units + 1, dtype=np.float32)
+    columns = [[-1] * (units + 1) for _ in settings.tags]
+    shares = [0.0] * (units + 1)
     for (start, end), word in zip(spans, words, strict=True):
-        shares[start:end] = 1 / (end - start)
+        size = end - start
+        shares[start:end] = [1 / size] * size
         for row, (column, known) in zip(columns, network.tag_numbers.items(), strict=True):
-            row[start:end] = known.get(word.tags.get(column, ""), -1)
+            row[start:end] = [known.get(word.tags.get(column, ""), -1)] * size
+    tags = np.zeros(n + 1, dtype=np.int64)
     gaps = np.zeros(1, dtype=np.int8)
     slots = _no_slots(1, 1)
     if settings.can.parses:
         forest = _make_forest(tree, network, structure, structures)
         gaps, slots = forest.gaps, _slots(forest)
+    else:
+        tags[1:] = word_tags(lengths)
     return Example(
-        chars=tuple(tree.chars),
+        chars=chars,
         word_lengths=lengths,
         units=units,
-        tags=np.array([0, *word_tags(lengths)]) if lengths else np.zeros(n + 1, dtype=np.int64),
-        columns=columns,
-        shares=shares,
+        tags=tags,
+        columns=np.array(columns, dtype=np.int64).reshape(-1, units + 1),
+        shares=np.array(shares, dtype=np.float32),
         slot_heads=slots[0],
         slot_labels=slots[1],
         slot_intra=slots[2],
