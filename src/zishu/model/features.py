@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zishu.model.vocabulary import BEGIN, SEVERAL, bigrams
+from zishu.model.vocabulary import BEGIN, SEVERAL, bigrams, code_points
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,8 +48,7 @@ def _number_codes(
     """
     if len(text) != lengths.sum() or not (pairs is None or pairs.has_plain_pairs):
         return None
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    numbers, known = chars.number_codes(codes)
+    numbers, known = chars.number_codes(code_points(text))
     if pairs is None:
         return (numbers,)
     if (known == SEVERAL).any():

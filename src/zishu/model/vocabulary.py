@@ -65,7 +65,7 @@ class Vocabulary:
         for name in ("pad", "unknown", "bos", "eos"):
             if not 0 <= getattr(self, name) < len(self.symbols):
                 raise InputError(f"vocabulary: {name} is not the number of a symbol")
-        numbers = {symbol: number for number, symbol in enumerate(self.symbols)}
+        numbers = dict(zip(self.symbols, range(len(self.symbols)), strict=True))
         if len(numbers) != len(self.symbols):
             raise InputError("vocabulary: it contains a symbol twice")
         for char, symbol in self.stand_ins.items():
@@ -108,7 +108,7 @@ class Vocabulary:
 
     def number_codes(self, codes: NDArray[np.unsignedinteger]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the numbers of characters of one code point, and the code points of their known forms."""
-        numbers, known = self._codes
+        numbers, known = self._by_code
         for code in set(codes[known[codes] == 0].tolist()):
             form = self._known(chr(code))
             numbers[code] = self._numbers.get(form, self.unknown)
@@ -117,7 +117,7 @@ class Vocabulary:
         return numbers[codes], known[codes]
 
     @cached_property
-    def _codes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _by_code(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Hold the results of `number_codes` by code point; 0 until it is looked up. Untouched pages take no memory."""
         return np.zeros(BEGIN, dtype=np.int64), np.zeros(BEGIN, dtype=np.int64)
 
@@ -131,24 +131,27 @@ class Vocabulary:
     @cached_property
     def _pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the bigrams as sorted keys, and their numbers; the last key is larger than any bigram."""
-        pairs = [(symbol, n) for n, symbol in enumerate(self.symbols) if len(symbol) == 2]
-        first = [
-            (symbol[-1], n)
-            for n, symbol in enumerate(self.symbols)
-            if symbol.startswith(BOS) and len(symbol) == len(BOS) + 1
-        ]
-        text = "".join([symbol for symbol, _ in pairs]).encode("utf-32-le", "surrogatepass")
-        codes = np.frombuffer(text, dtype="<u4").astype(np.int64).reshape(-1, 2)
-        begin = [BEGIN << _BITS | ord(char) for char, _ in first]
-        keys = np.concatenate([codes[:, 0] << _BITS | codes[:, 1], begin, [1 << 2 * _BITS]]).astype(np.int64)
+        sizes = self._sizes
+        codes = code_points("".join(self.symbols)).astype(np.int64)
+        ends = np.cumsum(sizes)
+        begins = sizes == len(BOS) + 1
+        for place, code in enumerate(code_points(BOS).tolist()):
+            begins[begins] = codes[ends[begins] - sizes[begins] + place] == code
+        [pairs] = np.nonzero((sizes == 2) | begins)
+        left = np.where(begins[pairs], BEGIN, codes[ends[pairs] - 2])
+        keys = np.append(left << _BITS | codes[ends[pairs] - 1], 1 << 2 * _BITS)
         order = np.argsort(keys)
-        numbers = np.array([n for _, n in (*pairs, *first, ("", self.unknown))])
-        return keys[order], numbers[order]
+        return keys[order], np.append(pairs, self.unknown)[order]
 
-    @cached_property
+    @property
     def has_plain_pairs(self) -> bool:
         """Tell whether an unknown bigram has no other form that is known."""
-        return not (self.lowercase or self.stand_ins or any(len(symbol) == 1 for symbol in self.symbols))
+        return not (self.lowercase or self.stand_ins or (self._sizes == 1).any())
+
+    @cached_property
+    def _sizes(self) -> NDArray[np.int64]:
+        """Count the code points of each symbol."""
+        return np.fromiter(map(len, self.symbols), dtype=np.int64)
 
     @classmethod
     def build(cls, counts: Mapping[str, int], *, min_count: int = 1) -> Vocabulary:
@@ -176,7 +179,7 @@ class Vocabulary:
         if not isinstance(data, dict):
             raise InputError("vocabulary: not a JSON object")
         symbols = data.get("symbols")
-        if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
+        if not isinstance(symbols, list) or not set(map(type, symbols)) <= {str}:
             raise InputError("vocabulary: 'symbols' must be a list of strings")
         specials = {}
         for name in ("pad", "unknown", "bos", "eos"):
@@ -185,12 +188,15 @@ class Vocabulary:
                 raise InputError(f"vocabulary: '{name}' must be a number")
             specials[name] = number
         stand_ins = data.get("stand_ins", {})
-        if not isinstance(stand_ins, dict) or not all(
-            isinstance(symbol, str) for symbol in stand_ins.values()
-        ):
+        if not isinstance(stand_ins, dict) or not set(map(type, stand_ins.values())) <= {str}:
             raise InputError("vocabulary: 'stand_ins' must map strings to strings")
         lowercase = bool(data.get("lowercase", False))
         return cls(tuple(symbols), **specials, lowercase=lowercase, stand_ins=stand_ins)
+
+
+def code_points(text: str) -> NDArray[np.uint32]:
+    """Return the code points of a text."""
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
 
 
 def bigrams(chars: Sequence[str]) -> list[str]:
