@@ -95,16 +95,23 @@ def decode(
     if settings.beam:
         return [best for [best] in _decode_beam(batch, 1, confidence=confidence)]
     if decoding != "vanilla":
-        return _decode_typed(batch, mbr=decoding == "mbr", confidence=confidence)
+        trees = _trees(batch)
+        best = probable_heads(trees, batch.allowed) if decoding == "mbr" else trees.best()
+        return _label(batch, trees, np.arange(len(trees)), best, confidence)
     inner = inner_gaps(batch.gaps.shape, batch.lengths)
     constrained = all_known(batch.gaps, batch.lengths) | ((batch.gaps != FREE) & inner).any(axis=1)
     if batch.favoured is not None:
         constrained |= batch.favoured.any(axis=1)
     found: dict[int, Sentence] = {}
-    for way, chosen in ((_decode_typed, constrained), (_decode_vanilla, ~constrained)):
-        if chosen.any():
-            numbers = np.flatnonzero(chosen)
-            found.update(zip(numbers.tolist(), way(batch.pick(numbers), confidence=confidence), strict=True))
+    if constrained.any():
+        [numbers] = constrained.nonzero()
+        trees = _trees(batch.pick(numbers))
+        typed = _label(batch.pick(numbers), trees, np.arange(len(trees)), trees.best(), confidence)
+        found.update(zip(numbers.tolist(), typed, strict=True))
+    if not constrained.all():
+        [numbers] = (~constrained).nonzero()
+        untyped = _decode_vanilla(batch.pick(numbers), confidence=confidence)
+        found.update(zip(numbers.tolist(), untyped, strict=True))
     return [found[b] for b in range(len(sentences))]
 
 
@@ -252,13 +259,6 @@ def _trees(batch: _Batch) -> TreeDistribution:
     trees = tree_distribution(batch.outputs, batch.lengths, batch.settings, batch.label_scorer, batch.gaps)
     trees = trees.at(batch.settings.temperature).given(inter=batch.allowed)
     return trees if batch.favoured is None else trees.favouring(batch.favoured)
-
-
-def _decode_typed(batch: _Batch, *, mbr: bool = False, confidence: bool) -> list[Sentence]:
-    """Find one tree of each sentence, with two roles or over words."""
-    trees = _trees(batch)
-    found = probable_heads(trees, batch.allowed) if mbr else trees.best()
-    return _label(batch, trees, np.arange(len(trees)), found, confidence)
 
 
 def _label(

@@ -30,7 +30,7 @@ from zishu.sentences import word_gaps, word_sentence
 from zishu.tree import flat_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from zishu.document import Sentence
     from zishu.model.decode import Decoding
@@ -79,19 +79,16 @@ class Model:
         (`zishu.model.inner`); otherwise they are latent.
         """
         self._check_parses(sentences)
-
-        def work(batch: list[RawSentence]) -> list[Sentence]:
-            return decode(
-                self.run(batch),
-                batch,
-                self.settings,
-                self.networks.score_labels,
-                confidence=confidence,
-                decoding=decoding,
-                structures=self.networks.structures if structures else None,
-            )
-
-        return self._in_batches(sentences, work)
+        scorer = self.networks.structures if structures else None
+        found: dict[int, Sentence] = {}
+        for numbers, batch in self._batches(sentences):
+            with at_work():
+                parsed = decode(
+                    self.run(batch), batch, self.settings, self.networks.score_labels, confidence=confidence,
+                    decoding=decoding, structures=scorer,
+                )  # fmt: skip
+            found.update(zip(numbers, parsed, strict=True))
+        return _in_order(found)
 
     def k_best(
         self, sentences: Sequence[RawSentence], k: int, *, structures: bool = False
@@ -101,45 +98,42 @@ class Model:
         They differ in their words or in the words' heads.
         """
         self._check_parses(sentences)
-
-        def work(batch: list[RawSentence]) -> list[list[Sentence]]:
-            return decode_k_best(
-                self.run(batch),
-                batch,
-                self.settings,
-                self.networks.score_labels,
-                k,
-                structures=self.networks.structures if structures else None,
-            )
-
-        return self._in_batches(sentences, work)
+        scorer = self.networks.structures if structures else None
+        found: dict[int, list[Sentence]] = {}
+        for numbers, batch in self._batches(sentences):
+            with at_work():
+                ranked = decode_k_best(
+                    self.run(batch), batch, self.settings, self.networks.score_labels, k, structures=scorer
+                )
+            found.update(zip(numbers, ranked, strict=True))
+        return _in_order(found)
 
     def tokens(self, sentences: Sequence[RawSentence], *, tags: bool = False) -> list[Tokens]:
         """Segment sentences into words, with `tags` also find their parts of speech; faster than parsing."""
         if not self.settings.can.parses:
             if tags:
                 raise InputError("a segmenter knows no parts of speech")
-            found = self.segment(sentences)
-            return [
-                _tokens(sentence, segments.lengths)
-                for sentence, segments in zip(sentences, found, strict=True)
-            ]
-
-        def work(batch: list[RawSentence]) -> list[Tokens]:
-            scorer = self.networks.score_labels
-            return decode_words(self.run(batch), batch, self.settings, scorer, tags=tags)
-
-        return self._in_batches(sentences, work)
+            segmented = zip(sentences, self.segment(sentences), strict=True)
+            return [_tokens(sentence, found.lengths) for sentence, found in segmented]
+        found: dict[int, Tokens] = {}
+        for numbers, batch in self._batches(sentences):
+            with at_work():
+                words = decode_words(
+                    self.run(batch), batch, self.settings, self.networks.score_labels, tags=tags
+                )
+            found.update(zip(numbers, words, strict=True))
+        return _in_order(found)
 
     def segment(self, sentences: Sequence[RawSentence], *, confidence: bool = False) -> list[Segments]:
         """Segment sentences into words, with a segmenter; `confidence` adds their probabilities."""
         if self.settings.can.parses:
             raise InputError(f"a model for the task {self.settings.task!r} is not a segmenter")
-
-        def work(batch: list[RawSentence]) -> list[Segments]:
-            return decode_segments(self.run(batch), batch, self.settings, confidence=confidence)
-
-        return self._in_batches(sentences, work)
+        found: dict[int, Segments] = {}
+        for numbers, batch in self._batches(sentences):
+            with at_work():
+                segments = decode_segments(self.run(batch), batch, self.settings, confidence=confidence)
+            found.update(zip(numbers, segments, strict=True))
+        return _in_order(found)
 
     def run(self, batch: Sequence[RawSentence]) -> Outputs:
         """Return the scores of one batch."""
@@ -151,17 +145,11 @@ class Model:
             raise InputError("a segmenter cannot parse")
         check_relations([sentence.arcs for sentence in sentences], self.settings.labels)
 
-    def _in_batches(
-        self, sentences: Sequence[RawSentence], work: Callable[[list[RawSentence]], list[_Result]]
-    ) -> list[_Result]:
-        """Process sentences in batches, and return the results in order."""
-        results: dict[int, _Result] = {}
+    def _batches(self, sentences: Sequence[RawSentence]) -> Iterator[tuple[list[int], list[RawSentence]]]:
+        """Group sentences of similar length; yield their numbers and the sentences."""
         for numbers in length_batches(lengths_of(sentences).tolist(), self.batch_chars):
-            batch = numbers.tolist()
-            with at_work():
-                found = work([sentences[k] for k in batch])
-            results.update(zip(batch, found, strict=True))
-        return [results[k] for k in range(len(sentences))]
+            chosen = numbers.tolist()
+            yield chosen, [sentences[k] for k in chosen]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -214,6 +202,11 @@ class Pipeline:
         for k, segments in zip(lacking, found, strict=True):
             cut[k] = replace(sentences[k], gaps=word_gaps(segments.lengths))
         return cut, dict(zip(lacking, found, strict=True))
+
+
+def _in_order(found: Mapping[int, _Result]) -> list[_Result]:
+    """Return the results of sentences by their numbers, from 0."""
+    return [found[k] for k in range(len(found))]
 
 
 def parse_trees(

@@ -5,7 +5,8 @@ broken files, a newer format, networks that do not match the settings or the voc
 size of files is limited, networks may contain only operators that our exporter writes (`zishu.model.operators`), and
 loading has a time limit.
 
-Cost: creating ONNX Runtime's sessions, and running one character through the networks.
+Cost: creating ONNX Runtime's sessions, running one character through the networks, and loading the chart's kernels,
+which the first parse would do otherwise.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
+from zishu.chart import TreeDistribution
 from zishu.errors import InputError
 from zishu.model.inner import InnerSettings, StructureScorer
 from zishu.model.model import Model, Pipeline
@@ -104,12 +106,21 @@ def _load_networks(folder: Path, settings: Settings, threads: int) -> Networks:
     # ONNX Runtime cannot be stopped: the thread of a model that takes too long ends with the process.
     thread = threading.Thread(target=load, name="load-model", daemon=True)
     thread.start()
+    if settings.can.parses and not settings.beam:
+        _load_kernels()
     thread.join(PATIENCE)
     if not found:
         raise InputError(f"{folder}: loading took more than {PATIENCE:g} seconds and was given up")
     if isinstance(found[0], BaseException):
         raise found[0]
     return found[0]
+
+
+def _load_kernels() -> None:
+    """Load the compiled chart, which takes as long as the networks, while these are loading."""
+    scores = np.zeros((1, 2, 2))
+    with at_work():
+        TreeDistribution(scores, [1], scores).best()
 
 
 def _load_networks_now(folder: Path, settings: Settings, threads: int) -> Networks:
