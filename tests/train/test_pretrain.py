@@ -11,7 +11,7 @@ import torch
 
 import tiny
 from zishu.cli import run
-from zishu.cli._configs import bundled_configs
+from zishu.cli.config import bundled_configs
 from zishu.errors import ConfigError, FormatError
 from zishu.model.features import number
 from zishu.model.vocabulary import bigrams

@@ -23,7 +23,7 @@ import tiny
 import zishu
 from zishu.arcs import FixedArc
 from zishu.cli import info
-from zishu.cli._configs import find_config
+from zishu.cli.config import find_config
 from zishu.errors import ConfigError, InputError
 from zishu.model.calibration import calibrate
 from zishu.model.features import features

@@ -1,12 +1,18 @@
-"""`zishu config`: print a bundled training configuration, or list them."""
+"""`zishu config`: print a training configuration, or list the bundled ones. `zishu train` finds them here, too."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Final
 
 import typer
 
-from zishu.cli._configs import bundled_configs, find_config
+import zishu
+from zishu.errors import InputError
+
+_PACKAGE: Final = Path(zishu.__file__).parent
+# In an installed package, and in the source tree.
+_FOLDERS: Final = (_PACKAGE / "configs", _PACKAGE.parent.parent / "configs")
 
 
 def config_command(
@@ -25,3 +31,20 @@ def config_command(
     for known, path in bundled_configs().items():
         title = path.read_text(encoding="utf-8").partition("\n")[0]
         typer.echo(f"{known:28} {title.removeprefix('#').strip() if title.startswith('#') else ''}".rstrip())
+
+
+def find_config(name: str) -> Path:
+    """Return the file of a configuration, given by its path or, if there is no such file, by its name."""
+    path = Path(name)
+    if path.is_file():
+        return path
+    found = bundled_configs()
+    if name not in found:
+        raise InputError(f"{name}: neither a file nor one of {', '.join(found)}")
+    return found[name]
+
+
+def bundled_configs() -> dict[str, Path]:
+    """Return the bundled configurations by name."""
+    folder = next((folder for folder in _FOLDERS if folder.is_dir()), None)
+    return {} if folder is None else {path.stem: path for path in sorted(folder.glob("*.toml"))}

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from zishu.cli._configs import find_config
 from zishu.cli._options import OverridesOption, ResumeOption
+from zishu.cli.config import find_config
 
 
 def pretrain_command(

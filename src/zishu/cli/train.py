@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from zishu.analysis.tables import Table
-from zishu.cli._configs import find_config
 from zishu.cli._options import OverridesOption, ResumeOption
 from zishu.cli._table import print_tables
+from zishu.cli.config import find_config
 from zishu.errors import InputError
 
 if TYPE_CHECKING:

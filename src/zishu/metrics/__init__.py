@@ -33,16 +33,17 @@ from zishu.metrics._counts import LENGTHS, Count, Counts, sentence_counts
 from zishu.metrics._files import evaluation_file, load_evaluation, save_evaluation
 from zishu.metrics._scores import (
     METRICS,
+    Average,
     Evaluation,
     Ratio,
     Scores,
     WordScores,
+    average_seeds,
     evaluate,
     pair,
     score,
     signature,
 )
-from zishu.metrics._seeds import Average, average_seeds
 
 __all__ = [
     "LENGTHS",

@@ -53,11 +53,11 @@ from zishu.train.data import (
     read_treebank,
     read_trees,
 )
-from zishu.train.denormals import denormals_flushed
 from zishu.train.distributed import ALONE
 from zishu.train.evaluation import RESULT, Gold, criterion, dev_scores, finish, finish_pipeline, read_result
 from zishu.train.initial import load_initial
 from zishu.train.network import build_network, describe_network, new_network, read_description
+from zishu.train.optimisation import denormals_flushed, learning_rate
 from zishu.train.provenance import record_run
 from zishu.train.report import MetricsLog, Progress, plot_curve
 from zishu.train.teacher import load_teacher, read_unlabelled
@@ -297,11 +297,10 @@ def _optimiser(config: Config, network: Network) -> torch.optim.Optimizer:
 
 def _set_learning_rates(run: _Run) -> None:
     """Increase linearly to the peak over the warm-up, then decrease linearly to 0."""
-    warmup = run.config.optimiser.warmup * run.steps
-    step = run.position.step
-    share = (step + 1) / warmup if step < warmup else (run.steps - step) / max(1.0, run.steps - warmup)
+    warmup = run.config.optimiser.warmup
+    share = learning_rate(run.position.step, run.steps, warmup=warmup, decay=1 - warmup)
     for group in run.optimiser.param_groups:
-        group["lr"] = group["peak"] * min(1.0, share)
+        group["lr"] = group["peak"] * share
 
 
 def _update_average(run: _Run) -> None:

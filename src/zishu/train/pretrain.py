@@ -35,10 +35,9 @@ from zishu.parser import find_model
 from zishu.train.checkpoint import load_checkpoint, optimiser_state, restore_optimiser, save_checkpoint, under
 from zishu.train.config import check_unchanged, config_from_dict
 from zishu.train.data import random_batches
-from zishu.train.denormals import denormals_flushed
 from zishu.train.encoders import BiLSTM, Transformer, build_encoder
 from zishu.train.exported import read_encoder, read_vocabularies
-from zishu.train.muon import Muon, split_weights
+from zishu.train.optimisation import Muon, denormals_flushed, learning_rate, split_weights
 from zishu.train.tagged_text import IGNORED, PairTable, TaggedText, read_tagged_text
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ def pretrain(
     started = saved = time.monotonic()
     network.train()
     while step < len(batches):
-        share = _rate(step, len(batches), settings.warmup, settings.decay)
+        share = learning_rate(step, len(batches), warmup=settings.warmup, decay=settings.decay)
         for optimiser, peak in optimisers:
             for group in optimiser.param_groups:
                 group["lr"] = share * peak
@@ -286,10 +285,3 @@ def _what_counts(config: Config) -> tuple[object, ...]:
     """Return the settings that must stay the same if a run is resumed; its length may change."""
     settings = replace(config.pretrain, steps=0)
     return config.seed, config.data.train, settings, _bare_encoder(config), config.run.precision
-
-
-def _rate(step: int, steps: int, warmup: float, decay: float) -> float:
-    """Return the share of the peak learning rate: linear increase, constant, then linear decrease to 0."""
-    rising = (step + 1) / max(1.0, warmup * steps)
-    falling = (steps - step) / max(1.0, decay * steps)
-    return min(1.0, rising, falling)

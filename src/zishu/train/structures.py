@@ -29,8 +29,8 @@ from zishu.model.networks import Networks
 from zishu.model.runtime import load_model
 from zishu.model.settings import STRUCTURES, STRUCTURES_CONFIG, write_json
 from zishu.structures import CLASSES, RELATIONS, bundled_structures, load_structures
-from zishu.train.denormals import denormals_flushed
 from zishu.train.export import write_graph
+from zishu.train.optimisation import denormals_flushed
 from zishu.train.structure_data import Occurrence, collect
 from zishu.train.structure_network import StructureNetwork, structure_loss
 from zishu.tree import projective_trees

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from zishu.train.muon import Muon, orthogonalise, split_weights
+from zishu.train.optimisation import Muon, orthogonalise, split_weights
 
 
 @pytest.mark.parametrize("shape", [(2, 8, 8), (1, 6, 20), (3, 20, 6)])

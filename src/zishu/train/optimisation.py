@@ -1,8 +1,9 @@
-"""Implement Muon, an optimiser for the matrices inside a network's layers (Jordan et al., 2024).
+"""Define what all training loops share: the learning rate, small numbers, and the optimiser Muon.
 
-The momentum of a matrix is replaced by the nearest orthogonal matrix, so all directions of a layer learn at the same
-pace. Small encoders reach a given pre-training loss in fewer steps than with AdamW. Embeddings, biases, norms and
-output layers stay with AdamW (see `split_weights`).
+Muon is an optimiser for the matrices inside a network's layers (Jordan et al., 2024). The momentum of a matrix is
+replaced by the nearest orthogonal matrix, so all directions of a layer learn at the same pace. Small encoders reach a
+given pre-training loss in fewer steps than with AdamW. Embeddings, biases, norms and output layers stay with AdamW (see
+`split_weights`).
 
 torch's optimiser of this name always computes in bfloat16, which is very slow on processors without instructions for
 it; here the caller chooses. The method does not need exact products.
@@ -13,13 +14,14 @@ Cost: fifteen products per matrix and step, independent of the batch.
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from torch import Tensor
 
@@ -27,6 +29,29 @@ _MOMENTUM = 0.95
 # The quintic a x + b x^3 + c x^5 drives all singular values towards 1 in five rounds; constants from the authors.
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 _ROUNDS = 5
+
+
+def learning_rate(step: int, steps: int, *, warmup: float, decay: float) -> float:
+    """Return the share of the peak learning rate: linear increase, constant, then linear decrease to 0.
+
+    `warmup` and `decay` are the shares of the steps in which it increases and decreases.
+    """
+    rising = (step + 1) / max(1.0, warmup * steps)
+    falling = (steps - step) / max(1.0, decay * steps)
+    return min(1.0, rising, falling)
+
+
+@contextmanager
+def denormals_flushed() -> Iterator[None]:
+    """Flush denormal numbers to 0 inside the block only, because this is a state of the processor.
+
+    The optimiser's averages of vanished gradients decay into denormal numbers, which are slow.
+    """
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
 
 
 class Muon(torch.optim.Optimizer):
