@@ -24,7 +24,7 @@ import contextlib
 import math
 import multiprocessing
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache, partial
 from itertools import chain, islice
 from pathlib import Path
@@ -64,58 +64,40 @@ _T = TypeVar("_T")
 NAME: Final = "zishu"  # name of the component, and of its attributes on tokens and documents
 TOKENIZER: Final = "zishu.Tokenizer.v1"
 
-_DEFAULTS: Final[dict[str, Any]] = {
-    "model": None,
-    "style": None,
-    "lexicon": None,
-    "patterns": True,
-    "wrapped": False,
-    "confidence": True,
-    "threads": 0,
-    "copy_model": False,
-}
+# What a token keeps of its word; each is also an attribute of its own.
+_KEPT: Final = (
+    "char_heads", "char_rels", "boundary_prob", "head_prob", "label_prob", "upos_prob", "structure_prob",
+)  # fmt: skip
 
 
 # ---- token attributes
 
 
-def _value(place: int) -> Callable[[Token], Any]:
-    return lambda token: next(iter((token._.zishu or ())[place : place + 1]), None)
+def _getter(name: str) -> Callable[[Token], Any]:
+    def get(token: Token) -> Any:
+        value = (token._.zishu or {}).get(name)
+        # msgpack, which spaCy uses to store documents, has no tuples.
+        return tuple(value) if isinstance(value, list) else value
 
-
-def _tuple(place: int) -> Callable[[Token], Any]:
-    # msgpack, which spaCy uses to store documents, has no tuples.
-    return lambda token: None if (values := _value(place)(token)) is None else tuple(values)
+    return get
 
 
 def _root_char(token: Token) -> str | None:
-    heads = _value(0)(token)
+    heads = _getter("char_heads")(token)
     return None if heads is None else characters(token.text)[heads.index(0)]
 
 
 def _prob(token: Token) -> float | None:
-    values = [_value(place)(token) for place in (1, 2, 3)]
-    return None if None in values else math.prod([*values, _value(4)(token) or 1.0])
+    values = [_getter(name)(token) for name in ("boundary_prob", "head_prob", "label_prob")]
+    return None if None in values else math.prod([*values, _getter("upos_prob")(token) or 1.0])
 
 
 def _extend() -> None:
     """Register our attributes with spaCy; names that are already taken are kept."""
-    if not Token.has_extension(NAME):
-        # char_heads, the four probabilities, char_rels, structure_prob, as the words have them
-        Token.set_extension(NAME, default=None)
-    if not Doc.has_extension(NAME):
-        Doc.set_extension(NAME, default=None)  # the settings that a document was parsed with
-    getters: dict[str, Callable[[Token], Any]] = {
-        "char_heads": _tuple(0),
-        "char_rels": _tuple(5),
-        "root_char": _root_char,
-        "boundary_prob": _value(1),
-        "head_prob": _value(2),
-        "label_prob": _value(3),
-        "upos_prob": _value(4),
-        "structure_prob": _value(6),
-        "prob": _prob,
-    }
+    for kind in (Token, Doc):
+        if not kind.has_extension(NAME):
+            kind.set_extension(NAME, default=None)  # of a token: `_KEPT`; of a document: how it was parsed
+    getters = {name: _getter(name) for name in _KEPT} | {"root_char": _root_char, "prob": _prob}
     for name, getter in getters.items():
         if not Token.has_extension(name):
             Token.set_extension(name, getter=getter)
@@ -214,7 +196,7 @@ def _check(text: str) -> None:
 
 @Language.factory(
     NAME,
-    default_config={**_DEFAULTS, "words": "zishu"},
+    default_config={f.name: f.default for f in fields(Engine) if f.init} | {"words": "zishu"},
     assigns=["token.pos", "token.dep", "token.head", "token.is_sent_start", "doc.sents"],
     retokenizes=True,
     default_score_weights={"dep_uas": 0.5, "dep_las": 0.5, "pos_acc": None, "sents_f": None},
@@ -411,10 +393,10 @@ def annotate(doc: Doc, places: Sequence[int], sentences: Iterable[Sequence[Word]
                 doc[place].set_morph(  # type: ignore[attr-defined]
                     "" if word.feats == EMPTY else word.feats
                 )
-            inner = None if word.char_heads is None else list(word.char_heads)
-            probs = (word.boundary_prob, word.head_prob, word.label_prob, word.upos_prob)
-            names = None if word.char_rels is None else list(word.char_rels)
-            doc[place]._.zishu = (inner, *probs, names, word.structure_prob)
+            found = {name: getattr(word, name) for name in _KEPT}
+            doc[place]._.zishu = {
+                name: list(value) if isinstance(value, tuple) else value for name, value in found.items()
+            }
     # White space depends on the preceding word, at the beginning on the first word, or else on its own first token.
     known = np.zeros(len(doc), bool)
     known[list(places)] = True
