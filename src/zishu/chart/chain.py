@@ -3,7 +3,7 @@
 A word is S, or B, any number of M, E; a sentence begins and ends with a word. `STARTS`, `ENDS` and `TRANSITIONS` are 0
 for what this allows and -inf for the rest; they are added to learned scores. Constraints on the gaps between characters
 (`zishu.gaps`) also become -inf in the scores of tags, see `constrain`. Any such constraints leave at least one tag
-sequence, so decoding cannot fail. Training is in `zishu.train.crf`.
+sequence, so decoding cannot fail. Training is in `zishu.train.scorer`.
 
 Cost: n steps of 4 x 4 per sentence, for all sentences of a batch at once.
 """
