@@ -27,7 +27,7 @@ from spacy.language import Language  # noqa: E402
 from spacy.tokens import Doc, DocBin, Span  # noqa: E402
 from spacy.training import Example  # noqa: E402
 
-from zishu.integrations.spacy import TOKENIZER, make_doc  # noqa: E402
+from zishu.integrations.spacy import TOKENIZER, make_component, make_doc, make_tokenizer  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -389,6 +389,13 @@ def test_initialising_a_pipeline_changes_nothing() -> None:
     nlp = pipeline(tokenizer=True)
     nlp.initialize()
     assert words_of(nlp("我喜欢北京。")) == ["我", "喜欢", "北京", "。"]
+
+
+@pytest.mark.parametrize("factory", [make_component, make_tokenizer])
+def test_factories_have_types_and_not_their_names(factory: Any) -> None:
+    """spaCy 3.7 and 3.8 check the settings of a pipeline with pydantic 1, which cannot resolve names of types."""
+    assert factory.__annotations__
+    assert not any(isinstance(kind, str) for kind in factory.__annotations__.values())
 
 
 # ---- storing pipelines

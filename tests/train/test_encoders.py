@@ -608,7 +608,7 @@ def change_config(folder: Path, **values: object) -> None:
         {"vocab_size": 10**13},
         {"model_type": [1]},
         {"hidden_act": "\x1b[31m"},
-        {"dtype": "evil"},
+        {"dtype": "evil", "torch_dtype": "evil"},  # the old name, too
     ],
     ids=str,
 )

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, fields
 from functools import lru_cache, partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_type_hints
 
 import numpy as np
 
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from zishu.document import Document, Word
 
 _T = TypeVar("_T")
+_Factory = TypeVar("_Factory", bound="Callable[..., Any]")
 
 NAME: Final = "zishu"  # name of the component, and of its attributes on tokens and documents
 TOKENIZER: Final = "zishu.Tokenizer.v1"
@@ -194,6 +195,13 @@ def _check(text: str) -> None:
 # ---- the component
 
 
+def _typed(factory: _Factory) -> _Factory:
+    """Replace the annotations of a factory by types: spaCy 3.7 and 3.8 cannot resolve names of types."""
+    factory.__annotations__.pop("return")
+    factory.__annotations__ = get_type_hints(factory)
+    return factory
+
+
 @Language.factory(
     NAME,
     default_config={f.name: f.default for f in fields(Engine) if f.init} | {"words": "zishu"},
@@ -201,6 +209,7 @@ def _check(text: str) -> None:
     retokenizes=True,
     default_score_weights={"dep_uas": 0.5, "dep_las": 0.5, "pos_acc": None, "sents_f": None},
 )
+@_typed
 def make_component(
     nlp: Language,  # noqa: ARG001 (spaCy calls it so)
     name: str,
@@ -299,6 +308,7 @@ class Component(_Stored, Pipe):  # type: ignore[misc, unused-ignore]
 # ---- the tokenizer
 
 
+@_typed
 def make_tokenizer(
     model: str | None = None,
     style: str | None = None,

@@ -291,7 +291,7 @@ def _check_folder(path: str) -> None:
 def _check_reachable(source: str) -> None:
     """Fail within seconds if the hub cannot be reached: the library would retry again and again."""
     try:
-        get_session().head(ENDPOINT, timeout=_PATIENCE, follow_redirects=False)
+        get_session().head(ENDPOINT, timeout=_PATIENCE)
     except Exception as error:  # from an HTTP library that is not ours
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ConfigError(f"encoder.pretrained: {source}: the hub cannot be reached: {reason}") from error
