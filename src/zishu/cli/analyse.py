@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from enum import StrEnum
 from functools import partial
@@ -13,7 +12,7 @@ import typer
 
 from zishu.analysis.tables import ABSENT, Table, escape_markdown, percent
 from zishu.cli._options import JsonOption, MarkdownOption, PunctOption
-from zishu.cli._table import print_tables
+from zishu.cli._table import print_json, print_tables
 from zishu.errors import InputError
 
 if TYPE_CHECKING:
@@ -123,7 +122,9 @@ def analyse_command(
     if output is not None:
         _write(report, output, figure_format or "svg")
     if as_json:
-        typer.echo(_to_json(report))
+        from zishu.analysis.study_files import study_to_dict
+
+        print_json(study_to_dict(report))
     else:
         print_study(report, tables=table, at_least=at_least, markdown=markdown)
 
@@ -271,19 +272,15 @@ def _write(report: Study, output: Path, figure_format: FigureFormat) -> None:
     """Write the numbers and the figures; warn once about characters that figures cannot show."""
     from zishu.analysis.figures import draw_figures, labels
     from zishu.analysis.fonts import choose_fonts
+    from zishu.analysis.study_files import study_to_dict
+    from zishu.model.settings import write_json
 
-    (output / "analysis.json").write_text(_to_json(report) + "\n", encoding="utf-8")
+    write_json(output / "analysis.json", study_to_dict(report))
     fonts = choose_fonts(labels(report))
     if fonts.warning:
         typer.echo(f"zishu: warning: {fonts.warning}", err=True)
     for name, picture in draw_figures(report, figure_format, fonts).items():
         (output / f"{name}.{figure_format}").write_bytes(picture)
-
-
-def _to_json(report: Study) -> str:
-    from zishu.analysis.study_files import study_to_dict
-
-    return json.dumps(study_to_dict(report), ensure_ascii=False, indent=1)
 
 
 def _mean(average: Average | None) -> str:

@@ -146,7 +146,7 @@ def _train(run: Config, group: Group, *, resume: bool) -> dict[str, float]:
 def _report(runs: Sequence[Config], scores: Sequence[Mapping[str, float]], *, average: bool) -> None:
     """Print the scores, optionally with their averages, which also go to summary.json."""
     from zishu.metrics import average_seeds
-    from zishu.train.checkpoint import save_json
+    from zishu.model.settings import write_json
     from zishu.train.evaluation import MODEL
 
     averages = average_seeds(scores) if average else {}
@@ -162,7 +162,7 @@ def _report(runs: Sequence[Config], scores: Sequence[Mapping[str, float]], *, av
             "sd": {name: average.sd for name, average in averages.items()},
         }
         path = runs[0].folder.parent / "summary.json"
-        save_json(path, summary)
+        write_json(path, summary)
         typer.echo(f"summary: {path}")
 
 

@@ -42,12 +42,11 @@ from zishu.model.labels import at_temperature, label_probabilities
 from zishu.model.model import gold_sentence
 from zishu.model.outputs import no_gaps
 from zishu.model.scores import tree_distribution
-from zishu.model.settings import CONFIG, Settings, json_bytes, read_settings
+from zishu.model.settings import CONFIG, Settings, read_settings, write_json
 from zishu.model.tags import tag_probabilities, tag_scores
 from zishu.model.words import find_words
 from zishu.tags import tags_of
 from zishu.tree import INTRA, WordTree
-from zishu.writing import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -175,8 +174,7 @@ def set_temperatures(folder: Path, found: Calibration) -> None:
         label_temperature=found.labels.temperature,
         upos_temperature=found.upos.temperature,
     )
-    with replacing(folder / CONFIG, follow=False) as file:
-        file.write(json_bytes(settings.to_json()))
+    write_json(folder / CONFIG, settings.to_json())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

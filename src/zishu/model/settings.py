@@ -314,13 +314,11 @@ def _is_deep(value: object) -> bool:
 
 
 def write_json(path: Path, data: object) -> None:
-    """Write a human-readable JSON file."""
-    path.write_bytes(json_bytes(data))
+    """Write a human-readable JSON file, whole or not at all; a link is replaced, not followed."""
+    from zishu.writing import replacing  # imported here because parsing does not need it
 
-
-def json_bytes(data: object) -> bytes:
-    """Return the content of a human-readable JSON file."""
-    return (json.dumps(data, ensure_ascii=False, indent=1) + "\n").encode()
+    with replacing(path, follow=False) as file:
+        file.write((json.dumps(data, ensure_ascii=False, indent=1) + "\n").encode())
 
 
 def _plain(value: Any) -> Any:

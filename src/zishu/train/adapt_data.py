@@ -27,14 +27,14 @@ from zishu.errors import InputError
 from zishu.formats.conllu import format_sentence, read_conllu, trees_of
 from zishu.gaps import BREAK, FREE, JOIN
 from zishu.lexicon import Lexicon
-from zishu.model.settings import read_json
+from zishu.model.settings import read_json, write_json
 from zishu.parser import load
 from zishu.partial import KnownWord, PartialTree, partial_of_raw
 from zishu.reading import read_lines
 from zishu.sentences import text_sentences
 from zishu.structures import load_structures
 from zishu.text import characters
-from zishu.train.checkpoint import save_json, write_atomically
+from zishu.train.checkpoint import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -119,7 +119,7 @@ def prepare(data: Path, options: AdaptOptions) -> tuple[dict[str, int], tuple[st
     counts = {"known": len(known), "held out": len(held_out), "raw text": len(found)}
     counts["rehearsal"] = len(rehearsed)
     state = {"arguments": arguments, "counts": counts, "problems": problems}
-    save_json(path, state)
+    write_json(path, state)
     return counts, tuple(problems)
 
 

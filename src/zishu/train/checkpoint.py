@@ -150,11 +150,6 @@ def write_atomically(path: str | os.PathLike[str], text: str) -> None:
         file.write(text.encode())
 
 
-def save_json(path: str | os.PathLike[str], data: object) -> None:
-    """Write a human-readable JSON file atomically."""
-    write_atomically(path, json.dumps(data, ensure_ascii=False, indent=1) + "\n")
-
-
 @contextlib.contextmanager
 def _saving(path: Path) -> Iterator[BinaryIO]:
     """Provide a file that replaces the old one if the block succeeds; report what happened to the old one if not."""

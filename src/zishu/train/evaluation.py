@@ -25,7 +25,6 @@ from zishu.model.outputs import Outputs
 from zishu.model.runtime import load_model
 from zishu.model.settings import CONFIG, TASKS, write_json
 from zishu.tags import COLUMNS
-from zishu.train.checkpoint import save_json
 from zishu.train.compact import compact
 from zishu.train.config import by_style
 from zishu.train.data import read_treebank, read_trees
@@ -226,7 +225,7 @@ def _record(
 
 
 def _write_result(folder: Path, result: dict[str, Any]) -> dict[str, float]:
-    save_json(folder / RESULT, result)
+    write_json(folder / RESULT, result)
     return _flat(result)
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from zishu import __version__
-from zishu.train.checkpoint import save_json
+from zishu.model.settings import write_json
 
 if TYPE_CHECKING:
     from zishu.train.config import Config
@@ -44,7 +44,7 @@ def record_run(config: Config, folder: Path, *, device: str, processes: int = 1)
             "processes": processes,
         },
     }
-    save_json(folder / RUN, found)
+    write_json(folder / RUN, found)
 
 
 def commit_of(package: Path) -> str:
