@@ -19,7 +19,7 @@ from zishu.errors import FormatError, InputError
 from zishu.formats.brackets import detect_encoding
 from zishu.formats.conllu import ConlluSentence, ConlluToken, blocks, read_conllu
 from zishu.reading import open_bytes
-from zishu.treebank.ctb import Dependencies, unescape
+from zishu.treebank.ctb import Dependencies, numbered_files, unescape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from zishu.formats.brackets import Tree
 
 TOLERATED: Final = 0.01  # share of trees that may have no sentence
-_NUMBER = re.compile(r"chtb_(\d{3,4})(?!\d)", re.IGNORECASE)
+_NUMBERED = re.compile(r"chtb_(\d{3,4})(?!\d).*", re.IGNORECASE | re.DOTALL)
 
 
 def find_converted(directory: Path, part: str, numbers: Sequence[int]) -> list[Path]:
@@ -41,13 +41,7 @@ def find_converted(directory: Path, part: str, numbers: Sequence[int]) -> list[P
         raise InputError(f"{directory}: {whole[0].name} and {whole[1].name} are both for {part}")
     if whole:
         return whole
-    found: dict[int, Path] = {}
-    for path in names:
-        if match := _NUMBER.match(path.name):
-            number = int(match[1])
-            if number in found:
-                raise InputError(f"{directory}: {found[number].name} and {path.name} have the same number")
-            found[number] = path
+    found = numbered_files(directory, _NUMBERED)
     files = [found[number] for number in numbers if number in found]
     if numbers and not files:
         raise InputError(f"{directory}: neither a file {part}.* nor files chtb_NNNN.* for {part}")

@@ -110,10 +110,10 @@ def find_files(directory: Path) -> dict[int, Path]:
     if not directory.is_dir():
         raise InputError(f"{directory}: not a directory")
     for folder in FOLDERS:
-        if files := _numbered(directory / folder):
+        if files := numbered_files(directory / folder):
             return files
     # A copy may have an extra folder around it, or the user may name the folder above.
-    nested = sorted(path for path in directory.rglob("bracketed") if path.is_dir() and _numbered(path))
+    nested = sorted(path for path in directory.rglob("bracketed") if path.is_dir() and numbered_files(path))
     unicode = [path for path in nested if {"utf8", "utf-8"} & {part.lower() for part in path.parts}]
     choice = unicode if len(unicode) == 1 else nested
     if len(choice) > 1:
@@ -122,13 +122,14 @@ def find_files(directory: Path) -> dict[int, Path]:
         raise InputError(
             f"{directory}: no files like chtb_001.fid or chtb_0001.nw.bracketed, here or in subfolders"
         )
-    return _numbered(choice[0])
+    return numbered_files(choice[0])
 
 
-def _numbered(folder: Path) -> dict[int, Path]:
+def numbered_files(folder: Path, pattern: re.Pattern[str] = _FILE) -> dict[int, Path]:
+    """Return the files of a folder whose names match, by the number in their names; two with one number are an error."""
     files: dict[int, Path] = {}
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        if (match := _FILE.fullmatch(path.name)) and path.is_file():
+        if (match := pattern.fullmatch(path.name)) and path.is_file():
             number = int(match[1])
             if number in files:
                 raise InputError(f"{folder}: {files[number].name} and {path.name} have the same number")
