@@ -112,7 +112,7 @@ def test_the_process_ends_cleanly_while_daemon_threads_parse() -> None:
 def test_functions_that_run_at_exit_may_parse() -> None:
     out = run("""
         import atexit
-        # Registered late, it runs before Zishu's own; called by an early one, it runs behind it.
+        # Registered late, it runs before Zishu's own; called by an early one, it runs after it.
         atexit.register(lambda: print(words("我来。")))
         from zishu.model.sessions import _gate
         _gate.end()

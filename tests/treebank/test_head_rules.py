@@ -47,7 +47,7 @@ SENTENCES = [
     ("(ADJP (ADJP (JJ 大)) (JJ 新))", [2, 0]),  # JJ is further right than ADJP
     ("(ADJP (JJ 大) (AD 极))", [2, 0]),
     ("(ADJP (AD 很) (AD 更))", [2, 0]),
-    ("(ADJP (NN 亚) (VA 热))", [2, 0]),  # nothing of the list: the last child
+    ("(ADJP (NN 亚) (VA 热))", [2, 0]),  # no child is in the list: the last child
     # ADVP: r ADVP AD CS JJ NP PP P VA VV; r
     ("(ADVP (AD 也) (AD 都))", [2, 0]),
     ("(ADVP (ADVP (AD 很)) (AD 快))", [2, 0]),

@@ -3,8 +3,8 @@
 // their start, and tags [word, part of speech] of pinned words. All are plain values; every function returns new ones.
 //
 // The service knows pins and breaks only, so "these two characters belong together" becomes a pin of the word that
-// results: of the two words beside the gap, or of the word around it. It knows no tags: a tag changes nothing else, so
-// the page itself puts it into the analyses (see `retag`).
+// results: of the two words beside the gap, or of the word around it. A tag changes nothing else, so the page itself puts
+// it into the analyses (see `retag`).
 //
 // The newest correction wins: constraints that contradict it are dropped.
 

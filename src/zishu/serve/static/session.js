@@ -55,7 +55,7 @@ export const inView = ({ analyses, rank }) => analyses[rank];
 const view = {};
 
 /**
- * Say who is to be told: busy(yes), opened() after a new text, changed(numbers) with the numbers of the sentences to be
+ * Set the functions to be called: busy(yes), opened() after a new text, changed(numbers) with the numbers of the sentences to be
  * drawn again or null for all, problem(error or null), tokenNeeded().
  */
 export const connect = (handlers) => Object.assign(view, handlers);
