@@ -47,7 +47,7 @@ class MissingExtra(ZishuError, ImportError):
     """An optional dependency is not installed."""
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"{package} is not installed: pip install 'zishu[{extra}]' brings it")
+        super().__init__(f"{package} is not installed: run pip install 'zishu[{extra}]'")
 
 
 def explain(error: BaseException) -> str:

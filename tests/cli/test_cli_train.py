@@ -185,7 +185,7 @@ sys.exit(10 * run(["train", "--help"]) + run(["train", "tiny.toml"]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == cli.FAILURE
-    assert done.stderr == "zishu: torch is not installed: pip install 'zishu[train]' brings it\n"
+    assert done.stderr == "zishu: torch is not installed: run pip install 'zishu[train]'\n"
     assert "--resume" in done.stdout
 
 

@@ -38,7 +38,7 @@ ONLY_FORMATS: Final = ("text", "conllu", "json")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Hold how to parse every sentence; the fields have the same meaning as for a `Parser`."""
+    """Hold the options for every sentence; the fields have the same meaning as for a `Parser`."""
 
     words: bool = False  # the words are given: one sentence per line, words separated by white space
     style: str | None = None  # None for the model's default

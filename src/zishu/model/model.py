@@ -109,7 +109,7 @@ class Model:
         return _in_order(found)
 
     def tokens(self, sentences: Sequence[RawSentence], *, tags: bool = False) -> list[Tokens]:
-        """Segment sentences into words, with `tags` also find their parts of speech; faster than parsing."""
+        """Segment sentences into words, and with `tags` find their parts of speech; faster than parsing."""
         if not self.settings.can.parses:
             if tags:
                 raise InputError("a segmenter knows no parts of speech")
@@ -188,7 +188,7 @@ class Pipeline:
         ]
 
     def tokens(self, sentences: Sequence[RawSentence], *, tags: bool = False) -> list[Tokens]:
-        """Segment sentences into words, with `tags` also find their parts of speech."""
+        """Segment sentences into words, and with `tags` find their parts of speech."""
         cut, _ = self._segment(sentences, confidence=False)
         return self.parser.tokens(cut, tags=tags)
 

@@ -51,7 +51,7 @@ _WARM_UP: Final = ["我", "昨天", "在", "图书馆", "借", "了", "两", "�
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """Hold how to serve."""
+    """Hold the settings of the service."""
 
     host: str = "127.0.0.1"
     port: int = 8000  # 0: any free port
