@@ -26,7 +26,7 @@ from zishu.train.checkpoint import load_checkpoint
 from zishu.train.config import config_from_dict
 from zishu.train.data import TrainingTree, Treebank, collate, make_example
 from zishu.train.distributed import ALONE, Group, _launched
-from zishu.train.network import new_network
+from zishu.train.initial import new_network
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,7 +17,7 @@ from zishu.model.runtime import load_model  # noqa: E402
 from zishu.train.config import load_config  # noqa: E402
 from zishu.train.data import TrainingTree, Treebank  # noqa: E402
 from zishu.train.export import export_model  # noqa: E402
-from zishu.train.network import new_network  # noqa: E402
+from zishu.train.initial import new_network  # noqa: E402
 from zishu.train.quantise import quantise  # noqa: E402
 
 if TYPE_CHECKING:

@@ -1,36 +1,167 @@
-"""Start from a trained parser: from the best checkpoint of a run or from an exported model.
+"""Build the network that a run starts from: a new one for its treebank, or that of another run or of an exported model.
 
-New styles and relations are added. A new style starts as a copy of the first one. A new relation starts as a copy of the
-relation that it refines (`discourse` for `discourse:sp`), otherwise as the mean of all relations. At first it is
-improbable.
+A network that is trained further gets the styles and relations that are new. A new style starts as a copy of the first
+one. A new relation starts as a copy of the relation that it refines (`discourse` for `discourse:sp`), otherwise as the
+mean of all relations. At first it is improbable.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from zishu import __version__
 from zishu.errors import ConfigError, one_line
-from zishu.model.settings import CONFIG, read_settings
+from zishu.model.settings import CONFIG, Settings, read_settings
+from zishu.model.stand_ins import stand_ins
+from zishu.model.vocabulary import Vocabulary, bigrams
 from zishu.parser import find_model
 from zishu.tags import COLUMNS
 from zishu.train.checkpoint import BEST, load_checkpoint, under
 from zishu.train.data import by_count
+from zishu.train.encoders import build_encoder
 from zishu.train.exported import LABEL_WEIGHT, STYLES, Weights, read_vocabularies, read_weights
-from zishu.train.network import build_network, read_description, settings_for
+from zishu.train.network import Network
+from zishu.train.pretrain import load_pretrained
 from zishu.tree import INTRA
 
 if TYPE_CHECKING:
-    from zishu.model.settings import Settings
+    from collections.abc import Mapping, Sequence
+
+    from torch import Tensor
+
     from zishu.train.config import Config
     from zishu.train.data import Treebank
-    from zishu.train.network import Network
 
 _IMPROBABLE: Final = (
     3.0  # by which the score of a new relation starts lower than that of the one it is copied from
 )
+
+
+def new_network(config: Config, treebank: Treebank) -> Network:
+    """Return a network for the characters, labels, tags and styles of a treebank.
+
+    Its encoder is pre-trained if the configuration names one; then the vocabularies are the encoder's.
+    """
+    kind, source = config.encoder.kind, config.encoder.pretrained
+    chars: Vocabulary | None = None
+    pairs: Vocabulary | None = None
+    weights = None
+    if kind == "bert":
+        if not source:
+            raise ConfigError("encoder.pretrained must name a model when encoder.kind is bert")
+        # Imported here because only this kind needs transformers, which takes seconds to import.
+        from zishu.train._hf import hf_vocabulary
+
+        chars = hf_vocabulary(source)
+    elif source:
+        weights, chars, pairs = load_pretrained(source)
+    sentences = [list(tree.chars) for tree, *_ in treebank.trees]
+    if chars is None:
+        chars = Vocabulary.build(Counter(char for sentence in sentences for char in sentence))
+    if kind == "bert" or not config.encoder.bigram_width:
+        pairs = None
+    elif pairs is None:
+        counts = Counter(pair for sentence in sentences for pair in bigrams(sentence))
+        pairs = Vocabulary.build(counts, min_count=config.encoder.bigram_min_count)
+    chars = replace(chars, stand_ins=stand_ins(chars.symbols, lowercase=chars.lowercase))
+    tag_counts, present = treebank.count_tags()
+    tags = {column: by_count(found) for column, found in tag_counts.items() if found}
+    styles = tuple(style for style in config.styles if style)
+    absent = {style: tuple(column for column in tags if (style, column) not in present) for style in styles}
+    settings = settings_for(
+        config,
+        labels=((INTRA,) if config.can.finds_structures else ()) + by_count(treebank.deprels),
+        tags=tags,
+        styles=styles,
+        absent_tags=absent,
+    )
+    return build_network(config, settings, chars, pairs, pretrained=True, weights=weights)
+
+
+def settings_for(
+    config: Config,
+    *,
+    labels: Sequence[str],
+    tags: Mapping[str, Sequence[str]],
+    styles: Sequence[str],
+    absent_tags: Mapping[str, Sequence[str]],
+) -> Settings:
+    """Return the settings of the configured network with these labels, tags by column, and styles."""
+    can, structure = config.can, config.structure
+    learned: dict[str, Any] = {
+        column: tuple(known) for column, known in tags.items() if can.parses and config.scorer.weight(column)
+    }
+    transition = can.finds_structures and config.objective == "transition"
+    return Settings(
+        task=config.task,
+        roles=(2 if transition else structure.roles) if can.finds_structures else 1,
+        beam=structure.beam if transition else 0,
+        root_as_head=structure.root_as_head,
+        chain=structure.policy if structure.chain and can.finds_structures else "",
+        labels=tuple(labels) if can.parses else (),
+        **learned,
+        absent_tags={style: tuple(columns) for style, columns in absent_tags.items() if columns},
+        encoder=config.encoder.kind,
+        styles=tuple(styles),
+        name=config.name,
+        version=__version__,
+    )
+
+
+def build_network(
+    config: Config,
+    settings: Settings,
+    chars: Vocabulary,
+    pairs: Vocabulary | None,
+    *,
+    pretrained: bool = False,
+    weights: Mapping[str, Tensor] | None = None,
+    hf_config: dict[str, Any] | None = None,
+) -> Network:
+    """Return a network with these settings and vocabularies; unless it is `pretrained`, the caller loads its weights."""
+    encoder = build_encoder(
+        config.encoder,
+        chars,
+        pairs,
+        styles=len(settings.styles),
+        pretrained=pretrained,
+        hf_config=hf_config,
+        weights=weights,
+    )
+    settings = replace(settings, bigrams=pairs is not None)
+    return Network(settings, chars, pairs, encoder, scorer=config.scorer, objective=config.objective)
+
+
+def describe_network(network: Network) -> dict[str, Any]:
+    """Return all that a checkpoint must have besides the configuration and the weights, as plain objects."""
+    settings, pairs = network.settings, network.bigram_vocabulary
+    return {
+        "inventory": {
+            "chars": network.vocabulary.to_json(),
+            "bigrams": pairs.to_json() if pairs else None,
+            **{name: getattr(settings, name) for name in ("labels", "tags", "styles", "absent_tags")},
+        },
+        "encoder": getattr(network.encoder, "hf_config", None),
+    }
+
+
+def read_description(config: Config, state: dict[str, Any]) -> tuple[Settings, Vocabulary, Vocabulary | None]:
+    """Return the settings and vocabularies of a checkpoint, for `build_network`."""
+    symbols = dict(state["inventory"])
+    chars, pairs = (symbols.pop(name) for name in ("chars", "bigrams"))
+    return (
+        settings_for(config, **symbols),
+        Vocabulary.from_json(chars),
+        Vocabulary.from_json(pairs) if pairs else None,
+    )
+
+
+# --- a network that is trained further ----------------------------------------------------------------------------
 
 
 def load_initial(config: Config, treebank: Treebank) -> Network:

@@ -55,8 +55,7 @@ from zishu.train.data import (
 )
 from zishu.train.distributed import ALONE
 from zishu.train.evaluation import RESULT, Gold, criterion, dev_scores, finish, finish_pipeline, read_result
-from zishu.train.initial import load_initial
-from zishu.train.network import build_network, describe_network, new_network, read_description
+from zishu.train.initial import build_network, describe_network, load_initial, new_network, read_description
 from zishu.train.optimisation import denormals_flushed, learning_rate
 from zishu.train.provenance import record_run
 from zishu.train.report import MetricsLog, Progress, plot_curve
