@@ -61,7 +61,7 @@ def test_what_parses_brings_the_runtime_but_no_training() -> None:
     assert loaded.isdisjoint(TRAINING)
 
 
-@pytest.mark.parametrize("command", [["--version"], ["--help"], *([name, "--help"] for name, _ in COMMANDS)])
+@pytest.mark.parametrize("command", [["--version"], ["--help"], *([name, "--help"] for name in COMMANDS)])
 def test_the_command_line_starts_without_anything_heavy(command: list[str]) -> None:
     quietly = "with contextlib.redirect_stdout(io.StringIO()):"
     code = f"import contextlib, io\nfrom zishu.cli import run\n{quietly}\n    assert run({command!r}) == 0"

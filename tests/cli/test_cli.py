@@ -109,7 +109,7 @@ def test_version():
 def test_help_lists_every_command():
     done = run("--help")
     assert (done.returncode, done.stderr) == (0, "")
-    for name, _ in cli.COMMANDS:
+    for name in cli.COMMANDS:
         assert f" {name} " in done.stdout
 
 
@@ -122,9 +122,14 @@ def test_help_is_plain(capsys, monkeypatch):
 
     assert "with a section [pretrain]," in shown("pretrain")
     assert "..." not in shown().replace("[ARGS]...", "")  # no help text is cut off
-    for name, _ in cli.COMMANDS:
+    for name in cli.COMMANDS:
         assert "<bool>" not in shown(name)
     assert "<bool>" not in shown("convert", "ctb")
+
+
+def test_a_command_does_not_import_the_others():
+    code = "import sys; from zishu.cli import run; run(['config', '-h']); assert 'zishu.cli.train' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
 def shell(command: str, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -163,7 +168,7 @@ def test_a_closed_input_is_one_line_and_code_2(good, command):
 
 @pytest.mark.parametrize("place", ["README*.md", "Makefile", "CHANGELOG.md", "docs/*.md", "configs/*.toml"])
 def test_every_command_that_is_documented_is_there(place):
-    known = {*(name for name, _ in cli.COMMANDS), "convert"}
+    known = set(cli.COMMANDS)
     texts = [path.read_text(encoding="utf-8") for path in Path(__file__).parents[2].glob(place)]
     # At the start of a line (after a comment sign or a prompt), or in backquotes; in the Makefile after a folder.
     named = [
@@ -180,7 +185,7 @@ def test_without_a_command_there_is_help(arguments):
     done = run(*arguments)
     assert (done.returncode, done.stderr) == (0, "")
     assert "Usage: zishu" in done.stdout
-    assert all(name in done.stdout for name, _ in cli.COMMANDS)
+    assert all(name in done.stdout for name in cli.COMMANDS)
 
 
 def test_every_command_has_a_short_way_to_its_help():

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import zishu
 from parsed_sentences import SHANGHAI, sentences
 from serving import serving
-from zishu.cli import app as cli
+from zishu.cli import make_app
 from zishu.formats.jsonl import from_json, to_json
 from zishu.formats.schema import LINE, SENTENCE, WORD
 
@@ -83,7 +83,7 @@ def test_the_schema_is_strict() -> None:
 
 @pytest.mark.parametrize("options", [[], ["--k-best", "2"]])
 def test_the_command_writes_what_the_schema_says(options: list[str]) -> None:
-    done = CliRunner().invoke(cli, ["parse", TEXT, "--format", "json", *options])
+    done = CliRunner().invoke(make_app(), ["parse", TEXT, "--format", "json", *options])
     assert done.exit_code == 0, done.output
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(lines) >= 3

@@ -14,71 +14,27 @@ import logging
 import os
 import sys
 import traceback
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import zishu
-from zishu.cli.adapt import adapt_command
-from zishu.cli.analyse import analyse_command
-from zishu.cli.calibrate import calibrate_command
-from zishu.cli.compare import compare_command
-from zishu.cli.config import config_command
-from zishu.cli.convert import convert_app
-from zishu.cli.ensemble import ensemble_command
-from zishu.cli.eval import eval_command
-from zishu.cli.info import info_command
-from zishu.cli.parse import parse_command
-from zishu.cli.pretrain import pretrain_command
-from zishu.cli.serve import serve_command
-from zishu.cli.stats import stats_command
-from zishu.cli.structure import structure_command
-from zishu.cli.suggest import suggest_command
-from zishu.cli.train import train_command
-from zishu.cli.train_structures import train_structures_command
-from zishu.cli.warm_up import warm_up_command
 from zishu.errors import InputError, ZishuError, explain, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterable, Sequence
 
-# Every command: its name, and the function whose signature defines its options. `zishu --help` keeps this order.
-COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
-    ("adapt", adapt_command),
-    ("analyse", analyse_command),
-    ("calibrate", calibrate_command),
-    ("compare", compare_command),
-    ("config", config_command),
-    ("ensemble", ensemble_command),
-    ("eval", eval_command),
-    ("info", info_command),
-    ("parse", parse_command),
-    ("pretrain", pretrain_command),
-    ("serve", serve_command),
-    ("stats", stats_command),
-    ("structure", structure_command),
-    ("suggest", suggest_command),
-    ("train", train_command),
-    ("train-structures", train_structures_command),
-    ("warm-up", warm_up_command),
-)
+# `zishu --help` keeps this order. The module of a command has its name, and so has the function in it.
+COMMANDS = (
+    "adapt", "analyse", "calibrate", "compare", "config", "ensemble", "eval", "info", "parse", "pretrain", "serve", "stats",
+    "structure", "suggest", "train", "train-structures", "warm-up", "convert",
+)  # fmt: skip
 
 SUCCESS, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 # Errors of the operating system that a wrong file name can cause.
 _BAD_PATH = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
-
-# Plain help: with Rich, flags would seem to take a value (`--json <bool>`), and `[pretrain]` would be markup.
-app = typer.Typer(
-    name="zishu",
-    rich_markup_mode=None,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for _name, _function in COMMANDS:
-    app.command(_name)(_function)
-app.add_typer(convert_app, name="convert")
 
 
 def _print_version(wanted: bool) -> None:
@@ -87,7 +43,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True)
 def _common(
     context: typer.Context,
     version: Annotated[  # noqa: ARG001 (its callback has printed it)
@@ -98,6 +53,27 @@ def _common(
     """Parse Chinese character by character: words, their tree, and the tree inside every word."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
+
+
+def make_app(commands: Iterable[str] = COMMANDS) -> typer.Typer:
+    """Build the command line with some commands; only their modules are imported."""
+    # Plain help: with Rich, flags would seem to take a value (`--json <bool>`), and `[pretrain]` would be markup.
+    app = typer.Typer(
+        name="zishu",
+        rich_markup_mode=None,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(_common)
+    for name in commands:
+        own = name.replace("-", "_")
+        module = import_module(f"zishu.cli.{own}")
+        if hasattr(module, f"{own}_app"):  # a command with commands of its own
+            app.add_typer(getattr(module, f"{own}_app"), name=name)
+        else:
+            app.command(name)(getattr(module, f"{own}_command"))
+    return app
 
 
 def main() -> None:
@@ -146,7 +122,9 @@ def _show_messages() -> None:
 
 
 def _invoke(arguments: Sequence[str]) -> int:
-    command = typer.main.get_command(app)
+    # Describing all commands to Typer takes longer than parsing a sentence.
+    wanted = arguments[:1] if arguments and arguments[0] in COMMANDS else COMMANDS
+    command = typer.main.get_command(make_app(wanted))
     try:
         # Not `app()`, which would draw usage errors in a box of several lines and end the process itself.
         with command.make_context("zishu", list(arguments), obj=list(arguments)) as context:
