@@ -222,6 +222,24 @@ def test_continuous_integration_only_calls_targets_of_the_makefile() -> None:
             assert {"test", "versions", "docs", "dist"} <= set(jobs), path
 
 
+def test_the_repository_stays_small() -> None:
+    """Without the bundled models, a clone has less than 8 MB; encoders are made by the user and ignored."""
+    try:
+        listed = subprocess.run(
+            ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("not a clone of the repository")
+    files = [ROOT / name for name in listed.stdout.split("\0") if name]
+    assert len(files) > 300
+    left_out = (ROOT / "src/zishu/models", ROOT / "encoders")
+    sizes = [
+        f.stat().st_size for f in files if f.is_file() and not any(f.is_relative_to(x) for x in left_out)
+    ]
+    assert sum(sizes) < 8_000_000
+    assert "/encoders/" in (ROOT / ".gitignore").read_text(encoding="utf-8").split()
+
+
 def test_onnx_runtime_is_told_to_stay_offline_before_it_is_imported() -> None:
     code = (
         "import sys, os, zishu; assert 'onnxruntime' not in sys.modules; "
