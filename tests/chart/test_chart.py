@@ -742,9 +742,9 @@ def test_trees_of_which_every_one_is_unlikely(n):
 def test_a_part_that_weighs_nothing_beside_one_that_weighs_much(score):
     """A tiny weight in a narrow span must count if the rest has so many trees that the total is large.
 
-    The sentence begins with the two pairs of the test above. The weights of their trees differ, so they vanish one
-    after the other. The heads of the pairs are among themselves or the next character. That one begins a chain, and
-    the leaves at the end may depend on any character of the chain.
+    The sentence begins with the two pairs of the test above. The weights of their trees differ, so they vanish one after
+    the other. The head of each of these four characters is another one of them or the fifth character. The fifth begins a
+    chain, and the leaves at the end may depend on any character of the chain.
     """
     pairs, chain, leaves = 4, 512, 50
     first, n = pairs + 1, pairs + chain + leaves
