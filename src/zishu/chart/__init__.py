@@ -430,8 +430,12 @@ def _lay_out(
 
 
 def _empty_chart(n: int, task: int) -> NDArray[np.float64]:
-    planes = _kernels.PLANES * (2 if task == _kernels.MARGINALS else 1)
-    return np.empty((planes, n + 1, n + 1))
+    """Return memory for the chart of a sentence of n characters, which begins at a cache line."""
+    planes = int(_kernels.PLANES if task == _kernels.MARGINALS else _kernels.PLANES_INSIDE)
+    row = max(24, 16 * -(-(n + 1) // 16) + 8)  # an odd multiple of a cache line spreads rows over the cache
+    memory = np.empty(planes * row * row + 8)
+    first = -(memory.ctypes.data // 8) % 8
+    return memory[first : first + planes * row * row].reshape(planes, row, row)
 
 
 def _scores(values: ArrayLike, name: str) -> Floats:

@@ -13,18 +13,26 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from zishu.chart import _kernels
 from zishu.chart._kernels import NEG_INF
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
     from numpy.typing import NDArray
 
-# Planes of the chart as numbered in items.
-A, T, C = int(_kernels.A), int(_kernels.T), int(_kernels.C)
-INTRA_LINK, INTER_LINK = int(_kernels.INTRA_LINK), int(_kernels.INTER_LINK)
+# Kinds of items: complete spans (intra-word a, either t, inter-word c) and links.
+A, T, C, INTRA_LINK, INTER_LINK = range(5)
+_INTRA = 2 * _kernels.INTRA
+_PLANES = {
+    A: _kernels.SPANS + _INTRA,
+    T: _kernels.SPANS,
+    C: _kernels.C,
+    INTRA_LINK: _kernels.LINKS + _INTRA,
+    INTER_LINK: _kernels.LINKS,
+}
 
 ChartItem = tuple[int, int, int]
 # One way to build an item: its parts, and the score that is not in the parts.
@@ -55,18 +63,18 @@ class _Ranking:
 
 
 class KBest:
-    """Rank the trees of one sentence whose max chart is `value`."""
+    """Rank the trees of one sentence from its max chart, `[plane, width, left end]`."""
 
     def __init__(
         self,
-        value: NDArray[np.float64],
+        chart: NDArray[np.float64],
         scores: NDArray[np.float64],
         gap_scores: NDArray[np.float64],
         n: int,
         *,
         root_as_head: bool,
     ) -> None:
-        self._value = value
+        self._value = _by_ends(chart, n, typed=len(scores) == 2)
         self._inter = scores[0]
         self._intra = scores[-1]
         self._gaps = gap_scores  # roles N+1, or empty
@@ -170,3 +178,16 @@ class KBest:
             elif plane in (INTRA_LINK, INTER_LINK):
                 yield e, h, plane == INTRA_LINK
             pending.extend(zip(parts, ranks, strict=True))
+
+
+def _by_ends(chart: NDArray[np.float64], n: int, *, typed: bool) -> NDArray[np.float64]:
+    """Return the value of every item, `[kind, head, far end]`."""
+    value = np.full((len(_PLANES), n + 1, n + 1), NEG_INF)
+    value[[A, T], np.arange(n + 1)[:, None], np.arange(n + 1)[:, None]] = 0.0
+    for kind, plane in _PLANES.items():
+        if typed or kind in (T, C, INTER_LINK):
+            for w in range(1, n):
+                i = np.arange(1, n - w + 1)
+                right, left = chart[plane : plane + 2, w, _kernels.LANES : _kernels.LANES + n - w]
+                value[kind, i, i + w], value[kind, i + w, i] = right, left
+    return value

@@ -2,7 +2,7 @@
 
 All code with Numba is in this one file, because Numba's cache on disk does not notice changes in other files. The two
 entries, `prepare` and `run`, get arrays that the caller has allocated; only the scores are checked here. The recursion is
-written once, in `_inside`, for all semirings and for both dense and sparse charts:
+written once, in `_inside`, for all semirings:
 
     Ihat(i->j) = s_intra(i,j) (x) SUM_k a(i->k) (x) a(k+1<-j)          gap k not BREAK
     I   (i->j) = s_inter(i,j) (x) SUM_k t(i->k) (x) t(k+1<-j)          gap k not JOIN
@@ -12,21 +12,19 @@ written once, in `_inside`, for all semirings and for both dense and sparse char
 
 Departures from the textbook (docs/algorithm.md explains them):
 
-1. A span is addressed by its head h and its far end e, on whichever side, so the mirror images are one formula:
-   links sum over two rows, `X[i, k] X[j, k+1]`; complete spans sum over a row of links and a row of the transposed
-   complete spans, `L[h, k] X^T[e, k]`. All sums run over contiguous memory.
-2. The rules about gaps become bounds instead of masks. No intra span crosses a BREAK; `c` and `t` are kept only
-   where the gap beyond their far end is not JOIN (no link could use them otherwise); what is left is the single
-   adjacent pair, which has its own test.
+1. Eight spans of one width with neighbouring left ends, (i, i+w) to (i+7, i+7+w), are computed together in the lanes of
+   one vector. Planes are stored by [width, left end], so that eight terms of eight sums lie side by side in memory, and
+   the next terms lie a constant step away. No sum runs across lanes. Lanes beyond the end of the sentence hold zeros.
+2. The rules about gaps are not masks in the sums. An intra-word arc that crosses a BREAK gets no link; `c` and `t` are
+   zero where the gap beyond their far end is JOIN (no link could use them otherwise).
 3. Sums over trees use the semiring PLAIN: weights instead of scores, so no logarithms. `_trusted` tells whether that
    was exact. If not, the weights are scaled again, so that the sum over all trees is about 1. If that does not help,
    the sentence uses the semiring LOG, which is always exact and many times slower.
-4. Where few arcs are allowed (the forest of a gold tree) a complete span sums over a list of its head's dependents,
-   and empty spans are skipped.
+4. Where few arcs are allowed (the forest of a gold tree), eight spans are skipped if none of them can have a value.
 5. A score of a gap is a factor of the term of a link that splits there. It is multiplied into the left part, which is
    kept in a plane of its own. Without such scores these planes are not touched.
 
-Cost: O(n^3) time with six vector products per span, O(n^2) memory.
+Cost: O(n^3) time with six products for each span and split, O(n^2) memory.
 """
 
 from __future__ import annotations
@@ -35,8 +33,9 @@ from math import exp, log
 from typing import Any, NamedTuple
 
 import numpy as np
+from llvmlite import ir  # comes with Numba
 from numba import njit, types
-from numba.extending import intrinsic
+from numba.extending import intrinsic, models, register_model
 
 from zishu.chart._cache import keep_on_disk
 from zishu.gaps import BREAK, JOIN
@@ -52,6 +51,7 @@ _JIT: dict[str, Any] = {
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
     "_nrt": False,
+    "forceinline": False,  # otherwise a function inherits it from the one that calls it first
 }
 
 # For the small ones among them: inlined, so that a call costs nothing.
@@ -72,11 +72,20 @@ PLAIN, LOG, MAX = np.arange(3)
 # Roles of arcs, in arrays of scores and probabilities.
 INTER, INTRA = np.arange(2)
 
-# Planes of a chart: complete spans (intra-word a, either t, inter-word c) by [head, end]; links by [head, dependent];
-# then the complete spans again, transposed; then those that can be the left part of a link, times the score of the gap
-# behind them. The outside values of plane p are in plane OUTSIDE + p.
-A, T, C, INTRA_LINK, INTER_LINK, A_T, T_T, C_T, A_LEFT, T_LEFT = np.arange(10)
-PLANES = OUTSIDE = np.int64(10)
+# A span to the RIGHT has its head at the left end, and a span to the LEFT at the right end.
+RIGHT, LEFT = np.arange(2)
+
+# Planes of a chart. VALUES holds scores, or weights in the semiring PLAIN, by [role][dependent, head], and VECTORS the
+# rows below. All others are by [width, left end]: complete spans (t and a), links and outside values have one plane for
+# each role and side, c has one for each side. A left part is t or a to the right, times the score of the gap behind it. A
+# split is the sum over k of a link; only its outside value is kept.
+VALUES, VECTORS, SPANS, LINKS, C, LEFT_PARTS, OUTSIDE, SPLITS = np.array([0, 2, 3, 7, 11, 13, 15, 19])
+PLANES_INSIDE, PLANES = np.array([15, 21])
+
+# Rows of VECTORS, by character or gap: the semiring's one for characters, zero beyond the last one; the same, but zero for
+# gaps that are JOIN; how many characters follow before the next BREAK; scores of gaps, by role; probabilities of
+# boundaries; the log of the product of the sums of weights of the dependents 1..d; statistics; memory for three vectors.
+INSIDE, OPEN, EXTENT, GAP_SCORES, BOUNDARY, LOG_SUMS, MET, SPARE = np.array([0, 1, 2, 3, 5, 6, 7, 8])
 
 # The chart of a sentence is sparse if less than one arc in FEW is allowed.
 FEW = 8
@@ -91,14 +100,6 @@ BRANCHING = 8.0  # there are about 8^n trees over n characters
 # Statistics of plain sums: the largest value; the width of the narrowest span with a value below SAFE; and the largest
 # possible factor of a value that became 0, as a logarithm and relative to the product of all sums of weights.
 LARGEST, NARROWEST, LOST = np.arange(3)
-
-# Terms this far below the largest one do not change a float64 sum.
-NEGLIGIBLE = 50.0
-
-# Lists for each character of a sparse chart: its dependents by kind of link and side, nearest first (see
-# `_dependents`); the far ends of filled spans to its left; its possible heads. The last entry is the length.
-LEFT_ENDS, HEADS, LISTS = np.arange(4, 7)
-LENGTH = -1
 
 
 class Batch(NamedTuple):
@@ -125,29 +126,185 @@ class Answers(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """Hold one sentence: its scores or weights, its chart, and working memory."""
+    """Hold one sentence and its chart."""
 
     semiring: Any
-    values: Any  # roles dependents heads: scores; weights in the semiring PLAIN
-    sparse: bool  # few arcs are allowed
+    zero: float
+    one: float
     n: int
+    roles: int
     root_as_head: bool
-    gaps: Any
     soft: bool  # whether gaps have scores
-    gap_values: Any  # roles m: these scores, or their weights in the semiring PLAIN
-    reach: Any  # reach[i]: the last character before the next BREAK
-    m: int
-    chart: Any  # planes m m
-    flat: Any  # the same memory as one axis, which is faster to index
-    lists: Any  # LISTS m m+1
-    live: Any  # m m: spans that may have a value, in a sparse chart
-    log_sums: Any  # log_sums[d]: the log of the product of the sums of weights of the dependents 1..d
-    met: Any  # LARGEST, NARROWEST, LOST
+    m: int  # the number of rows of a plane and their length
+    chart: Any  # PLANES, as one axis
 
 
 def _entry(function):
     """Compile a function that Python calls, and cache it on disk."""
     return keep_on_disk(njit(function, nogil=True, fastmath=FASTMATH, error_model="numpy"))
+
+
+# --- vectors of eight numbers
+
+LANES = 8
+_VECTOR = ir.VectorType(ir.DoubleType(), LANES)
+_BITS = ir.VectorType(ir.IntType(64), LANES)
+
+
+class _Lanes(types.Type):  # type: ignore[misc]
+    """The type of eight float64 numbers in one register, or in several smaller ones."""
+
+    def __init__(self) -> None:
+        super().__init__("Lanes")
+
+
+_lanes = _Lanes()
+register_model(_Lanes)(lambda manager, kind: models.PrimitiveModel(manager, kind, _VECTOR))
+
+
+def _constant(value):
+    return ir.Constant(_VECTOR, [value] * LANES)
+
+
+def _place(context, builder, kind, array, at):
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [at]), _VECTOR.as_pointer())
+
+
+@intrinsic
+def _load(_context, array, _at):
+    """Return array[at], ..., array[at + 7]."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.load(_place(context, builder, signature.args[0], *arguments), align=8)
+
+    return _lanes(array, types.int64), generate
+
+
+@intrinsic
+def _store(_context, array, _at, _x):
+    """Store a vector in array[at], ..., array[at + 7]."""
+
+    def generate(context, builder, signature, arguments):
+        builder.store(arguments[2], _place(context, builder, signature.args[0], *arguments[:2]), align=8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, _lanes), generate
+
+
+@intrinsic
+def _gather(_context, array, _at, _step):
+    """Return array[at], array[at + step], ..., array[at + 7 step]."""
+
+    def generate(context, builder, signature, arguments):
+        array, at, step = arguments
+        data = context.make_array(signature.args[0])(context, builder, array).data
+        vector = ir.Constant(_VECTOR, ir.Undefined)
+        for lane in range(LANES):
+            vector = builder.insert_element(
+                vector, builder.load(builder.gep(data, [at])), ir.IntType(32)(lane)
+            )
+            at = builder.add(at, step)
+        return vector
+
+    return _lanes(array, types.int64, types.int64), generate
+
+
+@intrinsic
+def _splat(_context, _x):
+    """Return a vector of eight equal numbers."""
+
+    def generate(_target, builder, _signature, arguments):
+        vector = ir.Constant(_VECTOR, ir.Undefined)
+        for lane in range(LANES):
+            vector = builder.insert_element(vector, arguments[0], ir.IntType(32)(lane))
+        return vector
+
+    return _lanes(types.float64), generate
+
+
+@intrinsic
+def _out_of_line(_context):
+    """Keep the calling function out of its callers: there its code would slow down the code around it."""
+
+    def generate(context, builder, _signature, _arguments):
+        builder.function.attributes.add("noinline")
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+def _binary(build):
+    """Make an operation on two vectors."""
+
+    @intrinsic
+    def operation(_context, _x, _y):
+        def generate(_target, builder, _signature, arguments):
+            return build(builder, *arguments)
+
+        return _lanes(_lanes, _lanes), generate
+
+    return operation
+
+
+def _build_larger(builder, x, y):
+    flags = tuple(FASTMATH)
+    return builder.select(builder.fcmp_ordered(">", x, y, flags=flags), x, y, flags=flags)
+
+
+_sum_of = _binary(lambda builder, x, y: builder.fadd(x, y, flags=tuple(FASTMATH)))
+_product = _binary(lambda builder, x, y: builder.fmul(x, y, flags=tuple(FASTMATH)))
+_difference = _binary(lambda builder, x, y: builder.fsub(x, y, flags=tuple(FASTMATH)))
+_larger = _binary(_build_larger)
+
+
+@intrinsic
+def _where(_context, _x, _limit, _yes, _no):
+    """Return `yes` where x is above the limit, otherwise `no`."""
+
+    def generate(_target, builder, _signature, arguments):
+        x, limit, yes, no = arguments
+        return builder.select(builder.fcmp_ordered(">", x, limit), yes, no)
+
+    return _lanes(_lanes, _lanes, _lanes, _lanes), generate
+
+
+@intrinsic
+def _any_between(_context, _x, _low, _high):
+    """Tell whether a number lies between the two limits."""
+
+    def generate(_target, builder, _signature, arguments):
+        x, low, high = arguments
+        found = builder.and_(builder.fcmp_ordered(">", x, low), builder.fcmp_ordered("<", x, high))
+        return builder.icmp_unsigned("!=", builder.bitcast(found, ir.IntType(LANES)), ir.IntType(LANES)(0))
+
+    return types.boolean(_lanes, _lanes, _lanes), generate
+
+
+@intrinsic
+def _exp(_context, _x):
+    """Return the exponentials of numbers from -708 to 708: 2^k exp(r) with x = k log(2) + r and |r| < 0.35."""
+
+    def generate(_target, builder, _signature, arguments):
+        (x,) = arguments
+
+        def fused(a, b, c):
+            return builder.fadd(builder.fmul(a, b, flags=["contract"]), c, flags=["contract"])
+
+        # Adding 1.5 * 2^52 rounds to an integer, whose last bits are then the last ones of the sum.
+        rounder = _constant(6755399441055744.0)
+        shifted = fused(x, _constant(1.4426950408889634), rounder)
+        k = builder.fsub(shifted, rounder, flags=["contract"])
+        r = fused(k, _constant(-6.93147180369123816490e-01), x)  # log(2), in two parts
+        r = fused(k, _constant(-1.90821492927058770002e-10), r)
+        total, factorial = _constant(1.0 / 6227020800), 6227020800
+        for power in range(13, 0, -1):  # the series up to r^13 / 13!
+            factorial //= power
+            total = fused(total, r, _constant(1.0 / factorial))
+        exponent = builder.shl(builder.bitcast(shifted, _BITS), ir.Constant(_BITS, [52] * LANES))
+        return builder.bitcast(builder.add(builder.bitcast(total, _BITS), exponent), _VECTOR)
+
+    return _lanes(_lanes), generate
 
 
 # --- scores and weights
@@ -184,440 +341,581 @@ def prepare(scores, bits, lengths, offset, allowed):
 
 
 @njit(**_INLINE)
-def _clear(planes, first, last, n, value):
-    for p in range(first, last):
-        for i in range(n + 1):
-            for j in range(n + 1):
-                planes[p, i, j] = value
+def _row(s, which, k):
+    """Return where entry k of a row of VECTORS is."""
+    return (VECTORS * s.m + which) * s.m + k
+
+
+@njit(**_INLINE)
+def _value(s, role, d, h):
+    """Return where the score or weight of the arc h -> d is."""
+    return ((VALUES + role) * s.m + d) * s.m + h
 
 
 @njit(**_JIT)
-def _weigh(s, weights):
+def _copy_scores(s, scores):
+    """Copy the scores of a sentence. Beyond its end there are seven forbidden arcs."""
+    for role in range(s.roles):
+        for d in range(1, s.n + 1):
+            row = _value(s, role, d, 0)
+            for h in range(s.n + 1):
+                s.chart[row + h] = scores[role, d, h]
+            _store(s.chart, row + s.n + 1, _splat(s.zero))
+        for d in range(s.n + 1, s.n + LANES):
+            for h in range(0, s.n + LANES, LANES):
+                _store(s.chart, _value(s, role, d, h), _splat(s.zero))
+
+
+@njit(**_JIT)
+def _weigh(s):
     """Turn scores into weights for plain sums; return the logarithm of what trees were divided by.
 
     A dependent's weights are scaled to sum to 1, or to more if its head is wide open: trees are few among all
     choices of heads, and the sum over them should not vanish.
     """
     divided = 0.0
-    s.met[LARGEST], s.met[NARROWEST], s.met[LOST] = 0.0, np.inf, NEG_INF
-    s.log_sums[0] = 0.0
-    _clear(weights, INTER, weights.shape[0], s.n, 0.0)
+    met, log_sums = _row(s, MET, 0), _row(s, LOG_SUMS, 0)
+    s.chart[met + LARGEST], s.chart[met + NARROWEST], s.chart[met + LOST] = 0.0, np.inf, NEG_INF
+    s.chart[log_sums] = 0.0
+    nothing, lowest_score = _splat(0.0), _splat(LOWEST)
     for d in range(1, s.n + 1):
-        total = mean = lowest = 0.0
-        heads = s.lists[HEADS, d, LENGTH] if s.sparse else s.n + 1
-        for role in range(s.values.shape[0]):
-            for m in range(heads):
-                h = s.lists[HEADS, d, m] if s.sparse else m
-                score = s.values[role, d, h]
-                if score > LOWEST:
-                    weight = exp(score)
-                    weights[role, d, h] = weight
-                    total += weight
-                    mean += weight * score
-                    lowest = min(lowest, score)
-                elif score > NEG_INF:
-                    s.met[LOST] = 0.0
-        s.log_sums[d] = s.log_sums[d - 1]
+        totals = means = deepest = nothing
+        for role in range(s.roles):
+            row = _value(s, role, d, 0)
+            _store(s.chart, row + s.n + 1, _splat(NEG_INF))
+            for h in range(row, row + s.n + 1, LANES):
+                scores = _load(s.chart, h)
+                weights = nothing
+                if _any_between(scores, lowest_score, _splat(np.inf)):
+                    counted = _where(scores, lowest_score, scores, nothing)
+                    weights = _where(scores, lowest_score, _exp(counted), nothing)
+                    totals = _sum_of(totals, weights)
+                    means = _sum_of(means, _product(weights, counted))
+                    deepest = _larger(deepest, _difference(nothing, counted))
+                if _any_between(scores, _splat(NEG_INF), lowest_score):
+                    s.chart[met + LOST] = 0.0
+                _store(s.chart, h, weights)
+            _store(s.chart, row + s.n + 1, nothing)
+        total, mean, lowest = _across(s, totals, means, deepest)
+        spread = 0.0
         if total > 0.0:
             entropy = log(total) - mean / total
             spread = max(0.0, entropy - log(BRANCHING))
             factor = exp(spread) / total
-            if exp(lowest) * factor < SAFE:
-                s.met[NARROWEST] = 0.0
-            for role in range(s.values.shape[0]):
-                for m in range(heads):
-                    weights[role, d, s.lists[HEADS, d, m] if s.sparse else m] *= factor
+            if exp(-lowest) * factor < SAFE:
+                s.chart[met + NARROWEST] = 0.0
+            for role in range(s.roles):
+                row = _value(s, role, d, 0)
+                for h in range(row, row + s.n + 1, LANES):
+                    _store(s.chart, h, _product(_load(s.chart, h), _splat(factor)))
             divided += log(total) - spread
-            s.log_sums[d] += spread
+        s.chart[log_sums + d] = s.chart[log_sums + d - 1] + spread
     return divided
+
+
+@njit(**_INLINE)
+def _across(s, x, y, z):
+    """Return the sums of two vectors and the largest number of a third one."""
+    spare = _row(s, SPARE, 0)
+    _store(s.chart, spare, x)
+    _store(s.chart, spare + LANES, y)
+    _store(s.chart, spare + 2 * LANES, z)
+    total_x = total_y = largest_z = 0.0
+    for lane in range(spare, spare + LANES):
+        total_x += s.chart[lane]
+        total_y += s.chart[lane + LANES]
+        largest_z = max(largest_z, s.chart[lane + 2 * LANES])
+    return total_x, total_y, largest_z
 
 
 @njit(**_JIT)
 def _scale(s, log_factor):
     """Multiply every weight by exp(log_factor), and reset the record of losses."""
     factor = exp(log_factor)
-    for role in range(s.values.shape[0]):
+    for role in range(s.roles):
         for d in range(1, s.n + 1):
-            for h in range(s.n + 1):
-                s.values[role, d, h] *= factor
+            row = _value(s, role, d, 0)
+            for h in range(row, row + s.n + 1):
+                s.chart[h] *= factor
     for d in range(1, s.n + 1):
-        s.log_sums[d] += d * log_factor
-    s.met[LARGEST], s.met[LOST] = 0.0, NEG_INF
+        s.chart[_row(s, LOG_SUMS, d)] += d * log_factor
+    s.chart[_row(s, MET, LARGEST)], s.chart[_row(s, MET, LOST)] = 0.0, NEG_INF
+
+
+@njit(**_JIT)
+def _record(s, x, may, i, w):
+    """Return the plain sums to store for eight spans: drop values below TINY, and record what was lost.
+
+    A value that may not be above 0 anyway is no loss.
+    """
+    _out_of_line()
+    spare, met, log_sums = _row(s, SPARE, 0), _row(s, MET, 0), _row(s, LOG_SUMS, 0)
+    _store(s.chart, spare, x)
+    _store(s.chart, spare + LANES, may)
+    for lane in range(min(LANES, s.n - w - i + 1)):
+        value = s.chart[spare + lane]
+        s.chart[met + LARGEST] = max(s.chart[met + LARGEST], value)
+        if value < SAFE and s.chart[spare + LANES + lane] > 0.0:
+            if value > 0.0:
+                s.chart[met + NARROWEST] = min(s.chart[met + NARROWEST], w)
+            if value < TINY:
+                s.chart[spare + lane] = 0.0
+                if w >= s.chart[met + NARROWEST]:
+                    lost = s.chart[log_sums + i + lane] - s.chart[log_sums + i + lane + w - 1]
+                    s.chart[met + LOST] = max(s.chart[met + LOST], lost)
+    return _load(s.chart, spare)
 
 
 @njit(**_INLINE)
-def _keep(s, x, h, e):
-    """Return the value to store for the span from h to e. Plain sums drop values below TINY and record the loss."""
-    if s.semiring != PLAIN or SAFE <= x <= HUGE:
-        return x
-    if x > HUGE:
-        s.met[LARGEST] = max(s.met[LARGEST], x)
-        return x
-    if x > 0.0:
-        s.met[NARROWEST] = min(s.met[NARROWEST], abs(h - e))
-    if x >= TINY:
-        return x
-    if abs(h - e) >= s.met[NARROWEST]:
-        s.met[LOST] = max(s.met[LOST], s.log_sums[min(h, e)] - s.log_sums[max(h, e) - 1])
-    return 0.0
+def _keep(s, x, may, i, w):
+    """Return the values to store for eight spans."""
+    if s.semiring == PLAIN and (
+        w >= s.chart[_row(s, MET, NARROWEST)]
+        or _any_between(x, _splat(0.0), _splat(SAFE))
+        or _any_between(x, _splat(HUGE), _splat(np.inf))
+    ):
+        return _record(s, x, may, i, w)
+    return x
 
 
 @njit(**_JIT)
 def _trusted(s, total):
     """Tell whether the losses of plain sums are negligible: Z > B exp(LOST) TINY exp(MARGIN), see algorithm.md."""
-    if not TINY <= total < np.inf or s.met[LARGEST] > HUGE:
+    met = _row(s, MET, 0)
+    if not TINY <= total < np.inf or s.chart[met + LARGEST] > HUGE:
         return False
-    return log(total) > s.log_sums[s.n] + s.met[LOST] + log(TINY) + MARGIN
+    return log(total) > s.chart[_row(s, LOG_SUMS, s.n)] + s.chart[met + LOST] + log(TINY) + MARGIN
 
 
 # --- semirings
 
 
-@njit(**_JIT)
-def _zero(semiring):
-    return 0.0 if semiring == PLAIN else NEG_INF
+@njit(**_INLINE)
+def _times(s, x, y):
+    return _product(x, y) if s.semiring == PLAIN else _sum_of(x, y)
+
+
+@njit(**_INLINE)
+def _plus(s, x, y):
+    if s.semiring == PLAIN:
+        return _sum_of(x, y)
+    if s.semiring == MAX:
+        return _larger(x, y)
+    return _log_plus(s, x, y)
+
+
+@njit(**_INLINE)
+def _finite_exp(x):
+    """Return exponentials of numbers up to 708, 0 for those below -700."""
+    return _where(x, _splat(LOWEST), _exp(_larger(x, _splat(LOWEST))), _splat(0.0))
 
 
 @njit(**_JIT)
-def _times(semiring, x, y):
-    return x * y if semiring == PLAIN else x + y
+def _log(s, x):
+    _out_of_line()
+    spare = _row(s, SPARE, 0)
+    _store(s.chart, spare, x)
+    for lane in range(spare, spare + LANES):
+        s.chart[lane] = log(s.chart[lane]) if s.chart[lane] > 0.0 else NEG_INF
+    return _load(s.chart, spare)
 
 
 @njit(**_JIT)
-def _add(semiring, x, y):
-    if semiring == PLAIN:
-        return x + y
-    high, low = max(x, y), min(x, y)
-    if semiring == MAX or low == NEG_INF or low < high - NEGLIGIBLE:
-        return high
-    return high + log(1.0 + exp(low - high))
-
-
-@intrinsic
-def _larger(_context, _x, _y):
-    """Return the larger of two numbers. Numba's own `max` keeps a loop over it from using vector instructions."""
-
-    def generate(_target, builder, _signature, numbers):
-        flags = tuple(FASTMATH)
-        return builder.select(builder.fcmp_ordered(">", *numbers, flags=flags), *numbers, flags=flags)
-
-    return types.float64(types.float64, types.float64), generate
+def _log_plus(s, x, y):
+    _out_of_line()
+    high = _larger(x, y)
+    pivot = _where(high, _splat(NEG_INF), high, _splat(0.0))
+    total = _sum_of(_finite_exp(_difference(x, pivot)), _finite_exp(_difference(y, pivot)))
+    return _sum_of(pivot, _log(s, total))
 
 
 @njit(**_JIT)
-def _at(m, plane, row, column):
-    """Return where chart[plane, row, column] is in the flat chart; planes have m rows and m columns."""
-    return (plane * m + row) * m + column
-
-
-@njit(**_JIT)
-def _sum(semiring, flat, x, y, count):
-    """Return SUM_k flat[x + k] (x) flat[y + k] for 0 <= k < count. Most of the time is spent here."""
-    # Unsigned, because an index that may be negative costs a test, and with it the vector instructions.
-    x, y, count = np.uintp(x), np.uintp(y), np.uintp(count)
-    if semiring == PLAIN:
-        total = 0.0
+def _sum(s, x, y, step_x, step_y, count):
+    """Return SUM_k chart[x + k step_x] (x) chart[y + k step_y]."""
+    _out_of_line()
+    total = _splat(0.0)
+    if s.semiring == PLAIN:
         for k in range(count):
-            total += flat[x + k] * flat[y + k]
+            product = _product(_load(s.chart, x + k * step_x), _load(s.chart, y + k * step_y))
+            total = _sum_of(total, product)
         return total
-    best = NEG_INF
+    best = _splat(NEG_INF)
     for k in range(count):
-        best = _larger(best, flat[x + k] + flat[y + k])  # type: ignore[call-arg]  # the first is the context
-    if semiring == MAX or best == NEG_INF:
+        best = _larger(best, _sum_of(_load(s.chart, x + k * step_x), _load(s.chart, y + k * step_y)))
+    if s.semiring == MAX:
         return best
-    total = 0.0
+    pivot = _where(best, _splat(NEG_INF), best, _splat(0.0))
     for k in range(count):
-        term = flat[x + k] + flat[y + k] - best
-        if term > -NEGLIGIBLE:
-            total += exp(term)
-    return best + log(total)
-
-
-# --- few arcs
-
-
-@njit(**_JIT)
-def _dependents(links, h, e):
-    """Return the number of the list of h's dependents by these links on the side of e."""
-    return 2 * (links - INTRA_LINK) + (1 if e > h else 0)
-
-
-@njit(**_JIT)
-def _append(lists, which, character, item):
-    lists[which, character, lists[which, character, LENGTH]] = item
-    lists[which, character, LENGTH] += 1
-
-
-@njit(**_JIT)
-def _list_arcs(s):
-    """List the possible heads of every character in any role, and mark the spans with an arc between their ends."""
-    for d in range(1, s.n + 1):
-        s.lists[HEADS, d, LENGTH] = 0
-        for i in range(1, d):
-            s.live[d, i] = False
-    for d in range(1, s.n + 1):
-        for h in range(s.n + 1):
-            if max(s.values[INTER, d, h], s.values[-1, d, h]) > NEG_INF:
-                _append(s.lists, HEADS, d, h)
-                s.live[max(d, h), min(d, h)] = True
+        term = _sum_of(_load(s.chart, x + k * step_x), _load(s.chart, y + k * step_y))
+        total = _sum_of(total, _finite_exp(_difference(term, pivot)))
+    return _sum_of(pivot, _log(s, total))
 
 
 @njit(**_INLINE)
-def _mark(s, i, j):
-    """Mark the wider spans that may have a value because the span from i to j has one."""
-    zero = _zero(s.semiring)
-    if max(s.chart[A, i, j], s.chart[T, i, j]) > zero:
-        for m in range(s.lists[HEADS, i, LENGTH]):
-            if s.lists[HEADS, i, m] < i:
-                s.live[j, s.lists[HEADS, i, m]] = True
-    if max(s.chart[INTRA_LINK, j, i], s.chart[INTER_LINK, j, i]) > zero:
-        for m in range(s.lists[LEFT_ENDS, i, LENGTH]):
-            s.live[j, s.lists[LEFT_ENDS, i, m]] = True
-    if max(s.chart[A, j, i], s.chart[T, j, i]) > zero:
-        _append(s.lists, LEFT_ENDS, j, i)
+def _sums(s, x0, y0, x1, y1, x2, y2, step_x, step_y, count):
+    """Return the sums of three pairs x, y. Most of the time is spent here."""
+    if s.semiring == LOG:
+        return (
+            _sum(s, x0, y0, step_x, step_y, count),
+            _sum(s, x1, y1, step_x, step_y, count),
+            _sum(s, x2, y2, step_x, step_y, count),
+        )
+    a = b = c = _splat(s.zero)
+    if s.semiring == PLAIN:
+        for _ in range(count):
+            a = _sum_of(a, _product(_load(s.chart, x0), _load(s.chart, y0)))
+            b = _sum_of(b, _product(_load(s.chart, x1), _load(s.chart, y1)))
+            c = _sum_of(c, _product(_load(s.chart, x2), _load(s.chart, y2)))
+            x0, x1, x2 = x0 + step_x, x1 + step_x, x2 + step_x
+            y0, y1, y2 = y0 + step_y, y1 + step_y, y2 + step_y
+    else:
+        for _ in range(count):
+            a = _larger(a, _sum_of(_load(s.chart, x0), _load(s.chart, y0)))
+            b = _larger(b, _sum_of(_load(s.chart, x1), _load(s.chart, y1)))
+            c = _larger(c, _sum_of(_load(s.chart, x2), _load(s.chart, y2)))
+            x0, x1, x2 = x0 + step_x, x1 + step_x, x2 + step_x
+            y0, y1, y2 = y0 + step_y, y1 + step_y, y2 + step_y
+    return a, b, c
+
+
+# --- planes
 
 
 @njit(**_INLINE)
-def _sum_listed(s, links, spans, h, e):
-    """Return SUM_k links(h->k) (x) spans(k->e) over the dependents of h so far, of which none lies beyond e."""
-    total = _zero(s.semiring)
-    which = _dependents(links, h, e)
-    for m in range(s.lists[which, h, LENGTH]):
-        k = s.lists[which, h, m]
-        total = _add(s.semiring, total, _times(s.semiring, s.chart[links, h, k], s.chart[spans, k, e]))
-    return total
+def _cell(s, plane, w, i):
+    """Return where a plane holds the span from i to i + w. Rows begin with seven zeros, for i = -6 to 0."""
+    return (plane * s.m + w) * s.m + i + LANES - 1
+
+
+@njit(**_INLINE)
+def _at(s, plane, w, i):
+    """Load the values of the spans from i to i + w, ..., from i + 7 to i + 7 + w."""
+    return _load(s.chart, _cell(s, plane, w, i))
+
+
+@njit(**_INLINE)
+def _put(s, plane, w, i, x):
+    _store(s.chart, _cell(s, plane, w, i), x)
+
+
+@njit(**_INLINE)
+def _vector(s, which, k):
+    """Load the entries k, ..., k + 7 of a row of VECTORS."""
+    return _load(s.chart, _row(s, which, k))
+
+
+@njit(**_INLINE)
+def _arcs(s, role, d, h):
+    """Load the values of the arcs h -> d, ..., h + 7 -> d + 7."""
+    return _gather(s.chart, _value(s, role, d, h), s.m + 1)
+
+
+@njit(**_JIT)
+def _clear(s, first, last):
+    """Fill with zeros what surrounds the spans of each plane."""
+    for plane in range(first, last):
+        for w in range(s.n + 1):
+            _put(s, plane, w, -LANES + 1, _splat(s.zero))
+            _put(s, plane, w, s.n - w + 1, _splat(s.zero))
+
+
+@njit(**_JIT)
+def _reach(s, ends, k, first, last, low, high):
+    """Let the heads of k from `first` to `last` reach what k reaches from `low` to `high`."""
+    for block in range(first, last + 1, LANES):
+        found = _load(s.chart, _value(s, INTER, k, block))
+        found = _larger(found, _load(s.chart, _value(s, s.roles - 1, k, block)))
+        if _any_between(found, _splat(s.zero), _splat(np.inf)):
+            for h in range(block, min(block + LANES, last + 1)):
+                if max(s.chart[_value(s, INTER, k, h)], s.chart[_value(s, s.roles - 1, k, h)]) > s.zero:
+                    for e in range(low, high + 1):
+                        ends[h, e] |= ends[k, e]
+
+
+@njit(**_JIT)
+def _find_live(s, ends, live):
+    """Find out which spans can have a value: those whose far end is reached by arcs from head to dependent.
+
+    `ends[h, e]` tells this of a span, and `live[i, w]` of any of the eight spans from i to i + 7.
+    """
+    n = s.n
+    for h in range(1, n + 1):
+        for e in range(1, n + 1):
+            ends[h, e] = live[h, e] = False
+        ends[h, h] = True
+    for k in range(n, 1, -1):
+        _reach(s, ends, k, np.int64(1), k - 1, k, n)
+    for k in range(1, n):
+        _reach(s, ends, k, k + 1, n, np.int64(1), k)
+    for h in range(1, n + 1):
+        for e in range(1, n + 1):
+            if ends[h, e]:
+                live[min(h, e) - (min(h, e) - 1) % LANES, abs(h - e)] = True
 
 
 # --- inside
 
 
-@njit(**_INLINE)
-def _put_link(s, links, h, d, score, parts):
-    if score > _zero(s.semiring):
-        s.chart[links, h, d] = _keep(s, _times(s.semiring, score, parts), h, d)
-        if s.sparse:
-            _append(s.lists, _dependents(links, h, d), h, d)
+@njit(**_JIT)
+def _inside(s, sparse, live, terms):
+    """Fill the chart and return the sum over all trees."""
+    zeros = _splat(s.zero)
+    _clear(s, SPANS, PLANES_INSIDE if s.soft else LEFT_PARTS)
+    for i in range(s.n - (s.n - 1) % LANES, 0, -LANES):
+        # a(i,i) = 1, t(i,i) = 1 if the gap beside it may be a boundary, c(i,i) = 0
+        for side in range(2):
+            _put(s, SPANS + 2 * INTRA + side, 0, i, _vector(s, INSIDE, i))
+            _put(s, SPANS + side, 0, i, _times(s, _vector(s, INSIDE, i), _vector(s, OPEN, i - side)))
+            _put(s, C + side, 0, i, zeros)
+        if s.soft:
+            _put_left_parts(s, np.int64(0), i)
+        widest = _widest(s, i)
+        for w in range(1, s.n - i + 1):
+            if sparse and not live[i, w]:
+                for plane in range(SPANS, PLANES_INSIDE if s.soft else LEFT_PARTS):
+                    _put(s, plane, w, i, zeros)
+            else:
+                _combine(s, i, w, widest)
+    # Z = SUM_r s_inter(0,r) (x) t(1<-r) (x) t(r->n): ROOT has one child and owns gap 0
+    _list_roots(s, terms)
+    return _total(s.semiring, terms, s.n)
 
 
 @njit(**_INLINE)
-def _left(s, spans):
-    """Return the plane of the spans that are the left part of a link."""
-    return spans + A_LEFT if s.soft else spans
-
-
-@njit(**_INLINE)
-def _put_links(s, role, links, spans, i, j):
-    """Store links(i->j) = s_role(i,j) (x) SUM_k spans(i->k) (x) spans(k+1<-j), and its mirror image."""
-    right, left = s.values[role, j, i], s.values[role, i, j]
-    if max(right, left) > _zero(s.semiring):
-        parts = _sum(s.semiring, s.flat, _at(s.m, _left(s, spans), i, i), _at(s.m, spans, j, i + 1), j - i)
-        _put_link(s, links, i, j, right, parts)
-        _put_link(s, links, j, i, left, parts)
-
-
-@njit(**_INLINE)
-def _sum_complete(s, links, spans, h, e):
-    """Return SUM_k links(h->k) (x) spans(k->e), with k from beside h to e."""
-    if s.sparse:
-        return _sum_listed(s, links, spans, h, e)
-    lo = min(h + 1, e)
-    return _sum(s.semiring, s.flat, _at(s.m, links, h, lo), _at(s.m, spans + A_T, e, lo), abs(h - e))
-
-
-@njit(**_INLINE)
-def _put_complete(s, spans, h, e, x):
-    s.chart[spans, h, e] = x
-    if s.soft and h <= e and spans != C:
-        gap = s.gap_values[INTRA if spans == A else INTER, e]
-        s.chart[spans + A_LEFT, h, e] = _keep(s, _times(s.semiring, x, gap), h, e)
-    # Lists are summed without the transposed planes, and no sum needs c with root-as-head.
-    if not (s.sparse or (spans == C and s.root_as_head)):
-        s.chart[spans + A_T, e, h] = x
+def _widest(s, i):
+    """Return the width of the widest intra-word span that begins at one of the eight characters from i on."""
+    widest = 0.0
+    for k in range(i, min(i + LANES, s.n + 1)):
+        widest = max(widest, s.chart[_row(s, EXTENT, k)])
+    return np.int64(widest)
 
 
 @njit(**_JIT)
-def _inside(s):
-    """Fill the chart and return the sum over all trees."""
-    zero, one = _zero(s.semiring), 1.0 if s.semiring == PLAIN else 0.0
-    # a(i,i) = t(i,i) = 1, c(i,i) = 0
-    _clear(s.chart, A, A_T if s.sparse else A_LEFT, s.n, zero)
-    if s.soft:
-        _clear(s.chart, A_LEFT, PLANES, s.n, zero)
-    for i in range(1, s.n + 1):
-        _put_complete(s, A, i, i, one)
-        _put_complete(s, T, i, i, one)
-        for which in range(HEADS):
-            s.lists[which, i, LENGTH] = 0
-    for j in range(2, s.n + 1):
-        for i in range(j - 1, 0, -1):
-            if s.sparse and not s.live[j, i]:
-                continue
-            # Ihat(i->j) = s_intra(i,j) (x) SUM_k a(i->k) (x) a(k+1<-j)          gap k not BREAK
-            may_be_intra = s.values.shape[0] == 2 and j <= s.reach[i]
-            if may_be_intra:
-                _put_links(s, INTRA, INTRA_LINK, A, i, j)
-            # I(i->j) = s_inter(i,j) (x) SUM_k t(i->k) (x) t(k+1<-j)             gap k not JOIN
-            if j > i + 1 or s.gaps[i] != JOIN:
-                _put_links(s, INTER, INTER_LINK, T, i, j)
+def _combine(s, i, w, widest):
+    """Compute eight links and eight complete spans of each kind: those of width w that begin at i, ..., i + 7."""
+    _out_of_line()
+    zeros, inside = _splat(s.zero), _vector(s, INSIDE, i + w)
+    a_right = a_left = zeros
+    for role in range(s.roles - 1, -1, -1):
+        spans, links = SPANS + 2 * role, LINKS + 2 * role
+        if role == INTRA and w > widest:
             for side in range(2):
-                h, e, gap_beyond = (i, j, s.gaps[j]) if side == 1 else (j, i, s.gaps[i - 1])
-                # a(h->e) = SUM_k Ihat(h->k) (x) a(k->e)
-                a = zero
-                if may_be_intra:
-                    a = _keep(s, _sum_complete(s, INTRA_LINK, A, h, e), h, e)
-                    _put_complete(s, A, h, e, a)
-                # c(h->e) = SUM_k I(h->k) (x) t(k->e)  [ (+) SUM_k Ihat(h->k) (x) c(k->e) ];  t = a (+) c
-                if gap_beyond != JOIN:
-                    c = _sum_complete(s, INTER_LINK, T, h, e)
-                    if not s.root_as_head:
-                        c = _add(s.semiring, c, _sum_complete(s, INTRA_LINK, C, h, e))
-                    c = _keep(s, c, h, e)
-                    _put_complete(s, C, h, e, c)
-                    _put_complete(s, T, h, e, _add(s.semiring, a, c))
-            if s.sparse:
-                _mark(s, i, j)
-    # Z = SUM_r s_inter(0,r) (x) t(1<-r) (x) t(r->n): ROOT has one child and owns gap 0
-    total = zero
-    for r in range(1, s.n + 1):
-        total = _add(s.semiring, total, _rooted(s, r))
-    return total
+                _put(s, spans + side, w, i, zeros)
+                _put(s, links + side, w, i, zeros)
+            continue
+        # Ihat(i->j) = s_intra(i,j) (x) SUM_k a(i->k) (x) a(k+1<-j)          gap k not BREAK
+        # I   (i->j) = s_inter(i,j) (x) SUM_k t(i->k) (x) t(k+1<-j)          gap k not JOIN
+        # a   (i->j) = SUM_k Ihat(i->k) (x) a(k->j)
+        # c   (i->j) = SUM_k I(i->k) (x) t(k->j)
+        left_parts = LEFT_PARTS + role if s.soft else spans
+        parts, right, left = _sums(
+            s,
+            _cell(s, left_parts, 1, i), _cell(s, spans + LEFT, w - 2, i + 2),
+            _cell(s, links + RIGHT, 1, i), _cell(s, spans + RIGHT, w - 1, i + 1),
+            _cell(s, spans + LEFT, 1, i), _cell(s, links + LEFT, w - 1, i + 1),
+            s.m, 1 - s.m, w - 1,
+        )  # fmt: skip
+        parts = _plus(s, parts, _times(s, _at(s, left_parts, 0, i), _at(s, spans + LEFT, w - 1, i + 1)))
+        may = inside
+        if role == INTRA:
+            may = _where(_vector(s, EXTENT, i), _splat(w - 0.5), inside, zeros)
+        parts = _times(s, parts, may)
+        to_right, to_left = _arcs(s, role, i + w, i), _arcs(s, role, i, i + w)
+        link_right = _keep(s, _times(s, to_right, parts), to_right, i, w)
+        link_left = _keep(s, _times(s, to_left, parts), to_left, i, w)
+        _put(s, links + RIGHT, w, i, link_right)
+        _put(s, links + LEFT, w, i, link_left)
+        open_right, open_left = _at(s, spans + RIGHT, 0, i + w), _at(s, spans + LEFT, 0, i)
+        right = _plus(s, right, _times(s, link_right, open_right))
+        left = _plus(s, left, _times(s, link_left, open_left))
+        if role == INTRA:
+            a_right, a_left = _keep(s, right, may, i, w), _keep(s, left, may, i, w)
+            _put(s, spans + RIGHT, w, i, a_right)
+            _put(s, spans + LEFT, w, i, a_left)
+            continue
+        if not s.root_as_head:  # c(i->j) (+)= SUM_k Ihat(i->k) (x) c(k->j)
+            intra, step = LINKS + 2 * INTRA, 1 - s.m
+            x, y = _cell(s, intra + RIGHT, 1, i), _cell(s, C + RIGHT, w - 1, i + 1)
+            right = _plus(s, right, _sum(s, x, y, s.m, step, w - 1))
+            x, y = _cell(s, C + LEFT, 1, i), _cell(s, intra + LEFT, w - 1, i + 1)
+            left = _plus(s, left, _sum(s, x, y, s.m, step, w - 1))
+        # t = a (+) c
+        right, left = _keep(s, right, open_right, i, w), _keep(s, left, open_left, i, w)
+        _put(s, C + RIGHT, w, i, right)
+        _put(s, C + LEFT, w, i, left)
+        _put(s, spans + RIGHT, w, i, _plus(s, right, _times(s, a_right, open_right)))
+        _put(s, spans + LEFT, w, i, _plus(s, left, _times(s, a_left, open_left)))
+    if s.soft:
+        _put_left_parts(s, w, i)
+
+
+@njit(**_JIT)
+def _put_left_parts(s, w, i):
+    """Multiply the spans to the right of width w by the scores of the gaps behind them."""
+    _out_of_line()
+    for role in range(s.roles):
+        x = _at(s, SPANS + 2 * role + RIGHT, w, i)
+        left_part = _times(s, x, _vector(s, GAP_SCORES + role, i + w))
+        _put(s, LEFT_PARTS + role, w, i, _keep(s, left_part, x, i, w))
 
 
 @njit(**_INLINE)
-def _rooted(s, r):
-    """Return s_inter(0,r) (x) t(1<-r) (x) t(r->n)."""
-    return _times(s.semiring, s.values[INTER, r, 0], _times(s.semiring, s.chart[T, r, 1], s.chart[T, r, s.n]))
+def _scalar_times(s, x, y):
+    return x * y if s.semiring == PLAIN else x + y
+
+
+@njit(**_JIT)
+def _list_roots(s, terms):
+    """List s_inter(0,r) (x) t(1<-r) (x) t(r->n) for every r."""
+    for r in range(1, s.n + 1):
+        left, right = s.chart[_cell(s, SPANS + LEFT, r - 1, 1)], s.chart[_cell(s, SPANS + RIGHT, s.n - r, r)]
+        terms[r - 1] = _scalar_times(s, s.chart[_value(s, INTER, r, 0)], _scalar_times(s, left, right))
+
+
+@njit(**_JIT)
+def _total(semiring, terms, count):
+    """Return the semiring's sum of some terms."""
+    best, total = NEG_INF, 0.0
+    for k in range(count):
+        best = max(best, terms[k])
+        total += terms[k]
+    if semiring == PLAIN:
+        return total
+    if semiring == MAX or best == NEG_INF:
+        return best
+    total = 0.0
+    for k in range(count):
+        total += exp(terms[k] - best)
+    return best + log(total)
 
 
 # --- outside
 
 
-@njit(**_JIT)
-def _push(semiring, flat, x, y, count, weight, total):
-    """Share `weight` among the terms of the sum over two rows at x and y, whose value was `total`.
-
-    A share is added to the outside plane of its term, in the second half of the chart. In plain sums it is a derivative
-    with respect to the value; otherwise with respect to the logarithm of the value, which is a probability.
-    """
-    x, y, count, outside = np.uintp(x), np.uintp(y), np.uintp(count), np.uintp(flat.size // 2)
-    if semiring == PLAIN:
-        for k in range(count):
-            flat[x + outside + k] += weight * flat[y + k]
-        for k in range(count):
-            flat[y + outside + k] += weight * flat[x + k]
-        return
-    for k in range(count):
-        term = flat[x + k] + flat[y + k]
-        if term > NEG_INF:
-            part = weight * exp(term - total)
-            flat[x + outside + k] += part
-            flat[y + outside + k] += part
-
-
 @njit(**_INLINE)
-def _push_listed(s, links, spans, h, e, weight, total):
-    """Share `weight` among the terms of a complete span's sum over a list."""
-    which = _dependents(links, h, e)
-    for m in range(s.lists[which, h, LENGTH]):
-        k = s.lists[which, h, m]
-        if abs(h - k) > abs(h - e):
-            break  # nearer dependents come first; the list goes on beyond this span
-        x, y = s.chart[links, h, k], s.chart[spans, k, e]
-        if s.semiring == LOG:
-            x = y = exp(x + y - total)
-        s.chart[OUTSIDE + links, h, k] += weight * y
-        s.chart[OUTSIDE + spans + A_T, e, k] += weight * x
-
-
-@njit(**_INLINE)
-def _push_complete(s, links, spans, h, e, weight, total):
-    """Share `weight` among the terms of SUM_k links(h->k) (x) spans(k->e)."""
-    if s.sparse:
-        _push_listed(s, links, spans, h, e, weight, total)
-    else:
-        lo = min(h + 1, e)
-        x, y = _at(s.m, links, h, lo), _at(s.m, spans + A_T, e, lo)
-        _push(s.semiring, s.flat, x, y, abs(h - e), weight, total)
-
-
-@njit(**_INLINE)
-def _push_links(s, role, links, spans, i, j, arcs, boundary):
-    """Read off the probabilities of the arcs between i and j, and share them among the splits of their links."""
-    right, left = s.chart[links, i, j], s.chart[links, j, i]
-    to_right, to_left = s.chart[OUTSIDE + links, i, j], s.chart[OUTSIDE + links, j, i]
-    if s.semiring == PLAIN:
-        to_right = to_right if right > 0.0 else 0.0
-        to_left = to_left if left > 0.0 else 0.0
-        arcs[role, j, i] = to_right * right
-        arcs[role, i, j] = to_left * left
-        weight, parts = to_right * s.values[role, j, i] + to_left * s.values[role, i, j], 0.0
-    else:
-        arcs[role, j, i] = to_right
-        arcs[role, i, j] = to_left
-        weight = to_right + to_left
-        parts = right - s.values[role, j, i] if to_right > 0.0 else left - s.values[role, i, j]
-    if weight > 0.0:
-        x, y = _at(s.m, _left(s, spans), i, i), _at(s.m, spans, j, i + 1)
-        _push(s.semiring, s.flat, x, y, j - i, weight, parts)
-        if role == INTER:  # the split k = i; `_outside` counts the others
-            split = _times(s.semiring, s.flat[x], s.flat[y])
-            boundary[i] += weight * (split if s.semiring == PLAIN else exp(split - parts))
-
-
-@njit(**_INLINE)
-def _share(s, spans, h, e):
-    """Return the outside value of a complete span. In plain sums it has no meaning if the span's value is 0."""
-    if s.semiring == PLAIN and s.chart[spans, h, e] == 0.0:
-        return 0.0
-    share = s.chart[OUTSIDE + spans, h, e] + s.chart[OUTSIDE + spans + A_T, e, h]
-    if s.soft and h < e and spans != C and s.chart[spans + A_LEFT, h, e] > _zero(s.semiring):
-        left = s.chart[OUTSIDE + spans + A_LEFT, h, e]
-        share += left * s.gap_values[INTRA if spans == A else INTER, e] if s.semiring == PLAIN else left
-    return share
+def _probability(s, x, outside):
+    """Return the probabilities of spans, from their values and the outside values."""
+    return _product(x, outside) if s.semiring == PLAIN else _finite_exp(_sum_of(x, outside))
 
 
 @njit(**_JIT)
-def _outside(s, total, arcs, boundary):
-    """Walk `_inside` backwards: the derivative of log Z with respect to a score is the probability of its arc."""
-    plain = s.semiring == PLAIN
-    _clear(s.chart, OUTSIDE, OUTSIDE + PLANES, s.n, 0.0)
+def _outside(s, sparse, live, total, terms, arcs, boundary):
+    """Compute the outside values of `_inside`: the derivative of log Z by a score is the probability of its arc."""
+    zeros = _splat(s.zero)
+    _clear(s, OUTSIDE, PLANES)
+    for k in range(s.m):
+        s.chart[_row(s, BOUNDARY, k)] = 0.0
+    for w in range(s.n):
+        for i in range(1, s.n - w + 1, LANES):
+            _put(s, OUTSIDE + RIGHT, w, i, zeros)
+            _put(s, OUTSIDE + LEFT, w, i, zeros)
+    _list_roots(s, terms)
     for r in range(1, s.n + 1):
-        score, left, right = s.values[INTER, r, 0], s.chart[T, r, 1], s.chart[T, r, s.n]
-        arcs[INTER, r, 0] = _rooted(s, r) / total if plain else exp(_rooted(s, r) - total)
-        s.chart[OUTSIDE + T, r, 1] += score * right / total if plain else arcs[INTER, r, 0]
-        s.chart[OUTSIDE + T, r, s.n] += score * left / total if plain else arcs[INTER, r, 0]
-    for j in range(s.n, 1, -1):
-        for i in range(1, j):
-            if s.sparse and not s.live[j, i]:
-                continue
-            for side in range(2):
-                h, e = (i, j) if side == 1 else (j, i)
-                a, c, t = s.chart[A, h, e], s.chart[C, h, e], s.chart[T, h, e]
-                from_a, from_c, from_t = _share(s, A, h, e), _share(s, C, h, e), _share(s, T, h, e)
-                if from_t > 0.0 and plain:
-                    from_a += from_t if a > 0.0 else 0.0
-                    from_c += from_t if c > 0.0 else 0.0
-                elif from_t > 0.0:
-                    from_a += from_t * exp(a - t)
-                    from_c += from_t * exp(c - t)
-                if from_a > 0.0:
-                    _push_complete(s, INTRA_LINK, A, h, e, from_a, a)
-                if from_c > 0.0:
-                    _push_complete(s, INTER_LINK, T, h, e, from_c, c)
-                    if not s.root_as_head:
-                        _push_complete(s, INTRA_LINK, C, h, e, from_c, c)
-            # Gap j is a boundary if an inter-word link owns it; the left part of that link is t(i->j). Only such links
-            # add to its outside plane, because complete spans add to the transpose. For i = j see `_push_links`.
-            left = _left(s, T)
-            used = s.chart[OUTSIDE + left, i, j]
-            if plain:
-                used = used * s.chart[left, i, j] if s.chart[left, i, j] > 0.0 else 0.0
-            boundary[j] += used
-            _push_links(s, INTER, INTER_LINK, T, i, j, arcs, boundary)
-            if s.values.shape[0] == 2:
-                _push_links(s, INTRA, INTRA_LINK, A, i, j, arcs, boundary)
+        root = s.chart[_value(s, INTER, r, 0)]
+        root = root / total if s.semiring == PLAIN else root - total
+        arcs[INTER, r, 0] = terms[r - 1] / total if s.semiring == PLAIN else exp(terms[r - 1] - total)
+        left, right = s.chart[_cell(s, SPANS + LEFT, r - 1, 1)], s.chart[_cell(s, SPANS + RIGHT, s.n - r, r)]
+        s.chart[_cell(s, OUTSIDE + LEFT, r - 1, 1)] = _scalar_times(s, root, right)
+        s.chart[_cell(s, OUTSIDE + RIGHT, s.n - r, r)] = _scalar_times(s, root, left)
+    start = np.int64(1)  # of the part between two BREAKs
+    for i in range(1, s.n + 1, LANES):
+        widest, back = _widest(s, i), np.int64(0)
+        for k in range(i, min(i + LANES, s.n + 1)):
+            back = max(back, k - start)
+            if s.chart[_row(s, EXTENT, k)] == 0.0:
+                start = k + 1
+        for w in range(s.n - i, -1, -1):
+            if sparse and w > 0 and not live[i, w]:
+                for plane in range(OUTSIDE, PLANES):
+                    _put(s, plane, w, i, zeros)
+            else:
+                _share(s, i, w, widest, back, arcs)
     boundary[0] = 1.0
-    boundary[s.n] = 0.0
+    for k in range(1, s.n):
+        boundary[k] = s.chart[_row(s, BOUNDARY, k)]
+
+
+@njit(**_JIT)
+def _share(s, i, w, widest, back, arcs):
+    """Compute the outside values of eight links and complete spans of each kind: those of `_combine`.
+
+    The outside value of a span is the sum over the wider spans that it is part of: the outside value of the wider span
+    (x) the value of its other part. In plain sums it has no meaning if the value of the span itself is 0.
+    """
+    _out_of_line()
+    zeros = _splat(s.zero)
+    t_right, t_left = _at(s, OUTSIDE + RIGHT, w, i), _at(s, OUTSIDE + LEFT, w, i)  # from ROOT
+    for role in range(s.roles):
+        spans, links, outside, splits = SPANS + 2 * role, LINKS + 2 * role, OUTSIDE + 2 * role, SPLITS + role
+        left_parts = LEFT_PARTS + role if s.soft else spans
+        after = all_after = s.n - i - w
+        before = all_before = min(i + LANES - 2, s.n - 1 - w)
+        if role == INTRA:
+            if w > widest:
+                _put(s, outside + RIGHT, w, i, zeros)
+                _put(s, outside + LEFT, w, i, zeros)
+                _put(s, splits, w, i, zeros)
+                continue
+            after, before = widest - w, min(before, back)
+        # wider spans with the same left end: links, and complete spans
+        as_left_part, as_inner, to_right = _sums(
+            s,
+            _cell(s, splits, w + 1, i), _cell(s, spans + LEFT, 0, i + w + 1),
+            _cell(s, outside + LEFT, w + 1, i), _cell(s, links + LEFT, 1, i + w),
+            _cell(s, outside + RIGHT, w + 1, i), _cell(s, spans + RIGHT, 1, i + w),
+            s.m, s.m, after,
+        )  # fmt: skip
+        if role == INTER:
+            # Gap j is a boundary if an inter-word link owns it; the left part of that link is t(i->j).
+            used = _probability(s, _at(s, left_parts, w, i), as_left_part)
+            _store(s.chart, _row(s, BOUNDARY, i + w), _sum_of(_vector(s, BOUNDARY, i + w), used))
+            if w == 0:
+                return
+        if s.soft:
+            as_left_part = _times(s, as_left_part, _vector(s, GAP_SCORES + role, i + w))
+        # wider spans with the same right end
+        as_outer, as_right_part, to_left = _sums(
+            s,
+            _cell(s, outside + RIGHT, w + 1, i - 1), _cell(s, links + RIGHT, 1, i - 1),
+            _cell(s, splits, w + 1, i - 1), _cell(s, left_parts, 0, i - 1),
+            _cell(s, outside + LEFT, w + 1, i - 1), _cell(s, spans + LEFT, 1, i - 1),
+            s.m - 1, s.m - 1, before,
+        )  # fmt: skip
+        right = _plus(s, t_right, _plus(s, as_left_part, as_outer))
+        left = _plus(s, t_left, _plus(s, as_right_part, as_inner))
+        right = _where(_at(s, spans + RIGHT, w, i), zeros, right, zeros)
+        left = _where(_at(s, spans + LEFT, w, i), zeros, left, zeros)
+        if role == INTER:  # t = a (+) c
+            t_right, t_left = right, left
+        if role == INTER and not s.root_as_head:  # c(i->j) is part of wider ones by intra-word links
+            intra, step = LINKS + 2 * INTRA, s.m - 1
+            x, y = _cell(s, outside + RIGHT, w + 1, i - 1), _cell(s, intra + RIGHT, 1, i - 1)
+            right = _plus(s, right, _sum(s, x, y, step, step, before))
+            right = _where(_at(s, C + RIGHT, w, i), zeros, right, zeros)
+            x, y = _cell(s, outside + LEFT, w + 1, i), _cell(s, intra + LEFT, 1, i + w)
+            left = _plus(s, left, _sum(s, x, y, s.m, s.m, after))
+            left = _where(_at(s, C + LEFT, w, i), zeros, left, zeros)
+        _put(s, outside + RIGHT, w, i, right)
+        _put(s, outside + LEFT, w, i, left)
+        to_right = _plus(s, to_right, _times(s, right, _at(s, spans + RIGHT, 0, i + w)))
+        to_left = _plus(s, to_left, _times(s, left, _at(s, spans + LEFT, 0, i)))
+        if role == INTRA and not s.root_as_head:
+            x, y = _cell(s, OUTSIDE + RIGHT, w + 1, i), _cell(s, C + RIGHT, 1, i + w)
+            to_right = _plus(s, to_right, _sum(s, x, y, s.m, s.m, all_after))
+            x, y = _cell(s, OUTSIDE + LEFT, w + 1, i - 1), _cell(s, C + LEFT, 1, i - 1)
+            to_left = _plus(s, to_left, _sum(s, x, y, s.m - 1, s.m - 1, all_before))
+        link_right, link_left = _at(s, links + RIGHT, w, i), _at(s, links + LEFT, w, i)
+        to_right = _where(link_right, zeros, to_right, zeros)
+        to_left = _where(link_left, zeros, to_left, zeros)
+        split_right = _times(s, to_right, _arcs(s, role, i + w, i))
+        split_left = _times(s, to_left, _arcs(s, role, i, i + w))
+        _put(s, splits, w, i, _plus(s, split_right, split_left))
+        spare = _row(s, SPARE, 0)
+        _store(s.chart, spare, _probability(s, link_right, to_right))
+        _store(s.chart, spare + LANES, _probability(s, link_left, to_left))
+        for lane in range(min(LANES, s.n - w - i + 1)):
+            arcs[role, i + w + lane, i + lane] = s.chart[spare + lane]
+            arcs[role, i + lane, i + w + lane] = s.chart[spare + LANES + lane]
 
 
 # --- trees
@@ -648,48 +946,59 @@ def _pick(semiring, terms, count):
 
 
 @njit(**_INLINE)
+def _span(s, plane, side, h, e):
+    """Return the value of the span with head h and far end e in a plane of this side."""
+    return s.chart[_cell(s, plane + side, abs(h - e), min(h, e))]
+
+
+@njit(**_INLINE)
 def _list_terms(s, links, spans, h, e, terms, start):
-    """List the terms of SUM_k links(h->k) (x) spans(k->e), by columns: sparse charts have no transposed planes."""
-    lo = min(h + 1, e)
-    for k in range(lo, lo + abs(h - e)):
-        terms[start + k - lo] = _times(s.semiring, s.chart[links, h, k], s.chart[spans, k, e])
+    """List the terms of SUM_k links(h->k) (x) spans(k->e)."""
+    low, side = min(h + 1, e), RIGHT if e > h else LEFT
+    for k in range(low, low + abs(h - e)):
+        terms[start + k - low] = _scalar_times(s, _span(s, links, side, h, k), _span(s, spans, side, k, e))
     return start + abs(h - e)
 
 
 @njit(**_JIT)
 def _walk(s, stack, terms, heads, is_intra):
     """Walk a filled chart from the top to one tree: the best one, or one drawn by its probability."""
-    for r in range(1, s.n + 1):
-        terms[r - 1] = _rooted(s, r)
+    t, a, inter_links, intra_links = SPANS, SPANS + 2 * INTRA, LINKS, LINKS + 2 * INTRA
+    _list_roots(s, terms)
     root = 1 + _pick(s.semiring, terms, s.n)
     heads[root] = 0
     is_intra[root] = False
     size = np.int64(0)
     for e in (1, s.n):
-        size = _stack(stack, size, T, root, e)
+        size = _stack(stack, size, t, root, e)
     while size > 0:
         size -= 1
         plane, h, e = stack[size, 0], stack[size, 1], stack[size, 2]
         if h == e:
             continue
-        if plane == T:
-            terms[0], terms[1] = s.chart[A, h, e], s.chart[C, h, e]
-            plane = A if _pick(s.semiring, terms, np.int64(2)) == 0 else C
-        links, spans = (INTRA_LINK, A) if plane == A else (INTER_LINK, T)
+        side = RIGHT if e > h else LEFT
+        if plane == t:
+            plane = C
+            if s.roles == 2:
+                terms[0], terms[1] = _span(s, a, side, h, e), _span(s, C, side, h, e)
+                plane = a if _pick(s.semiring, terms, np.int64(2)) == 0 else C
+        links, spans = (intra_links, a) if plane == a else (inter_links, t)
         ways = _list_terms(s, links, spans, h, e, terms, np.int64(0))
-        if plane == C and not s.root_as_head:
-            ways = _list_terms(s, INTRA_LINK, C, h, e, terms, ways)
+        if plane == C and s.roles == 2 and not s.root_as_head:
+            ways = _list_terms(s, intra_links, C, h, e, terms, ways)
         way = _pick(s.semiring, terms, ways)
         if way >= abs(h - e):
-            links, spans = INTRA_LINK, C
+            links, spans = intra_links, C
         d = min(h + 1, e) + way % abs(h - e)
         heads[d] = h
-        is_intra[d] = links == INTRA_LINK
-        inner = A if links == INTRA_LINK else T
+        is_intra[d] = links == intra_links
+        inner = a if links == intra_links else t
+        left_parts = LEFT_PARTS + (INTRA if links == intra_links else INTER) if s.soft else inner
         i, j = min(h, d), max(h, d)
-        left = _left(s, inner)
         for k in range(i, j):
-            terms[k - i] = _times(s.semiring, s.chart[left, i, k], s.chart[inner, j, k + 1])
+            terms[k - i] = _scalar_times(
+                s, _span(s, left_parts, RIGHT, i, k), _span(s, inner, LEFT, j, k + 1)
+            )
         k = i + _pick(s.semiring, terms, j - i)
         size = _stack(stack, size, spans, d, e)
         size = _stack(stack, size, inner, i, k)
@@ -706,13 +1015,20 @@ def _stack(stack, size, plane, h, e):
 
 
 @njit(**_JIT)
-def _find_reach(gaps, n, reach):
-    """Find the last character before the next BREAK, for every character."""
-    last = n
-    for i in range(n, 0, -1):
-        if gaps[i] == BREAK:
-            last = i
-        reach[i] = last
+def _set_vectors(s, gaps, gap_scores):
+    """Fill in what VECTORS says about the gaps of a sentence."""
+    last = s.n
+    for k in range(s.m - 1, -1, -1):
+        if k <= s.n and gaps[k] == BREAK:
+            last = k
+        s.chart[_row(s, INSIDE, k)] = s.one if k <= s.n else s.zero
+        s.chart[_row(s, OPEN, k)] = s.one if k <= s.n and gaps[k] != JOIN else s.zero
+        s.chart[_row(s, EXTENT, k)] = last - k if k <= s.n else -1.0
+    if s.soft:
+        for role in range(s.roles):
+            for k in range(s.m):
+                score = gap_scores[role, k] if k <= s.n else 0.0
+                s.chart[_row(s, GAP_SCORES + role, k)] = exp(score) if s.semiring == PLAIN else score
 
 
 @_entry
@@ -720,53 +1036,43 @@ def run(task, order, batch, answers, chart, seed):
     """Run a task for the sentences in `order`: fill in log Z or the best score, and the other results of the task.
 
     All tasks share one function, so that the recursion is compiled once. `chart` is memory for the longest sentence,
-    with twice the planes for MARGINALS.
+    with all planes for MARGINALS.
     """
-    scores = batch.scores
-    m, roles = chart.shape[1], scores.shape[1]
-    flat = chart.reshape(-1)
-    weights, gap_weights = np.empty((roles, m, m)), np.empty((2, m))
+    m, roles = chart.shape[1], batch.scores.shape[1]
     soft = batch.gap_scores.size > 0
-    lists = np.empty((LISTS, m, m + 1), dtype=np.int32)
-    live = np.empty((m, m), dtype=np.bool_)
-    reach = np.empty(m, dtype=np.int64)
+    ends, live = np.empty((m, m), dtype=np.bool_), np.empty((m, m), dtype=np.bool_)
     stack, terms = np.empty((3 * m, 3), dtype=np.int64), np.empty(2 * m)
-    log_sums, met = np.empty(m), np.empty(3)
     for b in order:
-        n, gaps = batch.lengths[b], batch.gaps[b]
-        _find_reach(gaps, n, reach)
-        sparse = task != CHART and batch.allowed[b] * FEW < n * n * roles
-        rest = (reach, m, chart, flat, lists, live, log_sums, met)
-        semiring, values, divided, may_scale = LOG, scores[b], 0.0, False
-        gap_values = batch.gap_scores[b]
-        if task in (BEST, CHART):
-            semiring = MAX
-        s = Workspace(semiring, values, sparse, n, batch.root_as_head, gaps, soft, gap_values, *rest)
-        if sparse:
-            _list_arcs(s)
-        if semiring == LOG:  # first try without logarithms
-            semiring, values, divided = PLAIN, weights, _weigh(s, weights)
-            may_scale = met[LOST] == NEG_INF
-            if soft:
-                gap_values = gap_weights
-                for role in range(2):
-                    for k in range(1, n + 1):
-                        gap_weights[role, k] = exp(batch.gap_scores[b, role, k])
+        n = batch.lengths[b]
+        sparse = batch.allowed[b] * FEW < n * n * roles
+        fixed = (n, roles, batch.root_as_head or roles == 1, soft, m, chart.reshape(-1))
+        semiring = MAX if task in (BEST, CHART) else PLAIN
+        divided, may_scale, is_new = 0.0, True, True
         while True:
-            s = Workspace(semiring, values, sparse, n, batch.root_as_head, gaps, soft, gap_values, *rest)
-            total = _inside(s)
+            zero, one = (0.0, 1.0) if semiring == PLAIN else (NEG_INF, 0.0)
+            s = Workspace(semiring, zero, one, *fixed)
+            if is_new:
+                _copy_scores(s, batch.scores[b])
+                _set_vectors(s, batch.gaps[b], batch.gap_scores[b])
+                if semiring == PLAIN:
+                    divided = _weigh(s)
+                    may_scale = s.chart[_row(s, MET, LOST)] == NEG_INF
+                if sparse:
+                    _find_live(s, ends, live)
+            total = _inside(s, sparse, live, terms)
             if semiring != PLAIN or _trusted(s, total):
                 break
-            if may_scale and 0.0 < total < 1.0:
+            is_new = not (may_scale and 0.0 < total < 1.0)
+            if is_new:
+                semiring = LOG
+            else:
                 _scale(s, -log(total) / n)
                 divided += log(total)
                 may_scale = False
-            else:
-                semiring, values, gap_values = LOG, scores[b], batch.gap_scores[b]
         value = log(total) + divided if semiring == PLAIN else total
         answers.value[b] = value
         if value > NEG_INF and task == MARGINALS:
-            _outside(s, total, answers.arcs[b], answers.boundary[b])
+            _outside(s, sparse, live, total, terms, answers.arcs[b], answers.boundary[b])
         elif value > NEG_INF and task in (BEST, SAMPLE):
             if task == SAMPLE:
                 np.random.seed(seed)  # noqa: NPY002
