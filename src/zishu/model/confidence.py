@@ -16,7 +16,7 @@ word as a whole. A tree with one role (vanilla decoding) has no distribution ove
 the character tree, and there are no `boundaries`.
 
 Cost: the marginals of all trees and the marginals given the words (known already after minimum Bayes risk decoding, and
-identical if all words are given), and the partition function of a forest, about an eighth of a full one.
+identical if all words are given), and the partition function of a forest, which costs less than a full one.
 """
 
 from __future__ import annotations
