@@ -20,6 +20,7 @@ from zishu.corpus.options import Options
 from zishu.document import Document, Sentence
 from zishu.errors import InputError
 from zishu.lexicon import Lexicon
+from zishu.model import runtime
 from zishu.parser import LOOK_AHEAD, Parser, find_model
 from zishu.sentences import line_sentences, stream_sentences
 from zishu.text import LIMIT, split_sentences
@@ -27,6 +28,8 @@ from zishu.text import LIMIT, split_sentences
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
+
+    from zishu.chart import Trees
 
 EASY = "我喜欢北京。"
 STORY = (
@@ -430,3 +433,16 @@ def test_arrays_and_generators_are_lists(parser: Parser) -> None:
     assert parser.parse_words((w for w in sentence) for sentence in words) == parser.parse_words(words)
     assert list(parser.pipe(np.array([text, EASY]))) == list(parser.pipe([text, EASY]))
     assert list(parser.stream(np.array([text, EASY]))) == list(parser.stream([text, EASY]))
+
+
+def test_loading_a_parser_loads_the_chart_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    class Seen(runtime.TreeDistribution):
+        def best(self) -> Trees:
+            asked.append(self)
+            return super().best()
+
+    monkeypatch.setattr(runtime, "TreeDistribution", Seen)
+    zishu.load("fast", threads=1)
+    assert asked, "otherwise the first parse waits for it"
