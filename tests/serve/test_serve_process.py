@@ -206,5 +206,5 @@ def test_a_missing_package_names_the_extra_before_anything_is_loaded(package: st
     code = f"import sys; sys.modules['{package}'] = None; from zishu import serve; serve.serve"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert re.search(
-        rf"{MissingExtra.__name__}: {package} is not installed: pip install 'zishu\[serve\]'", done.stderr
+        rf"{MissingExtra.__name__}: {package} is not installed: run pip install 'zishu\[serve\]'", done.stderr
     )
