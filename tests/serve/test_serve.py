@@ -576,6 +576,7 @@ def test_a_client_that_leaves_is_noticed_while_its_lines_wait(parser: zishu.Pars
         with client.connect(STREAM) as connection:
             connection.sendall(chunk('{"text": "我"}\n' * 20))
             client.until_waiting(3)
+            assert model.entered.acquire(timeout=PATIENCE)  # otherwise nothing may ever be parsed
         client.until_waiting(0)
         assert client.figure("zishu_streams") == 0
         model.release()
