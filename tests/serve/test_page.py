@@ -9,6 +9,7 @@ import threading
 import time
 import urllib.request
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -818,7 +819,10 @@ def test_download_as_conllu_and_json(page: Page, parser: zishu.Parser, download:
     assert from_json(line).tree == ranked[1][1].tree
     assert json.loads(line)["sent_id"] == "2"
     (block,) = read_conllu(StringIO(download(".card:nth-child(2)", "conllu").decode()))
-    assert block.tree() == from_json(line).tree
+    tree = from_json(line).tree
+    if set(tree.feats or ()) == {"_"}:  # CoNLL-U does not tell empty features from a column that is not there
+        tree = replace(tree, feats=None)
+    assert block.tree() == tree
 
 
 def test_a_long_text_is_converted_in_parts(page: Page, download: Any) -> None:
