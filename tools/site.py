@@ -27,7 +27,7 @@ import typer
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
-from zishu.cli import app
+from zishu.cli import make_app
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +95,7 @@ def command_reference() -> Iterator[str]:
     yield "# Command line\n"
     yield "Bad input or usage is one line on standard error and exit code 2. Any other failure is exit code 1, and"
     yield "an interruption 130. `zishu COMMAND --help` prints what this page says.\n"
-    root: Any = typer.main.get_command(app)  # a group of Click, or of the copy of it inside Typer
+    root: Any = typer.main.get_command(make_app())  # a group of Click, or of the copy of it inside Typer
     context = root.context_class(root, info_name="zishu")
     for name in sorted(root.list_commands(context)):
         command = root.get_command(context, name)
