@@ -739,7 +739,7 @@ def _combine(s, i, w, widest):
             right = _plus(s, right, _sum(s, x, y, s.m, step, w - 1))
             x, y = _cell(s, C + LEFT, 1, i), _cell(s, intra + LEFT, w - 1, i + 1)
             left = _plus(s, left, _sum(s, x, y, s.m, step, w - 1))
-        # t = a (+) c
+        # The span t is the sum of a and c.
         right, left = _keep(s, right, open_right, i, w), _keep(s, left, open_left, i, w)
         _put(s, C + RIGHT, w, i, right)
         _put(s, C + LEFT, w, i, left)
