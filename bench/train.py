@@ -21,7 +21,7 @@ import torch
 
 from zishu import chart
 from zishu.formats.conllu import from_tree, write_conllu
-from zishu.train import chart_bridge, loop
+from zishu.train import loop, torch_chart
 from zishu.train.config import config_from_dict, load_config
 from zishu.train.data import collate, epoch_batches, make_examples, read_treebank
 from zishu.tree import WordTree
@@ -89,7 +89,7 @@ def _measure(config: Config, steps: int) -> None:
         for name in ("arc_dep", "arc_head", "label_dep", "label_head"):
             projection = getattr(network, name)
             projection.forward = clock.wrap("scorer", projection.forward)
-        chart_bridge._LogPartition.forward = clock.wrap("chart", chart_bridge._LogPartition.forward)
+        torch_chart._LogPartition.forward = clock.wrap("chart", torch_chart._LogPartition.forward)
     network.train()
     times, chars = [], []
     for step in range(steps + 3):

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from zishu import lexicon as lexicon_module
 from zishu.errors import FormatError, InputError
 from zishu.gaps import BREAK, FREE, JOIN
-from zishu.lexicon import Entry, Lexicon
-from zishu.scripts import simplify
+from zishu.lexicon import Entry, Lexicon, simplify
 from zishu.text import LIMIT, characters
 
 if TYPE_CHECKING:

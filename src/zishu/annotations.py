@@ -37,8 +37,8 @@ from zishu.arcs import ROOT_SPAN, check_arcs
 from zishu.errors import FormatError, InputError
 from zishu.formats.conllu import read_conllu
 from zishu.formats.jsonl import from_record
-from zishu.gaps import FREE
-from zishu.partial import KnownWord, PartialTree, partial_of_raw, partial_tree, word_gaps
+from zishu.gaps import FREE, word_gaps
+from zishu.partial import KnownWord, PartialTree, partial_of_raw, partial_tree
 from zishu.reading import read_lines, source_name
 from zishu.sentences import text_sentences
 from zishu.tags import COLUMNS, EMPTY, tag_of

@@ -13,7 +13,9 @@ from __future__ import annotations
 import io
 import os
 import zlib
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from zishu.errors import InputError, MissingExtra
 
@@ -34,107 +36,76 @@ class DamagedFile(InputError):
         self.truncated = truncated  # all of it is valid, but there should be more
 
 
-class _Decompressor(Protocol):
-    """Decompress one member of a compressed file."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, /) -> bytes: ...
-
-
-class Compressor(Protocol):
-    """Compress one member of a file: blocks that can be read immediately, and an end."""
-
-    def block(self, data: bytes) -> bytes:
-        """Return data as a separate block."""
-        ...
-
-    def end(self) -> bytes:
-        """Return what ends the member."""
-        ...
-
-
-class Codec(Protocol):
-    """Define a kind of compression."""
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """Define a kind of compression. The objects of zlib and of Zstandard have the same methods."""
 
     name: str
     errors: tuple[type[Exception], ...]
-
-    def decompressor(self) -> _Decompressor:
-        """Begin to read a member."""
-        ...
+    decompressor: Callable[[], Any]  # begins to read a member
+    new: Callable[[], Any]  # begins to write a member
+    block_mode: int  # what flushes a block that can be read immediately
+    end_mode: int  # what ends a member
 
     def compressor(self) -> Compressor:
         """Begin to write a member."""
-        ...
+        return Compressor(self.new(), self)
 
 
-class _Gzip:
-    name = "gzip"
-    errors: tuple[type[Exception], ...] = (zlib.error,)
+class Compressor:
+    """Compress one member of a file: blocks that can be read immediately, and an end."""
 
-    def decompressor(self) -> _Decompressor:
-        return zlib.decompressobj(_GZIP)
-
-    def compressor(self) -> Compressor:
-        return _GzipMember()
-
-
-class _GzipMember:
-    def __init__(self) -> None:
-        self._member = zlib.compressobj(wbits=_GZIP)
+    def __init__(self, member: Any, codec: Codec) -> None:
+        self._member, self._codec = member, codec
 
     def block(self, data: bytes) -> bytes:
-        return self._member.compress(data) + self._member.flush(zlib.Z_SYNC_FLUSH)
-
-    def end(self) -> bytes:
-        return self._member.flush()
-
-
-class _Zstd:
-    """Use Zstandard from Python 3.14 or from the package `zstandard`, whose objects differ slightly."""
-
-    name = "zstd"
-
-    def __init__(self) -> None:
-        try:
-            from compression import zstd  # type: ignore[import-not-found, unused-ignore]
-
-            self.errors: tuple[type[Exception], ...] = (zstd.ZstdError,)
-            self.decompressor: Callable[[], _Decompressor] = zstd.ZstdDecompressor
-            mode = zstd.ZstdCompressor
-            self._new: Callable[[], Any] = mode
-            self._flush = (mode.FLUSH_BLOCK, mode.FLUSH_FRAME)
-        except ImportError:
-            try:
-                import zstandard
-            except ImportError:
-                raise MissingExtra("zstandard", "zstd") from None
-            self.errors = (zstandard.ZstdError,)
-            self.decompressor = lambda: zstandard.ZstdDecompressor().decompressobj()
-            self._new = lambda: zstandard.ZstdCompressor(write_checksum=True).compressobj()
-            self._flush = (zstandard.COMPRESSOBJ_FLUSH_BLOCK, zstandard.COMPRESSOBJ_FLUSH_FINISH)
-
-    def compressor(self) -> Compressor:
-        return _ZstdFrame(self._new(), *self._flush)
-
-
-class _ZstdFrame:
-    def __init__(self, frame: Any, block: int, end: int) -> None:
-        self._frame, self._block, self._end = frame, block, end
-
-    def block(self, data: bytes) -> bytes:
-        packed: bytes = self._frame.compress(data) + self._frame.flush(self._block)
+        """Return data as a separate block."""
+        packed: bytes = self._member.compress(data) + self._member.flush(self._codec.block_mode)
         return packed
 
     def end(self) -> bytes:
-        packed: bytes = self._frame.flush(self._end)
+        """Return what ends the member."""
+        packed: bytes = self._member.flush(self._codec.end_mode)
         return packed
 
 
-_CODECS: Final[dict[str, Callable[[], Codec]]] = {".gz": _Gzip, ".zst": _Zstd}
+def _gzip() -> Codec:
+    return Codec(
+        "gzip",
+        (zlib.error,),
+        partial(zlib.decompressobj, _GZIP),
+        partial(zlib.compressobj, wbits=_GZIP),
+        zlib.Z_SYNC_FLUSH,
+        zlib.Z_FINISH,
+    )
+
+
+def _zstd() -> Codec:
+    """Use Zstandard from Python 3.14 or from the package `zstandard`."""
+    try:
+        from compression import zstd  # type: ignore[import-not-found, unused-ignore]
+
+        mode = zstd.ZstdCompressor
+        return Codec(
+            "zstd", (zstd.ZstdError,), zstd.ZstdDecompressor, mode, mode.FLUSH_BLOCK, mode.FLUSH_FRAME
+        )
+    except ImportError:
+        pass
+    try:
+        import zstandard
+    except ImportError:
+        raise MissingExtra("zstandard", "zstd") from None
+    return Codec(
+        "zstd",
+        (zstandard.ZstdError,),
+        lambda: zstandard.ZstdDecompressor().decompressobj(),
+        lambda: zstandard.ZstdCompressor(write_checksum=True).compressobj(),
+        zstandard.COMPRESSOBJ_FLUSH_BLOCK,
+        zstandard.COMPRESSOBJ_FLUSH_FINISH,
+    )
+
+
+_CODECS: Final[dict[str, Callable[[], Codec]]] = {".gz": _gzip, ".zst": _zstd}
 
 
 def codec_of(name: str) -> Codec | None:
@@ -159,7 +130,7 @@ class Decompressed(io.RawIOBase):
 
     def __init__(self, file: BinaryIO, codec: Codec, name: str) -> None:
         self.file, self._codec, self._name = file, codec, name
-        self._member: _Decompressor | None = None
+        self._member: Any = None  # None between two members
         self._packed = self._ready = b""
         self.consumed = 0
 
@@ -191,7 +162,7 @@ class Decompressed(io.RawIOBase):
                 return b""
             self._member = self._codec.decompressor()
         try:
-            data = self._member.decompress(self._packed)
+            data: bytes = self._member.decompress(self._packed)
         except self._codec.errors as error:
             raise self._damaged(str(error)) from None
         self._packed = b""

@@ -31,8 +31,8 @@ import numpy as np
 
 from zishu.arcs import ROOT_SPAN
 from zishu.errors import InputError, InvalidTree
-from zishu.gaps import FREE, JOIN
-from zishu.partial import PartialTree, word_gaps
+from zishu.gaps import FREE, JOIN, word_gaps
+from zishu.partial import PartialTree
 from zishu.tree import INTRA, ROOT, ROOT_LABEL, check_heads
 
 if TYPE_CHECKING:

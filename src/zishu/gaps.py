@@ -11,8 +11,22 @@ Gap 0, between ROOT and the first character, is always BREAK.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
 FREE: Final = 0  # unknown: the gap may lie inside a word or between two
 JOIN: Final = 1  # both sides belong to one word
 BREAK: Final = 2  # a word ends here
+
+
+def word_gaps(lengths: Sequence[int]) -> NDArray[np.int8]:
+    """Return the gaps of a sentence whose words have these numbers of characters."""
+    gaps = np.full(sum(lengths) + 1, JOIN, dtype=np.int8)
+    gaps[[0, *np.cumsum(lengths)]] = BREAK
+    return gaps

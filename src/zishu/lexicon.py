@@ -7,7 +7,8 @@ occurrence that it joins, and half of it for each of the two boundaries (`TreeDi
 boundary also touches the neighbour: 研究生 in 研究生命 should not outvote 生命 twice. The model may outweigh it. In detail:
 
 - Matching works on characters (see `zishu.text`). Case and width matter; traditional and simplified forms match each
-  other.
+  other, character by character: the bundled model's table (`chars.json`), which it needs for characters that it has not
+  learned, serves here, too.
 - An occurrence that contradicts other constraints (pinned words, given boundaries, white space) is skipped, and the
   next shorter one is tried.
 - An occurrence does not begin or end inside a run of ASCII letters and digits: AI is not found in MAIN.
@@ -27,14 +28,16 @@ lookup per character of the text, times the length to which the text agrees with
 
 from __future__ import annotations
 
+import json
+from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from zishu.errors import FormatError, InputError, explain
 from zishu.gaps import BREAK, FREE
 from zishu.reading import Source, read_lines, source_name
-from zishu.scripts import simplify
 from zishu.tags import UPOS
 from zishu.text import LIMIT, characters
 
@@ -48,6 +51,8 @@ if TYPE_CHECKING:
 # that ends there.
 _Trie = dict[str, Any]
 _END: Final = ""
+
+_VOCABULARY: Final = Path(__file__).parent / "models" / "default" / "chars.json"
 
 WEIGHT: Final = 4.0  # default weight of a soft lexicon
 MOST: Final = 50.0
@@ -267,6 +272,20 @@ class Lexicon:
                 if place >= border and _END in node:
                     return True
         return False
+
+
+def simplify(chars: Sequence[str]) -> list[str]:
+    """Return the characters, with traditional ones replaced by simplified ones."""
+    return list(map(_simplified().get, chars, chars))
+
+
+@cache
+def _simplified() -> Mapping[str, str]:
+    table: dict[str, str] = json.loads(_VOCABULARY.read_text(encoding="utf-8"))["stand_ins"]
+    # Only ideographs: full-width letters are in the table, too.
+    return {
+        char: form for char, form in table.items() if char >= "\u3400" and not "\uff00" <= char <= "\uffef"
+    }
 
 
 def _edges(chars: Sequence[str], gaps: Sequence[int] | None) -> list[bool]:

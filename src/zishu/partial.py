@@ -20,12 +20,12 @@ import numpy as np
 
 from zishu.arcs import ROOT_SPAN, check_arcs
 from zishu.errors import InputError
-from zishu.gaps import BREAK, FREE, JOIN
+from zishu.gaps import BREAK, FREE, JOIN, word_gaps
 from zishu.tags import COLUMNS, tags_of
 from zishu.tree import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -142,10 +142,3 @@ def partial_of_raw(sentence: RawSentence, *, source: str = "") -> PartialTree:
     gaps[[0, *sentence.breaks]] = BREAK
     words = tuple(KnownWord(arc.dependent, arc.head, arc.relation) for arc in sentence.arcs)
     return PartialTree(sentence.chars, gaps, words, source)
-
-
-def word_gaps(lengths: Sequence[int]) -> NDArray[np.int8]:
-    """Return the gaps of a sentence whose words have these numbers of characters."""
-    gaps = np.full(sum(lengths) + 1, JOIN, dtype=np.int8)
-    gaps[[0, *np.cumsum(lengths)]] = BREAK
-    return gaps

@@ -14,13 +14,11 @@ from bisect import bisect_right
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, TypedDict
 
-import numpy as np
-
 from zishu.arcs import place_arcs
 from zishu.arguments import iterator_of, list_of
 from zishu.constraints import Constraints, Pin, TagsLike, read_marks, read_tags
 from zishu.errors import InputError
-from zishu.gaps import BREAK, JOIN
+from zishu.gaps import word_gaps
 from zishu.lexicon import Lexicon
 from zishu.text import (
     LIMIT,
@@ -34,8 +32,6 @@ from zishu.text import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
 
     from zishu.arcs import ArcLike
     from zishu.lexicon import LexiconLike
@@ -175,14 +171,6 @@ def limited_sentences(words: Sequence[str], starts: Sequence[int], text: str) ->
         sentences.append(sentence)
         first = last
     return sentences
-
-
-def word_gaps(lengths: Sequence[int]) -> NDArray[np.int8]:
-    """Return the gaps of a sentence, given the number of characters of each word."""
-    gaps = np.full(sum(lengths) + 1, JOIN, dtype=np.int8)
-    gaps[0] = BREAK
-    gaps[np.cumsum(lengths)] = BREAK
-    return gaps
 
 
 def _sentence(

@@ -27,7 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, BinaryIO, Final
 
-from zishu.compression import DamagedFile, codec_of
+from zishu.compression import Codec, Compressor, DamagedFile, codec_of
 from zishu.errors import InputError, ZishuError
 from zishu.reading import STANDARD, FilePath, open_bytes
 
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from types import TracebackType
     from typing import Self
-
-    from zishu.compression import Codec, Compressor
 
 _BLOCK: Final = 1 << 16  # number of bytes copied at once
 _ENDING: Final = ".unfinished"

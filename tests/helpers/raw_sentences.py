@@ -6,9 +6,10 @@ from dataclasses import replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
+from zishu.gaps import word_gaps
 from zishu.model import decode as decoding
 from zishu.model.segments import decode_segments
-from zishu.sentences import word_gaps, word_sentence
+from zishu.sentences import word_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -25,13 +25,12 @@ from raw_sentences import (
 from strategies import fixed_arcs, gap_vectors
 from zishu.chart import _kernels
 from zishu.errors import InputError
-from zishu.gaps import BREAK, FREE
+from zishu.gaps import BREAK, FREE, word_gaps
 from zishu.model import decode as plain
 from zishu.model.outputs import Outputs, no_gaps
 from zishu.model.scores import two_roles
 from zishu.model.segments import decode_segments
 from zishu.model.settings import Settings
-from zishu.sentences import word_gaps
 from zishu.tree import INTRA
 
 LABELS = (INTRA, "root", "nsubj", "obj")

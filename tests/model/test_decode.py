@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from raw_sentences import boundary_probs, chars, decode, decode_words, inner_trees, label_probs
 from zishu.cli._options import DecodingOption
 from zishu.errors import InputError
-from zishu.gaps import BREAK, FREE, JOIN
+from zishu.gaps import BREAK, FREE, JOIN, word_gaps
 from zishu.model.decode import DECODINGS
 from zishu.model.decode import decode as decode_raw
 from zishu.model.features import features, length_batches, pooling
@@ -20,7 +20,6 @@ from zishu.model.outputs import Outputs, no_gaps
 from zishu.model.scores import REACH, two_roles
 from zishu.model.settings import Settings
 from zishu.model.vocabulary import Vocabulary
-from zishu.sentences import word_gaps
 from zishu.text import RawSentence
 from zishu.tree import INTRA, is_projective
 

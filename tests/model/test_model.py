@@ -30,7 +30,7 @@ from raw_sentences import (  # noqa: E402
     words_of,
 )  # fmt: skip
 from zishu.errors import InputError, ZishuError  # noqa: E402
-from zishu.gaps import BREAK, FREE  # noqa: E402
+from zishu.gaps import BREAK, FREE, word_gaps  # noqa: E402
 from zishu.model.directory import write_ensemble, write_pipeline  # noqa: E402
 from zishu.model.features import features, pooling  # noqa: E402
 from zishu.model.model import Model, Pipeline  # noqa: E402
@@ -39,7 +39,6 @@ from zishu.model.runtime import load_model  # noqa: E402
 from zishu.model.settings import FORMAT, Settings  # noqa: E402
 from zishu.model.vocabulary import Vocabulary, bigrams  # noqa: E402
 from zishu.parser import Parser  # noqa: E402
-from zishu.sentences import word_gaps  # noqa: E402
 from zishu.text import RawSentence  # noqa: E402
 from zishu.train import _hf, export  # noqa: E402
 from zishu.train.config import EncoderConfig, ScorerConfig  # noqa: E402

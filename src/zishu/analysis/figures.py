@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from zishu.analysis.lengths import Attachment
     from zishu.analysis.structures import Heads
-    from zishu.analysis.study import Study
+    from zishu.analysis.study import Attachment, Study
 
 FORMATS: Final = ("svg", "png")
 REFERENCE: Final = "reference"

@@ -8,8 +8,10 @@ A `Study` holds what `zishu analyse` prints, writes (`study_files`) and draws (`
 
 - the distribution of structures of words of 2, 3 and 4 characters (Tables 4 and 6 of the paper),
 - the share of leftward arcs inside words,
-- complete match with a lexicon (Table 8),
-- attachment by word length (Figure 4),
+- complete match with a lexicon of structures (Appendix B.2 and Table 8): CM is the share of words whose predicted
+  structure equals the lexicon's, averaged over seeds; M-1 the share of words where at least one seed predicts it. Adding
+  a seed never lowers M-1: compare it only between systems with the same number of seeds,
+- attachment by word length, with given segmentation (Figure 4),
 - scores from raw text (Table 3).
 
 All gold words count, including numbers and foreign words; the reference is counted by entry. Structures are counted by
@@ -23,17 +25,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import regex  # type: ignore[import-untyped, unused-ignore]
 
-from zishu.analysis.lengths import Attachment, uas_by_length
-from zishu.analysis.matches import Matches, complete_match
 from zishu.analysis.structures import Heads, commonest, leftward_share, shares
 from zishu.errors import InputError
-from zishu.metrics import Average, evaluate, pair, signature
+from zishu.metrics import LENGTHS, Average, evaluate, pair, signature
 from zishu.model.decode import paper_decoding
 from zishu.model.model import gold_sentence, parse_trees
+from zishu.text import characters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -49,6 +50,9 @@ STRUCTURE_LENGTHS: Final = (2, 3, 4)
 # The scores of Table 3 by their names in `zishu.metrics`, in the paper's order.
 SCORES: Final = ("seg", "uf", "lf", "lcm")
 
+ALL: Final = "all"
+_MATCH_LENGTHS: Final = ("2", "3", "4+")
+
 _HAN = regex.compile(r"\p{Han}+")
 
 
@@ -60,6 +64,48 @@ class Predictions:
     given: Sequence[WordTree]  # trees over the gold words
     inside: Sequence[Sequence[Heads]] | None  # the structure of every gold word; None for word-level parsers
     raw: Sequence[WordTree] | None  # trees from characters alone; None for models that need words
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Count the words found in the lexicon, and those with its structure: for each seed, and for any seed."""
+
+    words: int
+    by_seed: tuple[int, ...]
+    by_any: int
+
+    @property
+    def cm(self) -> Average | None:
+        """Return the complete match in per cent; None if no word is in the lexicon."""
+        return Average(tuple(100 * right / self.words for right in self.by_seed)) if self.words else None
+
+    @property
+    def many_to_one(self) -> float | None:
+        """Return the many-to-one complete match in per cent; None if no word is in the lexicon."""
+        return 100 * self.by_any / self.words if self.words else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the counts and the scores as plain objects."""
+        cm = self.cm
+        return {
+            "words": self.words,
+            "by_seed": list(self.by_seed),
+            "by_any": self.by_any,
+            "cm": cm and cm.as_dict(),
+            "m1": self.many_to_one,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """Hold the UAS of the words of one length in per cent, by seed; None if there is no such word."""
+
+    words: int
+    uas: Average | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the count and the scores as plain objects."""
+        return {"words": self.words, "uas": self.uas and self.uas.as_dict()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +245,48 @@ def _system(
         scores={name: Average(tuple(e.value(name) for e in evaluations)) for name in SCORES if evaluations},
         matches=complete_match(words, inside, reference) if inside and reference is not None else None,
     )
+
+
+def complete_match(
+    words: Sequence[str], seeds: Sequence[Sequence[Heads]], reference: Mapping[str, Heads]
+) -> dict[str, Matches]:
+    """Count the matches of all words and by word length, under the keys ALL and _MATCH_LENGTHS.
+
+    `seeds` holds the predicted structure of every word for each seed.
+    """
+    if not seeds:
+        raise InputError("complete match needs the predictions of at least one seed")
+    if any(len(seed) != len(words) for seed in seeds):
+        raise InputError("a seed has predictions for other words")
+    found = {name: [0, 0, *(0 for _ in seeds)] for name in (ALL, *_MATCH_LENGTHS)}
+    for number, form in enumerate(words):
+        length = len(characters(form))
+        if length < 2 or form not in reference:
+            continue
+        right = [seed[number] == reference[form] for seed in seeds]
+        for name in (ALL, _MATCH_LENGTHS[min(length, 4) - 2]):
+            counts = found[name]
+            found[name] = [old + new for old, new in zip(counts, (1, any(right), *right), strict=True)]
+    return {name: Matches(total, tuple(by_seed), by_any) for name, (total, by_any, *by_seed) in found.items()}
+
+
+def uas_by_length(
+    gold: Sequence[WordTree], seeds: Sequence[Sequence[WordTree]], *, punct: bool = False
+) -> dict[str, Attachment]:
+    """Score the trees of each seed by word length; they must have the gold words."""
+    scored = [evaluate(pair(gold, trees), punct=punct).scores for trees in seeds]
+    if not scored:
+        raise InputError("attachment by length needs the predictions of at least one seed")
+    table = {}
+    for length in LENGTHS:
+        at = [scores.by_length[length] for scores in scored]
+        words = at[0].uf.gold
+        values = [scores.uas for scores in at]
+        if None in values:
+            raise InputError("attachment by length needs predictions with the gold words")
+        known = tuple(value for value in values if value is not None)
+        table[length] = Attachment(words, Average(known) if words else None)
+    return table
 
 
 def _flat(inside: Iterable[Sequence[Heads]]) -> list[Heads]:

@@ -10,10 +10,8 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from zishu.analysis.lengths import Attachment
-from zishu.analysis.matches import Matches
 from zishu.analysis.structures import draw_structure, leftward_share, read_drawing
-from zishu.analysis.study import STRUCTURE_LENGTHS, StudiedSystem, Study
+from zishu.analysis.study import STRUCTURE_LENGTHS, Attachment, Matches, StudiedSystem, Study
 from zishu.errors import InputError
 from zishu.metrics import Average
 from zishu.tree import projective_trees

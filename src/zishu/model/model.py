@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from zishu.document import Token, Tokens
 from zishu.errors import InputError
+from zishu.gaps import word_gaps
 from zishu.model.decode import decode, decode_k_best, decode_words
 from zishu.model.features import length_batches
 from zishu.model.fixed_arcs import check_relations
 from zishu.model.outputs import lengths_of, word_lengths_of
 from zishu.model.segments import decode_segments
 from zishu.model.sessions import at_work
-from zishu.sentences import word_gaps, word_sentence
+from zishu.sentences import word_sentence
 from zishu.tree import flat_tree
 
 if TYPE_CHECKING:

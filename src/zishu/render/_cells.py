@@ -4,18 +4,24 @@ r"""Make any string safe to display, and compute its width on a terminal.
 a mark that reverses the direction of writing), lone surrogates, white space other than the space, and combining marks
 without a base letter. They become `\x1b`, `\u202e`. The result can be printed and written into XML 1.0. `cells` returns
 the terminal columns that a visible string fills: two for a Chinese character or an emoji, none for a combining mark. A
-grapheme cluster never takes more than two.
+grapheme cluster never takes more than two. `drawn_heads` decides which trees inside words are drawn.
 """
 
 from __future__ import annotations
 
 import unicodedata
 from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
+import regex
 from rich.cells import get_character_cell_size
 
 from zishu.text import characters
 
+if TYPE_CHECKING:
+    from zishu.document import Word
+
+_HAN: Final = regex.compile(r"\p{Han}")
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Cn", "Zl", "Zp", "Zs"))
 _EMOJI_STYLE = "\ufe0f"  # requests the wide, coloured form of the preceding sign
 _JOINERS = frozenset(("Mn", "Me", "Cf"))  # what may follow the first code point of a grapheme cluster
@@ -63,3 +69,11 @@ def _char_cells(char: str) -> int:
     if _EMOJI_STYLE in char or "\U0001f1e6" <= char[0] <= "\U0001f1ff":
         return 2
     return max(map(get_character_cell_size, char))
+
+
+def drawn_heads(word: Word) -> tuple[int, ...] | None:
+    """Return the inner tree of a word if it is meaningful, otherwise None.
+
+    Latent trees also have arcs between the letters of a Latin word or the digits of a number. These mean nothing.
+    """
+    return word.char_heads if _HAN.search(word.form) else None

@@ -22,8 +22,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from zishu.render._cells import cells, visible
-from zishu.render._inner import drawn_heads
+from zishu.render._cells import cells, drawn_heads, visible
 from zishu.text import characters
 from zishu.tree import ROOT
 

@@ -26,8 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from zishu.render._cells import cells, visible
-from zishu.render._inner import drawn_heads
+from zishu.render._cells import cells, drawn_heads, visible
 from zishu.text import characters
 from zishu.tree import ROOT, is_projective
 

@@ -27,8 +27,8 @@ from torch import nn
 from zishu.forest import ANY
 from zishu.model.features import features, pooling
 from zishu.model.labels import legal_labels
-from zishu.train.chart_bridge import log_partition
 from zishu.train.scorer import ArcBiaffine, ChainCRF, LabelBiaffine, Projection
+from zishu.train.torch_chart import log_partition
 from zishu.transitions import ACTIONS, FEATURES, LEAK, oracle
 
 if TYPE_CHECKING:

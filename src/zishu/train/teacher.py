@@ -29,9 +29,9 @@ from zishu.model.scores import tree_distribution
 from zishu.parser import find_model
 from zishu.reading import read_lines
 from zishu.text import characters
-from zishu.train.chart_bridge import log_partition
 from zishu.train.config import by_style
 from zishu.train.data import Unlabelled
+from zishu.train.torch_chart import log_partition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,7 +4,11 @@ This is the twin of `zishu.chart` for scores on a GPU: the same class over the s
 with the methods that training needs. The recursions (sections 2.3 and 2.4 of the paper, in the form of
 `docs/algorithm.md`) are written once, in `_total`, over a sum that is logsumexp or max. There is no outside pass:
 marginals are the gradient of the log partition, and the best tree is the gradient of the best score.
-`zishu.train.chart_bridge` chooses between the backends.
+
+`log_partition` is what a loss needs, on any device: `zishu.chart` for scores in main memory, this class for a GPU. The
+derivative of log Z with respect to the score of an arc is the arc's probability, so the backward pass multiplies by the
+marginals from the forward pass. In main memory sums are always float64, because a loss is the difference of two large
+log partitions. On a GPU, where float64 is slow, they have the precision of the scores.
 
 Cost: O(n^3) work in n steps, each with a fixed number of operations over all spans of one width in the whole batch.
 Autograd keeps O(batch n^3) numbers for the gradient of the log partition, and O(batch n^2) for the best tree.
@@ -18,12 +22,15 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch.autograd.function import once_differentiable
 
+from zishu import chart
 from zishu.errors import Infeasible
 from zishu.gaps import BREAK, FREE, JOIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
     # By width [direction, role, batch, i], from ROOT, and the shift of the totals.
@@ -289,3 +296,63 @@ def _prepare(
     if gaps is not None:
         scores.masked_fill_(torch.stack([gaps == BREAK, gaps == JOIN]), -_INF)
     return intra, lengths, scores
+
+
+# --- the backend for the device of the scores ---------------------------------------------------------------------
+
+
+def log_partition(
+    inter: Tensor,
+    lengths: Tensor,
+    intra: Tensor | None = None,
+    gaps: NDArray[np.int8] | None = None,
+    *,
+    root_as_head: bool = True,
+) -> Tensor:
+    """Return log Z of every sentence, float64, with gradients; arguments as for a `TreeDistribution`."""
+    if inter.device.type != "cpu":
+        known = None if gaps is None else torch.as_tensor(gaps, device=inter.device)
+        trees = TreeDistribution(inter, lengths, intra, known, root_as_head=root_as_head)
+        return trees.log_partition().double()
+    logz: Tensor = _LogPartition.apply(inter, intra, lengths, gaps, root_as_head)  # type: ignore[no-untyped-call]
+    return logz
+
+
+class _LogPartition(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        inter: Tensor,
+        intra: Tensor | None,
+        lengths: Tensor,
+        gaps: NDArray[np.int8] | None,
+        root_as_head: bool,
+    ) -> Tensor:
+        trees = chart.TreeDistribution(
+            inter.detach().numpy(),
+            lengths.numpy(),
+            None if intra is None else intra.detach().numpy(),
+            gaps,
+            root_as_head=root_as_head,
+        )
+        if any(ctx.needs_input_grad[:2]):
+            found = trees.marginals()
+            to_inter, to_intra = found.inter, found.intra
+            if intra is None and to_intra is not None:
+                # One score serves both roles: its derivative is the probability of the arc in either role.
+                to_inter, to_intra = to_inter + to_intra, None
+            # Copied, because answers are read-only and tensors must not be.
+            ctx.probabilities = torch.tensor(to_inter), None if to_intra is None else torch.tensor(to_intra)
+        return torch.tensor(trees.log_partition())
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        to_inter, to_intra = ctx.probabilities
+        weight = upstream[0][:, None, None]
+        return (
+            to_inter * weight.to(to_inter.dtype),
+            None if to_intra is None else to_intra * weight.to(to_intra.dtype),
+            None,
+            None,
+            None,
+        )

@@ -9,7 +9,7 @@ import torch
 from zishu import chart
 from zishu.gaps import BREAK, FREE, JOIN
 from zishu.train import torch_chart
-from zishu.train.chart_bridge import log_partition
+from zishu.train.torch_chart import log_partition
 
 LENGTHS = torch.tensor([4, 2])
 PARTIAL = np.array([[BREAK, FREE, JOIN, FREE, FREE], [BREAK, BREAK, FREE, FREE, FREE]], dtype=np.int8)
