@@ -27,7 +27,7 @@ error.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ import numpy as np
 
 from zishu.arcs import ROOT_SPAN, check_arcs
 from zishu.errors import FormatError, InputError
-from zishu.formats.conllu import read_conllu
+from zishu.formats.conllu import ConlluSentence, ConlluToken, read_conllu
 from zishu.formats.jsonl import from_record
 from zishu.gaps import FREE, word_gaps
 from zishu.partial import KnownWord, PartialTree, partial_of_raw, partial_tree
@@ -47,9 +47,7 @@ from zishu.tree import ROOT
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
 
-    from zishu.formats.conllu import ConlluSentence, ConlluToken
 
 UNKNOWN_WORDS = "unknown_words"  # the comment
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import index
@@ -31,8 +31,6 @@ from zishu.patterns import find_tokens
 from zishu.text import LIMIT, RawSentence, characters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from zishu.lexicon import Lexicon
 
 Pin = tuple[int, int]

@@ -23,7 +23,7 @@ for a sentence of which nothing is known, twice the square of its length.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -32,16 +32,12 @@ import numpy as np
 from zishu.arcs import ROOT_SPAN
 from zishu.errors import InputError, InvalidTree
 from zishu.gaps import FREE, JOIN, word_gaps
-from zishu.partial import PartialTree
-from zishu.tree import INTRA, ROOT, ROOT_LABEL, check_heads
+from zishu.partial import PartialTree, Span
+from zishu.tree import INTRA, ROOT, ROOT_LABEL, WordTree, check_heads
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
-    from zishu.partial import Span
-    from zishu.tree import WordTree
 
 ANY: Final = -1  # instead of a label: any label that an arc between two words may have
 

@@ -28,29 +28,24 @@ import os
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, get_args
 
 from zishu import chart
 from zishu.arguments import MOST_ANALYSES, iterator_of, whole_number
-from zishu.constraints import known_tags
-from zishu.document import Document
+from zishu.constraints import Pin, TagsLike, known_tags
+from zishu.document import Document, Sentence, Tokens
 from zishu.errors import InputError
-from zishu.lexicon import Lexicon
+from zishu.lexicon import Lexicon, LexiconLike
 from zishu.model.runtime import load_model
 from zishu.model.settings import CONFIG
-from zishu.sentences import line_sentences, stream_sentences, text_sentences, words_document
+from zishu.sentences import Knowledge, line_sentences, stream_sentences, text_sentences, words_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Unpack
 
     from zishu.arcs import ArcLike
-    from zishu.constraints import Pin, TagsLike
-    from zishu.document import Sentence, Tokens
-    from zishu.lexicon import LexiconLike
     from zishu.model.decode import Decoding
     from zishu.model.model import Model, Pipeline
-    from zishu.sentences import Knowledge
     from zishu.text import RawSentence
 
 MODELS: Final = Path(__file__).parent / "models"

@@ -22,7 +22,7 @@ from zishu.arcs import ROOT_SPAN, check_arcs
 from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE, JOIN, word_gaps
 from zishu.tags import COLUMNS, tags_of
-from zishu.tree import ROOT
+from zishu.tree import ROOT, WordTree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zishu.text import RawSentence
-    from zishu.tree import WordTree
 
 Span = tuple[int, int]  # half-open, characters numbered from 1
 

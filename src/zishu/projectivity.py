@@ -17,12 +17,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from zishu.errors import InputError
-from zishu.tree import ROOT
+from zishu.tree import ROOT, WordTree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zishu.tree import WordTree
 
 LIFTED: Final = "↑"
 

@@ -25,14 +25,13 @@ import sys
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Literal
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, Self
 
 from zishu.compression import DamagedFile, Decompressed, codec_of
 from zishu.errors import FormatError, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from typing import Self
 
 STANDARD: Final = "-"  # the name of standard input and standard output
 

@@ -14,12 +14,12 @@ from bisect import bisect_right
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, TypedDict
 
-from zishu.arcs import place_arcs
+from zishu.arcs import ArcLike, place_arcs
 from zishu.arguments import iterator_of, list_of
 from zishu.constraints import Constraints, Pin, TagsLike, read_marks, read_tags
 from zishu.errors import InputError
 from zishu.gaps import word_gaps
-from zishu.lexicon import Lexicon
+from zishu.lexicon import Lexicon, LexiconLike
 from zishu.text import (
     LIMIT,
     RawSentence,
@@ -33,8 +33,6 @@ from zishu.text import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from zishu.arcs import ArcLike
-    from zishu.lexicon import LexiconLike
 
 _WORD = re.compile(r"\S+")
 _LINE_PART = re.compile(r"[\r\n]\s*|[^\r\n]+")

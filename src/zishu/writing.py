@@ -25,7 +25,7 @@ import stat
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, BinaryIO, Final
+from typing import IO, TYPE_CHECKING, BinaryIO, Final, Self
 
 from zishu.compression import Codec, Compressor, DamagedFile, codec_of
 from zishu.errors import InputError, ZishuError
@@ -39,7 +39,6 @@ except ModuleNotFoundError:  # Windows
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from types import TracebackType
-    from typing import Self
 
 _BLOCK: Final = 1 << 16  # number of bytes copied at once
 _ENDING: Final = ".unfinished"

@@ -12,13 +12,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zishu.errors import InputError
-from zishu.metrics import average_seeds, bootstrap_all, check_comparable, signature
+from zishu.metrics import (
+    Average,
+    Bootstrap,
+    Evaluation,
+    average_seeds,
+    bootstrap_all,
+    check_comparable,
+    signature,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from zishu.analysis.runs import Run
-    from zishu.metrics import Average, Bootstrap, Evaluation
 
 # Metric names in the tables. With gold words, precision equals recall, and UF and LF are attachment scores.
 TITLES = {

@@ -8,13 +8,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from zishu.analysis.compare import DECIMALS
+from zishu.analysis.compare import DECIMALS, Comparison
 from zishu.analysis.tables import ABSENT, Table, escape_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zishu.analysis.compare import Comparison
     from zishu.metrics import Bootstrap
 
 _LATEX_TITLES = {"seeds": "Seeds", "F1seg": "F1$_{seg}$", "UF": "UF$_{dep}$", "LF": "LF$_{dep}$"}

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from rich.cells import cell_len  # a Chinese character is two columns wide
 
 from zishu.analysis.fonts import Fonts, check_matplotlib, choose_fonts
-from zishu.analysis.study import STRUCTURE_LENGTHS
+from zishu.analysis.study import STRUCTURE_LENGTHS, Attachment, Study
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from zishu.analysis.structures import Heads
-    from zishu.analysis.study import Attachment, Study
 
 FORMATS: Final = ("svg", "png")
 REFERENCE: Final = "reference"

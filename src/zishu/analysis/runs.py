@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zishu.errors import InputError
-from zishu.metrics import METRICS, evaluation_file, load_evaluation
+from zishu.metrics import METRICS, Evaluation, evaluation_file, load_evaluation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from zishu.metrics import Evaluation
 
 RESULT = "result.json"
 

@@ -33,13 +33,12 @@ from zishu.analysis.structures import Heads, commonest, leftward_share, shares
 from zishu.errors import InputError
 from zishu.metrics import LENGTHS, Average, evaluate, pair, signature
 from zishu.model.decode import paper_decoding
-from zishu.model.model import gold_sentence, parse_trees
+from zishu.model.model import Model, Pipeline, gold_sentence, parse_trees
 from zishu.text import characters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from zishu.model.model import Model, Pipeline
     from zishu.tree import WordTree
 
 TokensOrTypes = Literal["tokens", "types"]

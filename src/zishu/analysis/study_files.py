@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from zishu.analysis.structures import draw_structure, leftward_share, read_drawing
+from zishu.analysis.structures import Heads, draw_structure, leftward_share, read_drawing
 from zishu.analysis.study import STRUCTURE_LENGTHS, Attachment, Matches, StudiedSystem, Study
 from zishu.errors import InputError
 from zishu.metrics import Average
@@ -19,8 +19,6 @@ from zishu.tree import projective_trees
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
-    from zishu.analysis.structures import Heads
 
 
 def study_to_dict(study: Study) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import json
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from zishu.analysis.study import Predictions, predict, study
+from zishu.analysis.study import Predictions, Study, TokensOrTypes, predict, study
 from zishu.errors import InputError
 from zishu.formats.conllu import read_conllu
 from zishu.model.runtime import load_model
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zishu.analysis.structures import Heads
-    from zishu.analysis.study import Study, TokensOrTypes
 
 KEPT: Final = ".predictions"  # ending of the names of kept predictions
 

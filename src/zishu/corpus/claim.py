@@ -23,13 +23,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from zishu import __version__
 from zishu.errors import InputError
-from zishu.reading import STANDARD
+from zishu.reading import STANDARD, FilePath
 from zishu.writing import NO_FOLLOW, NO_WAIT, lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from zishu.reading import FilePath
 
 _LARGEST: Final = 1 << 16  # maximum size of a record in bytes
 

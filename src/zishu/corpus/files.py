@@ -21,15 +21,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from zishu.arguments import list_of, whole_number
-from zishu.constraints import known_tags
-from zishu.corpus.chunks import chunks
+from zishu.constraints import Pin, TagsLike, known_tags
+from zishu.corpus.chunks import Chunk, chunks
 from zishu.corpus.claim import claimed
 from zishu.corpus.documents import MAX_DOCUMENT, RawDocument, expand, kind_of, read_documents
-from zishu.corpus.options import Options, Recipe
-from zishu.corpus.outputs import check_format, format_of, open_output, terminal_look
+from zishu.corpus.options import Format, Options, Recipe
+from zishu.corpus.outputs import AnyOutput, Written, check_format, format_of, open_output, terminal_look
 from zishu.corpus.resume import FORMATS, Done, check_same, cut, look_at
 from zishu.errors import InputError, ZishuError, explain
-from zishu.reading import STANDARD, Input, check_encoding, standard_input
+from zishu.reading import STANDARD, Errors, FilePath, Input, check_encoding, standard_input
 from zishu.sentences import text_sentences
 from zishu.writing import check_not_input
 
@@ -37,11 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from zishu.arcs import ArcLike
-    from zishu.constraints import Pin, TagsLike
-    from zishu.corpus.chunks import Chunk
-    from zishu.corpus.options import Format
-    from zishu.corpus.outputs import AnyOutput, Written
-    from zishu.reading import Errors, FilePath
     from zishu.text import RawSentence
 
 _DEFAULT: Final = Options()

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from zishu.arguments import MOST_ANALYSES, whole_number
 from zishu.errors import InputError
-from zishu.granularity import GRANULARITIES, coarsen
-from zishu.lexicon import Lexicon
+from zishu.granularity import GRANULARITIES, Granularity, coarsen
+from zishu.lexicon import Lexicon, LexiconLike
 from zishu.sentences import line_sentences, stream_sentences
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from zishu.corpus.chunks import Chunk
     from zishu.corpus.outputs import Written
     from zishu.document import Sentence, Tokens
-    from zishu.granularity import Granularity
-    from zishu.lexicon import LexiconLike
     from zishu.model.decode import Decoding
     from zishu.parser import InnerTrees, Parser
     from zishu.reading import FilePath

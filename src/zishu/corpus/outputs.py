@@ -15,26 +15,22 @@ import sys
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from zishu.compression import plain_name
-from zishu.corpus.options import ONLY_FORMATS
+from zishu.corpus.options import ONLY_FORMATS, Format, Recipe
 from zishu.corpus.tables import ParquetWriter
-from zishu.document import Tokens
+from zishu.document import Sentence, Tokens
 from zishu.errors import InputError
 from zishu.formats.jsonl import to_json, tokens_to_json
 from zishu.formats.parsed_conllu import to_chars_conllu, to_conllu, tokens_to_conllu
-from zishu.reading import STANDARD
+from zishu.reading import STANDARD, FilePath
 from zishu.writing import Output
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Self
 
     from zishu.corpus.chunks import Chunk, Place
-    from zishu.corpus.options import Format, Recipe
-    from zishu.document import Sentence
-    from zishu.reading import FilePath
 
 # The format of an output file by its ending, which may be followed by .gz or .zst.
 _FORMATS: Final[dict[str, Format]] = {

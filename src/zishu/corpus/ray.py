@@ -33,8 +33,10 @@ from zishu.corpus.shards import (
     MANIFEST,
     CannotWrite,
     Manifest,
+    Setup,
     ShardEntry,
     ShardSource,
+    Work,
     find_sources,
     write_shard,
 )
@@ -47,7 +49,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from zishu.corpus.options import Recipe
-    from zishu.corpus.shards import Setup, Work
     from zishu.reading import Errors
 
 ATTEMPTS: Final = 5

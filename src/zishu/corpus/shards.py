@@ -19,7 +19,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,8 +32,6 @@ from zishu.reading import Errors, Input
 from zishu.writing import Output
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from zishu.corpus.outputs import Written
 
 MANIFEST: Final = "manifest.json"

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 from itertools import count, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from zishu import __version__
 from zishu.compression import plain_name
@@ -24,7 +24,6 @@ from zishu.writing import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from typing import Self
 
     import pyarrow as pa
 

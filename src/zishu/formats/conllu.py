@@ -21,7 +21,7 @@ features, and both accept word numbers with gaps and heads out of range.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TextIO
 
 from zishu.errors import FormatError, InputError, InvalidTree
 from zishu.reading import Source, read_lines, source_name
@@ -31,7 +31,6 @@ from zishu.tree import WordTree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from typing import TextIO
 
 Dialect = Literal["u", "x"]
 

@@ -25,7 +25,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from zishu.document import Sentence, Word
+from zishu.document import Sentence, Tokens, Word
 from zishu.errors import InputError
 from zishu.formats.schema import SENTENCE
 from zishu.tags import COLUMNS
@@ -34,7 +34,6 @@ from zishu.tree import check_heads
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zishu.document import Tokens
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, fields
 from functools import lru_cache, partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, get_type_hints
 
 import numpy as np
 
@@ -52,7 +52,6 @@ except ImportError as error:
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Self
 
     from spacy.training import Example
     from spacy.vocab import Vocab

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from zishu.errors import ConfigError, MissingExtra
 from zishu.model.vocabulary import Vocabulary
@@ -41,8 +41,6 @@ except ModuleNotFoundError as error:
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-    from torch import Tensor
 
     from zishu.train.config import EncoderConfig
 

@@ -7,13 +7,8 @@ value, with an error of at most 0.4 % of that value. Published scores are those 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
-from torch import nn
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from torch import Tensor, nn
 
 _LEVELS = 127  # on each side of 0
 

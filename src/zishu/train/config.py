@@ -23,13 +23,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from zishu.errors import ConfigError
-from zishu.model.settings import TASKS, WIDEST_BEAM
+from zishu.model.settings import TASKS, WIDEST_BEAM, Task
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Mapping, Sequence
 
-    from zishu.model.settings import Task
 
 TrainedTask = Literal["parse", "parse-words", "segment", "pipeline"]
 Policy = Literal["latent", "leftward", "rightward", "annotated"]

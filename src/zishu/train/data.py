@@ -21,13 +21,13 @@ from zishu.annotations import read_annotations
 from zishu.chart import TreeDistribution
 from zishu.chart.chain import word_tags
 from zishu.errors import ConfigError, InputError
-from zishu.forest import build_forest
+from zishu.forest import Forest, Structures, build_forest
 from zishu.formats.conllu import read_conllu, trees_of
 from zishu.model.features import features, pooling
-from zishu.partial import known_words
+from zishu.partial import PartialTree, known_words
 from zishu.projectivity import projectivize
 from zishu.tags import COLUMNS
-from zishu.train.config import by_style
+from zishu.train.config import Config, StructureConfig, by_style
 from zishu.tree import INTRA, WordTree
 from zishu.treebank.wist import read_wist
 
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from zishu.forest import Forest, Structures
-    from zishu.partial import PartialTree
-    from zishu.train.config import Config, StructureConfig
     from zishu.train.network import Network
 
 # --- treebanks ----------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import distributed
+from torch import Tensor, distributed
 
 from zishu import chart
 from zishu.deal import deal
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
-    from torch import Tensor
 
 WRITER = 0  # the rank that writes files and reports to the user
 

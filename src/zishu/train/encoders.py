@@ -18,14 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812  (torch's own convention)
-from torch import nn
+from torch import Tensor, nn
 
 from zishu.errors import ConfigError, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from torch import Tensor
 
     from zishu.model.vocabulary import Vocabulary
     from zishu.train.config import Activation, EncoderConfig

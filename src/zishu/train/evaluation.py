@@ -16,17 +16,17 @@ import numpy as np
 import torch
 
 from zishu import metrics
-from zishu.metrics import evaluation_file, save_evaluation
+from zishu.metrics import Evaluation, evaluation_file, save_evaluation
 from zishu.model.calibration import calibrate, set_temperatures
 from zishu.model.decode import paper_decoding
 from zishu.model.directory import write_pipeline
-from zishu.model.model import Model, parse_trees
+from zishu.model.model import Model, Pipeline, parse_trees
 from zishu.model.outputs import Outputs
 from zishu.model.runtime import load_model
-from zishu.model.settings import CONFIG, TASKS, write_json
+from zishu.model.settings import CONFIG, TASKS, TaskName, write_json
 from zishu.tags import COLUMNS
 from zishu.train.compact import compact
-from zishu.train.config import by_style
+from zishu.train.config import Config, by_style
 from zishu.train.data import read_treebank, read_trees
 from zishu.train.export import export_model, settings_of
 from zishu.tree import WordTree
@@ -36,11 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zishu.chart import Floats
-    from zishu.metrics import Evaluation
-    from zishu.model.model import Pipeline
     from zishu.model.networks import Sentences
-    from zishu.model.settings import TaskName
-    from zishu.train.config import Config
     from zishu.train.network import Network
 
 RESULT, MODEL = "result.json", "model"

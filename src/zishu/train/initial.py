@@ -22,7 +22,7 @@ from zishu.model.vocabulary import Vocabulary, bigrams
 from zishu.parser import find_model
 from zishu.tags import COLUMNS
 from zishu.train.checkpoint import BEST, load_checkpoint, under
-from zishu.train.data import by_count
+from zishu.train.data import Treebank, by_count
 from zishu.train.encoders import build_encoder
 from zishu.train.exported import LABEL_WEIGHT, STYLES, Weights, read_vocabularies, read_weights
 from zishu.train.network import Network
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from zishu.train.config import Config
-    from zishu.train.data import Treebank
 
 _IMPROBABLE: Final = (
     3.0  # by which the score of a new relation starts lower than that of the one it is copied from

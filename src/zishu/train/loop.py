@@ -43,9 +43,11 @@ from zishu.train.checkpoint import (
     save_checkpoint,
     under,
 )
-from zishu.train.config import Config, by_style, check_unchanged, config_from_dict
+from zishu.train.config import Config, TrainedTask, by_style, check_unchanged, config_from_dict
 from zishu.train.data import (
     Example,
+    Trainable,
+    Treebank,
     Unlabelled,
     collate,
     epoch_batches,
@@ -53,13 +55,13 @@ from zishu.train.data import (
     read_treebank,
     read_trees,
 )
-from zishu.train.distributed import ALONE
+from zishu.train.distributed import ALONE, Group
 from zishu.train.evaluation import RESULT, Gold, criterion, dev_scores, finish, finish_pipeline, read_result
 from zishu.train.initial import build_network, describe_network, load_initial, new_network, read_description
 from zishu.train.optimisation import denormals_flushed, learning_rate
 from zishu.train.provenance import record_run
 from zishu.train.report import MetricsLog, Progress, plot_curve
-from zishu.train.teacher import load_teacher, read_unlabelled
+from zishu.train.teacher import Teacher, load_teacher, read_unlabelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,11 +71,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from zishu.train.config import TrainedTask
-    from zishu.train.data import Trainable, Treebank
-    from zishu.train.distributed import Group
     from zishu.train.network import Network
-    from zishu.train.teacher import Teacher
 
 LAST, METRICS, CURVE = "last.safetensors", "metrics.jsonl", "curve.png"
 

@@ -18,12 +18,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from torch import Tensor
 
 _MOMENTUM = 0.95
 # The quintic a x + b x^3 + c x^5 drives all singular values towards 1 in five rounds; constants from the authors.

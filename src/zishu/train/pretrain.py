@@ -27,27 +27,23 @@ from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F  # noqa: N812  (torch's own convention)
-from torch import nn
+from torch import Tensor, nn
 
 from zishu.errors import ConfigError, ZishuError
 from zishu.model.settings import BIGRAMS, CHARS, CONFIG, write_json
 from zishu.parser import find_model
 from zishu.train.checkpoint import load_checkpoint, optimiser_state, restore_optimiser, save_checkpoint, under
-from zishu.train.config import check_unchanged, config_from_dict
+from zishu.train.config import Config, EncoderConfig, check_unchanged, config_from_dict
 from zishu.train.data import random_batches
 from zishu.train.encoders import BiLSTM, Transformer, build_encoder
-from zishu.train.exported import read_encoder, read_vocabularies
+from zishu.train.exported import Weights, read_encoder, read_vocabularies
 from zishu.train.optimisation import Muon, denormals_flushed, learning_rate, split_weights
 from zishu.train.tagged_text import IGNORED, PairTable, TaggedText, read_tagged_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from torch import Tensor
-
     from zishu.model.vocabulary import Vocabulary
-    from zishu.train.config import Config, EncoderConfig
-    from zishu.train.exported import Weights
 
 WEIGHTS, LAST = "weights.safetensors", "last.safetensors"
 _PLACES = 4  # B M E S

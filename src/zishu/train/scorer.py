@@ -6,16 +6,11 @@ ROOT), k allowed heads of a unit, l labels.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from zishu.chart.chain import ENDS, STARTS, TRANSITIONS
 from zishu.train.encoders import SharedDropout
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Projection(nn.Module):

@@ -17,7 +17,7 @@ import numpy as np
 
 from zishu.formats.conllu import read_conllu
 from zishu.model.features import features, length_batches
-from zishu.model.model import gold_sentence
+from zishu.model.model import Model, gold_sentence
 from zishu.model.networks import Networks
 from zishu.reading import read_lines
 from zishu.sentences import text_sentences
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from zishu.model.model import Model
     from zishu.text import RawSentence
 
 _BATCH_CHARS = 2000

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from zishu.structures import BEFORE, CLASSES
@@ -30,7 +30,6 @@ from zishu.tree import projective_trees
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torch import Tensor
 
 _PLACE = 8  # features of a position in a word, from each end, and of the relation of a known pair
 _FARTHEST = 4  # positions and distances from here on are treated alike

@@ -28,10 +28,10 @@ from zishu.model.model import Model
 from zishu.model.networks import Networks
 from zishu.model.runtime import load_model
 from zishu.model.settings import STRUCTURES, STRUCTURES_CONFIG, write_json
-from zishu.structures import CLASSES, RELATIONS, bundled_structures, load_structures
+from zishu.structures import CLASSES, RELATIONS, Structure, bundled_structures, load_structures
 from zishu.train.export import write_graph
 from zishu.train.optimisation import denormals_flushed
-from zishu.train.structure_data import Occurrence, collect
+from zishu.train.structure_data import Occurrence, Samples, collect
 from zishu.train.structure_network import StructureNetwork, structure_loss
 from zishu.tree import projective_trees
 
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from zishu.model.vocabulary import Vocabulary
-    from zishu.structures import Structure
-    from zishu.train.structure_data import Samples
 
 _NAMES = tuple(RELATIONS)
 _NUMBERS = {name: number for number, name in enumerate(_NAMES)}

@@ -20,7 +20,7 @@ from zishu.errors import ConfigError, FormatError
 from zishu.model.vocabulary import Vocabulary, bigrams
 from zishu.reading import read_lines
 from zishu.text import characters
-from zishu.train.config import by_style
+from zishu.train.config import Config, by_style
 from zishu.train.data import pad, read_trees
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from zishu.train.config import Config
 
 IGNORED = -100  # a target that is ignored by `cross_entropy`
 

@@ -23,13 +23,13 @@ import torch
 
 from zishu.errors import ConfigError
 from zishu.model.model import Model
-from zishu.model.outputs import no_gaps
+from zishu.model.outputs import Outputs, no_gaps
 from zishu.model.runtime import load_model
 from zishu.model.scores import tree_distribution
 from zishu.parser import find_model
 from zishu.reading import read_lines
 from zishu.text import characters
-from zishu.train.config import by_style
+from zishu.train.config import Config, by_style
 from zishu.train.data import Unlabelled
 from zishu.train.torch_chart import log_partition
 
@@ -40,9 +40,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from zishu.chart import Floats, Marginals
-    from zishu.model.outputs import Outputs
     from zishu.model.settings import Settings
-    from zishu.train.config import Config
     from zishu.train.network import Network
 
 PROBABLE: Final = 0.02

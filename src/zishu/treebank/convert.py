@@ -15,26 +15,21 @@ import contextlib
 import io
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO
 
 from zishu.errors import FormatError, InputError, InvalidTree
-from zishu.formats.brackets import Bracketed, read_brackets, remove_empty
-from zishu.formats.conllu import write_conllu
+from zishu.formats.brackets import Bracketed, ByteSource, Tree, read_brackets, remove_empty
+from zishu.formats.conllu import ConlluSentence, write_conllu
 from zishu.tree import is_projective
 from zishu.treebank.converted import find_converted, match_trees, read_converted
 from zishu.treebank.ctb import Dependencies, dependencies, find_files
-from zishu.treebank.labels import LABEL_SCHEMES
+from zishu.treebank.labels import LABEL_SCHEMES, Labels
 from zishu.treebank.splits import PARTS, PUBLISHED, as_ranges, file_numbers
 from zishu.treebank.stanford import find_java, stanford_dependencies
 from zishu.writing import check_not_input, replacing, replacing_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from typing import BinaryIO, TextIO
-
-    from zishu.formats.brackets import ByteSource, Tree
-    from zishu.formats.conllu import ConlluSentence
-    from zishu.treebank.labels import Labels
 
     Converted = Iterator[tuple["_Sentence", Dependencies | str]]
     Method = Callable[[Iterable["_Sentence"]], Converted]

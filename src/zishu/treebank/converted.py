@@ -16,7 +16,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from zishu.errors import FormatError, InputError
-from zishu.formats.brackets import detect_encoding
+from zishu.formats.brackets import Tree, detect_encoding
 from zishu.formats.conllu import ConlluSentence, ConlluToken, blocks, read_conllu
 from zishu.reading import open_bytes
 from zishu.treebank.ctb import Dependencies, numbered_files, unescape
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from zishu.formats.brackets import Tree
 
 TOLERATED: Final = 0.01  # share of trees that may have no sentence
 _NUMBERED = re.compile(r"chtb_(\d{3,4})(?!\d).*", re.IGNORECASE | re.DOTALL)

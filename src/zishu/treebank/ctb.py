@@ -14,17 +14,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zishu.errors import InputError
-from zishu.formats.conllu import from_tree
+from zishu.formats.conllu import ConlluSentence, from_tree
 from zishu.tree import ROOT, WordTree
 from zishu.treebank.head_rules import find_head
-from zishu.treebank.labels import ROOT_RELATION, relation
+from zishu.treebank.labels import ROOT_RELATION, Labels, relation
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from zishu.formats.brackets import Tree
-    from zishu.formats.conllu import ConlluSentence
-    from zishu.treebank.labels import Labels
 
 # Where releases of the treebank keep their trees. UTF-8 comes first, because some releases have two encodings.
 FOLDERS = (

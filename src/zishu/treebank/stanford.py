@@ -23,15 +23,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from zishu.errors import FormatError, InputError, ZishuError
-from zishu.formats.brackets import format_tree
-from zishu.formats.conllu import read_conllu
+from zishu.formats.brackets import Tree, format_tree
+from zishu.formats.conllu import ConlluSentence, read_conllu
 from zishu.treebank.ctb import Dependencies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zishu.formats.brackets import Tree
-    from zishu.formats.conllu import ConlluSentence
 
 MAIN_CLASS: Final = "edu.stanford.nlp.trees.international.pennchinese.ChineseGrammaticalStructure"
 OPTIONS: Final = ("-basic", "-conllx", "-keepPunct", "-encoding", "utf-8")
