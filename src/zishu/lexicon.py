@@ -29,6 +29,7 @@ lookup per character of the text, times the length to which the text agrees with
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -42,10 +43,9 @@ from zishu.tags import UPOS
 from zishu.text import LIMIT, characters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    # A `Lexicon` is accepted, too.
-    LexiconLike = Iterable[str | tuple[Any, ...]] | None
+LexiconLike = Iterable[str | tuple[Any, ...]] | None  # a `Lexicon` is accepted, too
 
 # A node maps the next character to the next node. The key "", which is not a character, holds the entry of the word
 # that ends there.
