@@ -12,7 +12,7 @@ A table of the page is between two comments. The first one contains the command 
 Between them are the command, for the reader, and its output. A command is `zishu compare`, `zishu analyse`,
 or `runs FOLDER...`, which lists the runs in some folders: epochs, time, commit, machine.
 
-A record is everything that a run writes except its weights: run.json, metrics.jsonl, result.json, evaluation/*.json.
+A record is everything that a run writes except its weights: run.json, metrics.jsonl, result.json, evaluation/*.json.gz.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from zishu.cli import run as zishu
 
 PAGE = Path("docs/results.md")
 TABLE = re.compile(r"(<!-- table: (?P<command>.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
-RECORDS = ("run.json", "metrics.jsonl", "result.json", "evaluation/*.json", "decoding/*.json")
+RECORDS = ("run.json", "metrics.jsonl", "result.json", "evaluation/*.json.gz", "decoding/*.json")
 
 
 def main() -> int:

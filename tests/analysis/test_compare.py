@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import statistics
 from typing import TYPE_CHECKING
@@ -321,10 +322,8 @@ def test_another_version_of_zishu_is_told(tmp_path: Path) -> None:
     a = write_run(tmp_path / "a", "a", 0, [1, 1])
     b = write_run(tmp_path / "b", "b", 0, [1, 1])
     path = b / evaluation_file("dev")
-    path.write_text(
-        path.read_text(encoding="utf-8").replace(f"zishu-{zishu.__version__}", "zishu-0.0.1"),
-        encoding="utf-8",
-    )
+    now = gzip.decompress(path.read_bytes())
+    path.write_bytes(gzip.compress(now.replace(f"zishu-{zishu.__version__}".encode(), b"zishu-0.0.1")))
     warnings = Warnings()
     compared = compare(read_runs([str(a), str(b)], "dev", warn=warnings), "dev", samples=9, warn=warnings)
     assert compared.signature == f"punct:no|labels:full|version:zishu-0.0.1+{zishu.__version__}"

@@ -46,7 +46,7 @@ def test_records_of_finished_runs_are_kept_without_weights(results, tmp_path):
     done, begun = tmp_path / "runs/a/seed-0", tmp_path / "runs/b/seed-0"
     for folder in (done, begun):
         (folder / "evaluation").mkdir(parents=True)
-        for name in ("run.json", "metrics.jsonl", "last.safetensors", "evaluation/dev.json"):
+        for name in ("run.json", "metrics.jsonl", "last.safetensors", "evaluation/dev.json.gz"):
             (folder / name).write_text("{}", encoding="utf-8")
     (done / "result.json").write_text("{}", encoding="utf-8")
     results.collect(tmp_path / "runs", tmp_path / "kept")
@@ -54,7 +54,7 @@ def test_records_of_finished_runs_are_kept_without_weights(results, tmp_path):
         path.relative_to(tmp_path / "kept").as_posix() for path in (tmp_path / "kept").rglob("*.json*")
     )
     assert kept == [
-        f"a/seed-0/{n}" for n in ("evaluation/dev.json", "metrics.jsonl", "result.json", "run.json")
+        f"a/seed-0/{n}" for n in ("evaluation/dev.json.gz", "metrics.jsonl", "result.json", "run.json")
     ]
     assert not list((tmp_path / "kept").rglob("*.safetensors"))
 

@@ -104,7 +104,12 @@ def test_a_run_folder_is_no_way_to_other_files(capsys: pytest.CaptureFixture[str
     victim, run = Path("victim"), Path("runs/tiny/seed-0")
     victim.write_text("precious", encoding="utf-8")
     (run / "evaluation").mkdir(parents=True)
-    for name in (".last.safetensors.unfinished", "last.safetensors", "metrics.jsonl", "evaluation/dev.json"):
+    for name in (
+        ".last.safetensors.unfinished",
+        "last.safetensors",
+        "metrics.jsonl",
+        "evaluation/dev.json.gz",
+    ):
         (run / name).symlink_to(victim.absolute())
         assert cli.run(["train", "tiny.toml", "--resume"]) == cli.BAD_INPUT
         assert f"{run / name}: is a link" in capsys.readouterr().err

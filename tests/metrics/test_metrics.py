@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import gzip
 import json
 import statistics
 import tempfile
@@ -724,9 +725,23 @@ def test_the_fingerprint_is_that_of_gold() -> None:
     assert gold not in {evaluate(other).gold for other in others}
 
 
+def test_a_compressed_file_has_the_same_content_and_bytes_that_do_not_depend_on_time(tmp_path: Path) -> None:
+    evaluation = evaluate([(GOLD, PRED)])
+    for name in ("a.json", "a.json.gz", "b.json.gz"):
+        save_evaluation(evaluation, tmp_path / name)
+    content = (tmp_path / "a.json.gz").read_bytes()
+    assert gzip.decompress(content) == (tmp_path / "a.json").read_bytes()
+    assert content == (tmp_path / "b.json.gz").read_bytes()
+    assert (load_evaluation(tmp_path / "a.json.gz").counts == evaluation.counts).all()
+    for damaged in (content[:-9], content[:20] + b"\xff" * 9 + content[29:], b"{}"):
+        (tmp_path / "a.json.gz").write_bytes(damaged)
+        with pytest.raises(InputError, match="not an evaluation: not gzip, or damaged"):
+            load_evaluation(tmp_path / "a.json.gz")
+
+
 def test_where_a_run_keeps_its_evaluations() -> None:
-    assert evaluation_file("dev") == "evaluation/dev.json"
-    assert evaluation_file("test", given_words=True) == "evaluation/test-words.json"
+    assert evaluation_file("dev") == "evaluation/dev.json.gz"
+    assert evaluation_file("test", given_words=True) == "evaluation/test-words.json.gz"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Read the scores of training runs and, where it was kept, the evaluation behind them.
 
-A run is a folder with a `result.json` and evaluations such as `evaluation/dev.json`; weights are not needed. A single
+A run is a folder with a `result.json` and evaluations such as `evaluation/dev.json.gz`; weights are not needed. A single
 evaluation file, as written by `zishu eval --output`, also counts as a run; its seed comes from the `seed-*` folder that
 contains it, if any. Nothing is parsed here.
 """
@@ -115,7 +115,8 @@ def _read_file(path: Path, name: str | None, given_words: bool) -> Run:
         raise InputError(f"{path}: some sentences do not have the gold words")
     seeds = (_seed_of(folder) for folder in path.parents)
     seed = next((seed for seed in seeds if seed is not None), None)
-    return Run(name or path.stem, seed, path, scores, evaluation)
+    plain = path.name.removesuffix(".gz").removesuffix(".json")
+    return Run(name or plain, seed, path, scores, evaluation)
 
 
 def _read_folder(folder: Path, name: str | None, part: str, given_words: bool) -> Run:

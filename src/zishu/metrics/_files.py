@@ -10,14 +10,16 @@
 
 `counts` has one line of integers for every sentence, named by `rows`: first the counts of words by length, then those
 of the whole sentence. Sums over lengths are omitted and recomputed on reading. Rows of tag columns (other than UPOS)
-are omitted if no sentence has such tags. 500 sentences take 45 kB.
+are omitted if no sentence has such tags. 500 sentences take 45 kB, or 9 kB with gzip.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -49,16 +51,20 @@ _AT_MOST = [
     (Count.MATCHES, Count.SENTENCES),
     (Count.LABELED_MATCHES, Count.MATCHES),
 ]
+_COMPRESSED = ".gz"
 _SIGNATURE = re.compile(r"punct:(yes|no)\|labels:(full|universal)\|version:zishu-(\S+)")
 
 
 def evaluation_file(part: str, *, given_words: bool = False) -> str:
-    """Return the path of an evaluation in a run folder, such as `evaluation/dev-words.json`."""
-    return f"evaluation/{part}{'-words' if given_words else ''}.json"
+    """Return the path of an evaluation in a run folder, such as `evaluation/dev-words.json.gz`."""
+    return f"evaluation/{part}{'-words' if given_words else ''}.json{_COMPRESSED}"
 
 
 def save_evaluation(evaluation: Evaluation, path: str | os.PathLike[str], *, follow: bool = True) -> None:
-    """Write an evaluation atomically and create its folders; `follow` is for links (see `zishu.writing`)."""
+    """Write an evaluation atomically and create its folders; `follow` is for links (see `zishu.writing`).
+
+    A file whose name ends with `.gz` is compressed.
+    """
     rows = _rows({absent.name for absent in _OPTIONAL if not evaluation.counts[:, absent, 0].all()})
     header = {
         "format": FORMAT,
@@ -71,15 +77,21 @@ def save_evaluation(evaluation: Evaluation, path: str | os.PathLike[str], *, fol
     lines = ",\n".join(json.dumps(line, separators=(",", ":")) for line in _pack(evaluation.counts, rows))
     opened = json.dumps(header, indent=1).removesuffix("\n}")
     target = Path(path)
+    content = f'{opened},\n "counts": [\n{lines}\n]}}\n'.encode()
+    if target.suffix == _COMPRESSED:
+        content = gzip.compress(content, mtime=0)  # the same bytes at any time
     target.parent.mkdir(parents=True, exist_ok=True)
     with replacing(target, follow=follow) as file:
-        file.write(f'{opened},\n "counts": [\n{lines}\n]}}\n'.encode())
+        file.write(content)
 
 
 def load_evaluation(path: str | os.PathLike[str]) -> Evaluation:
     """Read an evaluation; raise InputError with the reason if the file is not one."""
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = Path(path).read_bytes()
+        data = json.loads(gzip.decompress(content) if Path(path).suffix == _COMPRESSED else content)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"{os.fspath(path)}: not an evaluation: not gzip, or damaged") from error
     except ValueError as error:  # not JSON, or not even UTF-8
         raise InputError(f"{os.fspath(path)}: not an evaluation: not JSON") from error
     try:
