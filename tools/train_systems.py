@@ -1,12 +1,13 @@
 """Train the systems of the tables in docs/results.md, one after the other.
 
-    python tools/train_systems.py runs/small --like configs/fast.toml --encoder encoders/small --gsd GSD --structures WIST.conll
+    python tools/train_systems.py runs/small --like configs/fast.toml --encoder encoders/small \\
+        --gsd GSD --structures WIST.conll
 
-Every system has its task, objective and structures from `configs/SYSTEM.toml`, and everything else (encoder, scorer,
-optimiser) from the configuration after `--like`, so that systems differ in one thing only. Each run learns from the treebank in GSD
-alone and is scored on its dev and test set. All systems are trained with the first seed, then all with the next one.
-Runs are in OUT/SYSTEM/seed-SEED. A finished run is skipped and an interrupted one continues, so the command may be repeated.
-`tools/results.py --collect OUT docs/results/NAME` keeps the records.
+A system takes its task, objective and structures from `configs/SYSTEM.toml`, and everything else (encoder, scorer,
+optimiser) from the configuration after `--like`, so that systems differ in one thing only. Each run learns from the
+treebank in GSD alone and is scored on its dev and test set. All systems are trained with the first seed, then all with
+the next one. Runs are in OUT/SYSTEM/seed-SEED. The command may be repeated: it skips finished runs and continues an
+interrupted one. `tools/results.py --collect OUT docs/results/NAME` keeps the records.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import itertools
-import gzip
 import json
 import statistics
 import tempfile
