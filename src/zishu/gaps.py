@@ -13,11 +13,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
 FREE: Final = 0  # unknown: the gap may lie inside a word or between two
@@ -27,6 +26,8 @@ BREAK: Final = 2  # a word ends here
 
 def word_gaps(lengths: Sequence[int]) -> NDArray[np.int8]:
     """Return the gaps of a sentence whose words have these numbers of characters."""
+    import numpy as np  # imported here, because documents need only the values
+
     gaps = np.full(sum(lengths) + 1, JOIN, dtype=np.int8)
     gaps[[0, *np.cumsum(lengths)]] = BREAK
     return gaps
