@@ -492,10 +492,11 @@ def test_pooling_averages_characters():
     ]
 
 
-@given(st.lists(st.integers(1, 30)), st.integers(1, 100))
-def test_batches_hold_every_sentence_once_and_no_more_than_the_size(lengths, size):
-    dealt = length_batches(lengths, size)
+@given(st.lists(st.integers(1, 30)), st.integers(1, 100), st.none() | st.integers(1, 1000))
+def test_batches_hold_every_sentence_once_and_no_more_than_the_size(lengths, size, pairs):
+    dealt = length_batches(lengths, size, pairs)
     assert sorted(int(k) for batch in dealt for k in batch) == list(range(len(lengths)))
     for batch in dealt:
-        padded = len(batch) * (max(lengths[k] for k in batch) + 1)
-        assert len(batch) == 1 or padded <= size
+        width = max(lengths[k] for k in batch) + 1
+        assert len(batch) == 1 or len(batch) * width <= size
+        assert len(batch) == 1 or pairs is None or len(batch) * width**2 <= pairs

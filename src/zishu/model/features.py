@@ -80,16 +80,18 @@ def pooling(word_lengths: Sequence[Sequence[int]]) -> NDArray[np.float32]:
     return pool
 
 
-def length_batches(lengths: Sequence[int], size: int) -> list[NDArray[np.int64]]:
-    """Group sentences of similar length into batches of at most `size` characters, including padding and ROOT.
+def length_batches(lengths: Sequence[int], size: int, pairs: int | None = None) -> list[NDArray[np.int64]]:
+    """Group sentences of similar length into batches of at most `size` characters and `pairs` pairs of them.
 
-    A longer sentence is a batch by itself. Long ones come first, so that memory is allocated once.
+    Padding and ROOT count. A longer sentence is a batch by itself. Long ones come first, so that memory is allocated
+    once.
     """
     order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable")
     dealt: list[NDArray[np.int64]] = []
     start = 0
     while start < len(order):
-        count = max(1, size // (lengths[order[start]] + 1))
+        width = lengths[order[start]] + 1
+        count = max(1, min(size, size if pairs is None else pairs // width) // width)
         dealt.append(order[start : start + count])
         start += count
     return dealt

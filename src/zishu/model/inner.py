@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from zishu.model.words import Words
 
 FORMAT: Final = 2
-_LONG: Final = 5  # number of characters; longer words are so few that one call scores them all
+_LONG: Final = 3  # number of characters; these words and longer ones are so few that one call scores them all
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,8 +44,10 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 
-# Characters per batch, including padding: enough to keep the cores busy, few enough for the caches.
-BATCH_CHARS: Final = 1000
+# Characters per batch and pairs of characters of one sentence, including padding: as many as possible, because every step
+# of decoding has a fixed cost per batch, but few enough for the caches. The pairs limit memory.
+BATCH_CHARS: Final = 4000
+BATCH_PAIRS: Final = 150_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,7 +150,7 @@ class Model:
 
     def _batches(self, sentences: Sequence[RawSentence]) -> Iterator[tuple[list[int], list[RawSentence]]]:
         """Group sentences of similar length; yield their numbers and the sentences."""
-        for numbers in length_batches(lengths_of(sentences).tolist(), self.batch_chars):
+        for numbers in length_batches(lengths_of(sentences).tolist(), self.batch_chars, BATCH_PAIRS):
             chosen = numbers.tolist()
             yield chosen, [sentences[k] for k in chosen]
 

@@ -18,12 +18,12 @@ Cost: one run of the networks; for an ensemble, one run of each member.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
 from zishu.errors import InputError
-from zishu.model.features import features, pooling
+from zishu.model.features import features, length_batches, pooling
 from zishu.model.outputs import Outputs
 from zishu.model.windows import plan_windows
 from zishu.tags import COLUMNS
@@ -45,6 +45,10 @@ if TYPE_CHECKING:
 COMMON = ("task", "roles", "root_as_head", "chain", "labels", *COLUMNS, "absent_tags", "styles")
 # Fields of `Outputs` that the label scorer reads.
 LABEL_ENDS = ("label_dep", "label_head")
+# Characters that an encoder reads at once, including padding: enough to keep the cores busy, few enough for the caches.
+ENCODED_CHARS: Final = 1000
+# Arcs whose labels are scored at once, for the same reason.
+LABELLED_ARCS: Final = 256
 
 
 class Scorer(Protocol):
@@ -91,7 +95,25 @@ class Networks:
         return outputs if self.structures is None else replace(outputs, encoded=encoded)
 
     def encode(self, arrays: Mapping[str, NDArray[np.int64]]) -> NDArray[np.float32]:
-        """Encode a batch of sentences in numbers (see `features`), long ones in overlapping windows."""
+        """Encode a batch of sentences in numbers (see `features`), as many at a time as the caches hold."""
+        batches = length_batches(arrays["lengths"].tolist(), ENCODED_CHARS)
+        if len(batches) == 1:
+            return self._encode(arrays)
+        encoded: NDArray[np.float32] = np.empty(0, dtype=np.float32)
+        for rows in batches:
+            width = int(arrays["lengths"][rows].max()) + 1
+            part = {
+                name: array[rows, :width] if array.ndim == 2 else array[rows]
+                for name, array in arrays.items()
+            }
+            found = self._encode(part)
+            if not encoded.size:
+                encoded = np.zeros((*arrays["chars"].shape, found.shape[2]), dtype=np.float32)
+            encoded[rows, :width] = found
+        return encoded
+
+    def _encode(self, arrays: Mapping[str, NDArray[np.int64]]) -> NDArray[np.float32]:
+        """Run the encoder, for long sentences on overlapping windows."""
         encoded: NDArray[np.float32]
         size, lengths = self.settings.window, arrays["lengths"]
         if not size or lengths.max() <= size:
@@ -137,8 +159,11 @@ class Networks:
     def score_labels(self, dependents: Floats, heads: Floats) -> Floats:
         """Return the log-probabilities `[m, labels]` of the labels of m arcs."""
         assert self.labels is not None
-        scored: Floats
-        [scored] = self.labels.run(["labels"], {"dep": dependents, "head": heads})
+        parts = []
+        for start in range(0, max(1, len(heads)), LABELLED_ARCS):
+            part = slice(start, start + LABELLED_ARCS)
+            parts += self.labels.run(["labels"], {"dep": dependents[part], "head": heads[part]})
+        scored: Floats = np.concatenate(parts)
         self._check(scored)
         return scored
 
