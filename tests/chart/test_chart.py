@@ -174,6 +174,18 @@ def test_partition_and_marginals(problem):
     check_marginals(problem.trees().marginals(), expected, 0, int(problem.lengths[0]), 1e-10)
 
 
+@given(sentences())
+def test_boundaries_alone_are_those_of_the_marginals(problem):
+    trees, found = problem.trees(), problem.trees().marginals()
+    if not trees.typed:
+        with pytest.raises(ValueError, match="no boundaries"):
+            trees.boundaries()
+        return
+    np.testing.assert_array_equal(trees.boundaries(), found.boundary)
+    np.testing.assert_array_equal(trees.log_partition(), found.logz)
+    np.testing.assert_array_equal(trees.marginals().inter, found.inter)
+
+
 @given(sentences(integral=True) | sentences())
 def test_best_tree(problem):
     expected = problem.enumerate(oracle.best)

@@ -224,7 +224,7 @@ def test_k_best_are_the_best_distinct_word_trees(drawn, k):
 
 
 def test_heads_and_confidence_share_their_charts(monkeypatch):
-    """A parse runs three charts over its characters (best, marginals, marginals given words) and a forest."""
+    """A parse runs three charts over its characters (best, boundaries, marginals given words) and a forest."""
     case = Case([9, 7, 8], 3)
     tasks = []
     run = _kernels.run
@@ -236,7 +236,7 @@ def test_heads_and_confidence_share_their_charts(monkeypatch):
     monkeypatch.setattr(_kernels, "run", spy)
     model = parser(temperature=1.6)
     decode(case.outputs, case.units, model, case.label_scorer, confidence=True)
-    whole = [(_kernels.BEST, 2), (_kernels.MARGINALS, 2), (_kernels.MARGINALS, 2), (_kernels.PARTITION, 2)]
+    whole = [(_kernels.BEST, 2), (_kernels.BOUNDARIES, 2), (_kernels.MARGINALS, 2), (_kernels.PARTITION, 2)]
     # One best tree over words, and one over the arcs between words that have changed, if any have.
     small = [(_kernels.BEST, 1), *[(_kernels.BEST, 2)] * (tasks.count((_kernels.BEST, 2)) - 1)]
     assert len(small) <= 2

@@ -2,6 +2,7 @@
 
     trees = TreeDistribution(inter, lengths, intra, gaps)
     trees.log_partition()   trees.marginals()   trees.best()   trees.k_best(k)   trees.sample(k, seed)
+    trees.boundaries()
     trees.given(gaps)       trees.at(temperature)              trees.pick(sentences)
     trees.favouring(boundaries)
 
@@ -168,6 +169,21 @@ class TreeDistribution:
         """
         return self._once("marginals", self._marginals)
 
+    def boundaries(self) -> Floats:
+        """Return the probability of every boundary, as in `marginals`, which costs more because of the arcs."""
+        if not self.typed:
+            raise ValueError("an untyped distribution has no boundaries")
+        if "marginals" not in self._kept:
+            return self._once("boundaries", self._boundaries)
+        found = self.marginals().boundary
+        assert found is not None
+        return found
+
+    def _boundaries(self) -> Floats:
+        found = self._run(_kernels.BOUNDARIES)
+        self._kept.setdefault("log_partition", _read_only(found.value + self._offset))
+        return _read_only(found.boundary.astype(self._dtype))
+
     def _marginals(self) -> Marginals:
         found = self._run(_kernels.MARGINALS)
         logz = _read_only(found.value + self._offset)
@@ -306,7 +322,7 @@ class TreeDistribution:
             if marked is not None:
                 if role == 1 and not other.typed:
                     raise ValueError("an untyped distribution has no intra-word arcs")
-                scores[:, role][~np.asarray(marked, dtype=np.bool_)] = -np.inf
+                np.copyto(scores[:, role], -np.inf, where=~np.asarray(marked, dtype=np.bool_))
         return other._derive(*_lay_out(other._batch._replace(scores=scores), other._offset))
 
     def _given_gaps(self, gaps: ArrayLike) -> TreeDistribution:
@@ -393,11 +409,10 @@ class TreeDistribution:
         """Run a task for all sentences, or only one; `chart` receives the chart of that one."""
         batch, roles, width, _ = self._batch.scores.shape
         # Arrays that a task does not fill are empty.
-        arcs = batch if task == _kernels.MARGINALS else 0
         answers = _kernels.Answers(
             np.full(batch, -np.inf),
-            np.zeros((arcs, roles, width, width)),
-            np.zeros((arcs, width)),
+            np.zeros((batch, roles, width, width) if task == _kernels.MARGINALS else (batch, 0, 0, 0)),
+            np.zeros((batch, width if task in _kernels.OUTSIDE_TASKS else 0)),
             np.zeros((batch, trees, width), dtype=np.int64),
             np.zeros((batch, trees, width), dtype=np.bool_),
         )
@@ -431,7 +446,7 @@ def _lay_out(
 
 def _empty_chart(n: int, task: int) -> NDArray[np.float64]:
     """Return memory for the chart of a sentence of n characters, which begins at a cache line."""
-    planes = int(_kernels.PLANES if task == _kernels.MARGINALS else _kernels.PLANES_INSIDE)
+    planes = int(_kernels.PLANES if task in _kernels.OUTSIDE_TASKS else _kernels.PLANES_INSIDE)
     row = max(24, 16 * -(-(n + 1) // 16) + 8)  # an odd multiple of a cache line spreads rows over the cache
     memory = np.empty(planes * row * row + 8)
     first = -(memory.ctypes.data // 8) % 8

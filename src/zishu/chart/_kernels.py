@@ -64,7 +64,8 @@ INF_BITS, NEG_INF_BITS = np.array([np.inf, -np.inf]).view(np.int64)
 # Constants that are passed to functions are NumPy integers. Numba would compile the functions again for Python integers.
 
 # Tasks of `run`.
-PARTITION, MARGINALS, BEST, SAMPLE, CHART = range(5)
+PARTITION, MARGINALS, BOUNDARIES, BEST, SAMPLE, CHART = range(6)
+OUTSIDE_TASKS = (MARGINALS, BOUNDARIES)
 
 # Semirings: (+, x) on weights; (logsumexp, +) and (max, +) on scores.
 PLAIN, LOG, MAX = np.arange(3)
@@ -800,7 +801,10 @@ def _probability(s, x, outside):
 
 @njit(**_JIT)
 def _outside(s, sparse, live, total, terms, arcs, boundary):
-    """Compute the outside values of `_inside`: the derivative of log Z by a score is the probability of its arc."""
+    """Compute the outside values of `_inside`: the derivative of log Z by a score is the probability of its arc.
+
+    If there is no room for arcs, only boundaries are stored.
+    """
     zeros = _splat(s.zero)
     _clear(s, OUTSIDE, PLANES)
     for k in range(s.m):
@@ -813,7 +817,8 @@ def _outside(s, sparse, live, total, terms, arcs, boundary):
     for r in range(1, s.n + 1):
         root = s.chart[_value(s, INTER, r, 0)]
         root = root / total if s.semiring == PLAIN else root - total
-        arcs[INTER, r, 0] = terms[r - 1] / total if s.semiring == PLAIN else exp(terms[r - 1] - total)
+        if arcs.size > 0:
+            arcs[INTER, r, 0] = terms[r - 1] / total if s.semiring == PLAIN else exp(terms[r - 1] - total)
         left, right = s.chart[_cell(s, SPANS + LEFT, r - 1, 1)], s.chart[_cell(s, SPANS + RIGHT, s.n - r, r)]
         s.chart[_cell(s, OUTSIDE + LEFT, r - 1, 1)] = _scalar_times(s, root, right)
         s.chart[_cell(s, OUTSIDE + RIGHT, s.n - r, r)] = _scalar_times(s, root, left)
@@ -910,6 +915,8 @@ def _share(s, i, w, widest, back, arcs):
         split_right = _times(s, to_right, _arcs(s, role, i + w, i))
         split_left = _times(s, to_left, _arcs(s, role, i, i + w))
         _put(s, splits, w, i, _plus(s, split_right, split_left))
+        if arcs.size == 0:
+            continue
         spare = _row(s, SPARE, 0)
         _store(s.chart, spare, _probability(s, link_right, to_right))
         _store(s.chart, spare + LANES, _probability(s, link_left, to_left))
@@ -1036,7 +1043,7 @@ def run(task, order, batch, answers, chart, seed):
     """Run a task for the sentences in `order`: fill in log Z or the best score, and the other results of the task.
 
     All tasks share one function, so that the recursion is compiled once. `chart` is memory for the longest sentence,
-    with all planes for MARGINALS.
+    with all planes for MARGINALS and BOUNDARIES.
     """
     m, roles = chart.shape[1], batch.scores.shape[1]
     soft = batch.gap_scores.size > 0
@@ -1071,7 +1078,7 @@ def run(task, order, batch, answers, chart, seed):
                 may_scale = False
         value = log(total) + divided if semiring == PLAIN else total
         answers.value[b] = value
-        if value > NEG_INF and task == MARGINALS:
+        if value > NEG_INF and task in OUTSIDE_TASKS:
             _outside(s, sparse, live, total, terms, answers.arcs[b], answers.boundary[b])
         elif value > NEG_INF and task in (BEST, SAMPLE):
             if task == SAMPLE:

@@ -15,7 +15,7 @@ The product of the last three and of the probability of the part of speech (`zis
 word as a whole. A tree with one role (vanilla decoding) has no distribution over words: `trees` is the probability of
 the character tree, and there are no `boundaries`.
 
-Cost: the marginals of all trees and the marginals given the words (known already after minimum Bayes risk decoding, and
+Cost: the boundaries of all trees and the marginals given the words (known already after minimum Bayes risk decoding, and
 identical if all words are given), and the partition function of a forest, which costs less than a full one.
 """
 
@@ -64,14 +64,13 @@ def measure_trees(
     first, same = _first_of_each(sentences, gaps)
     chosen = trees.pick(sentences[first])
     given = chosen.given(gaps[first, : chosen.gaps.shape[1]]).marginals()
-    free = trees.marginals()
-    assert free.boundary is not None
+    free, logz = trees.boundaries(), trees.log_partition()
     each = trees.pick(sentences)
     width = each.gaps.shape[1]
     forest = each.given(gaps[:, :width], inter=arcs_of(words, (len(sentences), width, width)))
-    boundary = np.where(trees.gaps[sentences] == FREE, free.boundary[sentences], gaps == BREAK)
+    boundary = np.where(trees.gaps[sentences] == FREE, free[sentences], gaps == BREAK)
     return Confidence(
-        _probability(forest.log_partition(), free.logz[sentences]),
+        _probability(forest.log_partition(), logz[sentences]),
         _of_boundaries(boundary, words),
         _of_heads(given.inter, same, words),
         labels,
@@ -91,8 +90,7 @@ def measure_without_lexicon(
     gaps known without the lexicon.
     """
     bare = free.given(known)
-    found = bare.marginals()
-    assert found.boundary is not None
+    found, logz = bare.boundaries(), bare.log_partition()
     trees = len(words.bounds) - 1
     width = free.gaps.shape[1]
     gaps = gaps_of(words, (trees, width))[chosen]
@@ -102,9 +100,9 @@ def measure_without_lexicon(
     forest = each.given(gaps[:, :size], inter=arcs[:, :size, :size]).log_partition()
     given = bare.gaps[sentences]
     agrees = ((given == FREE) | (given == gaps)).all(axis=1)
-    prob = np.where(agrees, _probability(forest, found.logz[sentences]), 0.0)
+    prob = np.where(agrees, _probability(forest, logz[sentences]), 0.0)
     boundary = np.ones((trees, width))
-    boundary[chosen] = np.where(given == FREE, found.boundary[sentences], given == BREAK)
+    boundary[chosen] = np.where(given == FREE, found[sentences], given == BREAK)
     return prob.tolist(), _of_boundaries(boundary, words).tolist()
 
 
@@ -170,7 +168,10 @@ def _of_heads(inter: Floats, rows: NDArray[np.int64], words: Words) -> NDArray[n
     start, end = (span[np.cumsum(words.begins) - 1] for span in head_spans(words))
     row, d = rows[words.tree_of_char], words.char
     of_char = inter[row, d, start].astype(np.float64)
-    for place in range(1, int((end - start).max(initial=1))):
-        longer = np.flatnonzero(end - start > place)
+    longer = np.flatnonzero(end - start > 1)
+    place = 1
+    while len(longer):
         of_char[longer] += inter[row[longer], d[longer], start[longer] + place]
+        place += 1
+        longer = longer[end[longer] - start[longer] > place]
     return np.clip(np.add.reduceat(of_char, words.first_char), 0.0, 1.0)
