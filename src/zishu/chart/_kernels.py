@@ -253,10 +253,70 @@ def _build_larger(builder, x, y):
     return builder.select(builder.fcmp_ordered(">", x, y, flags=flags), x, y, flags=flags)
 
 
-_sum_of = _binary(lambda builder, x, y: builder.fadd(x, y, flags=tuple(FASTMATH)))
-_product = _binary(lambda builder, x, y: builder.fmul(x, y, flags=tuple(FASTMATH)))
+def _build_sum(builder, x, y):
+    return builder.fadd(x, y, flags=tuple(FASTMATH))
+
+
+def _build_product(builder, x, y):
+    return builder.fmul(x, y, flags=tuple(FASTMATH))
+
+
+_sum_of = _binary(_build_sum)
+_product = _binary(_build_product)
 _difference = _binary(lambda builder, x, y: builder.fsub(x, y, flags=tuple(FASTMATH)))
 _larger = _binary(_build_larger)
+
+
+def _three_sums(zero, times, plus):
+    """Make the function SUM_k chart[x + k step_x] (x) chart[y + k step_y] of three pairs x, y of places.
+
+    The loop is written out here to keep LLVM from unrolling it: it would then need more registers than there are, for
+    as many addresses, and take twice as long.
+    """
+
+    @intrinsic
+    def sums(_context, chart, _x0, _y0, _x1, _y1, _x2, _y2, _step_x, _step_y, _count):
+        def generate(context, builder, signature, arguments):
+            data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+            starts = [builder.gep(data, [place]) for place in arguments[1:7]]
+            step_x, step_y, count = arguments[7:]
+            before = builder.block
+            loop, body, after = (
+                builder.append_basic_block(name) for name in ("sums", "sums.body", "sums.end")
+            )
+            builder.branch(loop)
+            builder.position_at_end(loop)
+            k, x, y = (builder.phi(ir.IntType(64)) for _ in range(3))
+            totals = [builder.phi(_VECTOR) for _ in range(3)]
+            builder.cbranch(builder.icmp_signed("<", k, count), body, after)
+            builder.position_at_end(body)
+            values = [
+                builder.load(builder.bitcast(builder.gep(start, [at]), _VECTOR.as_pointer()), align=8)
+                for start, at in zip(starts, (x, y) * 3, strict=True)
+            ]
+            sums = [
+                plus(builder, total, times(builder, *pair))
+                for total, pair in zip(totals, zip(values[::2], values[1::2], strict=True), strict=True)
+            ]
+            following = [
+                builder.add(k, k.type(1)), builder.add(x, step_x), builder.add(y, step_y), *sums
+            ]  # fmt: skip
+            end = builder.branch(loop)
+            rule = builder.module.add_metadata(
+                [ir.MetaDataString(builder.module, "llvm.loop.unroll.disable")]
+            )
+            name = builder.module.add_metadata([rule])
+            name.operands = (name, rule)  # the name of a loop is a list that contains itself
+            end.set_metadata("llvm.loop", name)
+            for phi, value in zip((k, x, y, *totals), following, strict=True):
+                phi.add_incoming(_constant(zero) if phi in totals else phi.type(0), before)
+                phi.add_incoming(value, body)
+            builder.position_at_end(after)
+            return context.make_tuple(builder, signature.return_type, totals)
+
+        return types.UniTuple(_lanes, 3)(chart, *[types.int64] * 9), generate
+
+    return sums
 
 
 @intrinsic
@@ -552,6 +612,10 @@ def _sum(s, x, y, step_x, step_y, count):
     return _sum_of(pivot, _log(s, total))
 
 
+_plain_sums = _three_sums(0.0, _build_product, _build_sum)
+_max_sums = _three_sums(float("-inf"), _build_sum, _build_larger)
+
+
 @njit(**_INLINE)
 def _sums(s, x0, y0, x1, y1, x2, y2, step_x, step_y, count):
     """Return the sums of three pairs x, y. Most of the time is spent here."""
@@ -561,22 +625,9 @@ def _sums(s, x0, y0, x1, y1, x2, y2, step_x, step_y, count):
             _sum(s, x1, y1, step_x, step_y, count),
             _sum(s, x2, y2, step_x, step_y, count),
         )
-    a = b = c = _splat(s.zero)
     if s.semiring == PLAIN:
-        for _ in range(count):
-            a = _sum_of(a, _product(_load(s.chart, x0), _load(s.chart, y0)))
-            b = _sum_of(b, _product(_load(s.chart, x1), _load(s.chart, y1)))
-            c = _sum_of(c, _product(_load(s.chart, x2), _load(s.chart, y2)))
-            x0, x1, x2 = x0 + step_x, x1 + step_x, x2 + step_x
-            y0, y1, y2 = y0 + step_y, y1 + step_y, y2 + step_y
-    else:
-        for _ in range(count):
-            a = _larger(a, _sum_of(_load(s.chart, x0), _load(s.chart, y0)))
-            b = _larger(b, _sum_of(_load(s.chart, x1), _load(s.chart, y1)))
-            c = _larger(c, _sum_of(_load(s.chart, x2), _load(s.chart, y2)))
-            x0, x1, x2 = x0 + step_x, x1 + step_x, x2 + step_x
-            y0, y1, y2 = y0 + step_y, y1 + step_y, y2 + step_y
-    return a, b, c
+        return _plain_sums(s.chart, x0, y0, x1, y1, x2, y2, step_x, step_y, count)
+    return _max_sums(s.chart, x0, y0, x1, y1, x2, y2, step_x, step_y, count)
 
 
 # --- planes
