@@ -177,10 +177,9 @@ def _confidence(
         if word is not None and head is not None and label is not None:
             found = f"Conf={word * head * label:.4f}|{found}"
     else:
-        found = (
-            f"Conf={word * head * label * upos:.4f}|ConfWord={word:.4f}|ConfHead={head:.4f}|ConfLabel={label:.4f}|"
-            f"ConfUpos={upos:.4f}|"
-        )
+        probs = word * head * label * upos, word, head, label, upos
+        # This takes less time than formatting each number by itself.
+        found = "Conf=%.4f|ConfWord=%.4f|ConfHead=%.4f|ConfLabel=%.4f|ConfUpos=%.4f|" % probs  # noqa: UP031
     if structure is not None:
         found += f"ConfStructure={structure:.4f}|"
     return found if bare is None else f"{found}ConfWordWithoutLexicon={bare:.4f}|"

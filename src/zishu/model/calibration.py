@@ -38,12 +38,12 @@ import numpy as np
 from zishu.errors import InputError
 from zishu.forest import build_forest
 from zishu.model.features import length_batches
-from zishu.model.labels import at_temperature, label_probabilities
+from zishu.model.labels import at_temperature, label_scores
 from zishu.model.model import gold_sentence
 from zishu.model.outputs import no_gaps
 from zishu.model.scores import tree_distribution
 from zishu.model.settings import CONFIG, Settings, read_settings, write_json
-from zishu.model.tags import tag_probabilities, tag_scores
+from zishu.model.tags import tag_scores
 from zishu.model.words import find_words
 from zishu.tags import tags_of
 from zishu.tree import INTRA, WordTree
@@ -236,7 +236,7 @@ def _gold_batch(model: Model, trees: Sequence[WordTree]) -> _GoldBatch:
     gold = _given_forests(everything, [_forest(tree, settings) for tree in trees])
     best = gold.best()
     words = find_words(best.heads, best.intra, lengths)
-    labels = label_probabilities(
+    labels = label_scores(
         outputs, settings.labels, model.networks.score_labels, words.tree, words.root, words.root_head
     )
     relations = _Choices.of(labels, settings.labels, (label for tree in trees for label in tree.deprels))
@@ -244,7 +244,7 @@ def _gold_batch(model: Model, trees: Sequence[WordTree]) -> _GoldBatch:
     upos = None
     if scores is not None:
         tags = (tag for tree in trees for tag in tags_of(tree, "upos"))
-        upos = _Choices.of(tag_probabilities(scores, 1.0), settings.upos, tags)
+        upos = _Choices.of(scores, settings.upos, tags)
     return _GoldBatch(everything, gold, relations, upos)
 
 

@@ -33,7 +33,7 @@ from zishu.model.confidence import measure_trees, measure_vanilla, measure_witho
 from zishu.model.fixed_arcs import allowed_arcs, fix_relations, over_words
 from zishu.model.inner import inner_trees
 from zishu.model.k_best import distinct_trees
-from zishu.model.labels import at_temperature, label_probabilities
+from zishu.model.labels import at_temperature, best_at_temperature, label_scores
 from zishu.model.mbr import probable_heads
 from zishu.model.outputs import (
     favoured_boundaries,
@@ -284,16 +284,16 @@ def _best_labels(
 ) -> tuple[list[str], NDArray[np.float64] | None]:
     """Return the best label of each word, and optionally its probability; tree t belongs to sentence `numbers[t]`."""
     settings = batch.settings
-    labels = label_probabilities(
+    scores = label_scores(
         batch.outputs, settings.labels, batch.label_scorer, numbers[words.tree], words.root, words.root_head
     )
-    fix_relations(labels, batch.arcs, settings.labels, numbers, words)
-    best = labels.argmax(axis=1)
-    names = [settings.labels[label] for label in best.tolist()]
-    if not confidence:
-        return names, None
-    calibrated = at_temperature(labels, settings.label_temperature)
-    return names, np.exp(calibrated[np.arange(len(best)), best])
+    fix_relations(scores, batch.arcs, settings.labels, numbers, words)
+    sure = None
+    if confidence:
+        best, sure = best_at_temperature(scores, settings.label_temperature)
+    else:
+        best = scores.argmax(axis=1)
+    return [settings.labels[label] for label in best.tolist()], sure
 
 
 def _without_lexicon(
@@ -343,7 +343,7 @@ def _decode_vanilla(batch: _Batch, *, confidence: bool) -> list[Sentence]:
     best = trees.best()
     # Until labels are known, every character counts as a word.
     each = find_words(best.heads, best.intra, trees.lengths)
-    labels = label_probabilities(
+    labels = label_scores(
         outputs,
         settings.labels,
         batch.label_scorer,

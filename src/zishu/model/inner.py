@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from zishu.model.words import Words
 
 FORMAT: Final = 2
-_LONG: Final = 3  # number of characters; these words and longer ones are so few that one call scores them all
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +138,13 @@ class StructureScorer:
     vocabulary: Vocabulary
     session: Session
     pairs: Mapping[str, int] = field(init=False)
-    known: Callable[[str], Inner | None] = field(init=False)  # see `_known`
+    # The results of `_entries` and `_known` for the words of recent texts.
+    entries: Callable[[str], tuple[str, ...]] = field(init=False)
+    known: Callable[[str], Inner | None] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pairs", pair_numbers(self.settings))
+        object.__setattr__(self, "entries", lru_cache(maxsize=1 << 12)(self._entries))
         object.__setattr__(self, "known", lru_cache(maxsize=1 << 15)(self._known))
 
     def _known(self, word: str) -> Inner | None:
@@ -152,7 +154,7 @@ class StructureScorer:
         entries = self.entries(word)
         return Inner(*read_arcs(entries[0]), 1.0) if len(entries) == 1 else None
 
-    def entries(self, word: str) -> tuple[str, ...]:
+    def _entries(self, word: str) -> tuple[str, ...]:
         """Return the structures of a word in the lexicon, if any."""
         lexicon = self.settings.lexicon
         return lexicon.get(word) or lexicon.get("".join(self.vocabulary.known(word)), ())
@@ -219,21 +221,19 @@ def inner_trees(
 
     Tree t of `words` belongs to sentence `numbers[t]`, and row b of `encoded` is the sentence b, ROOT first.
     """
-    lengths = (words.end - words.start).tolist()
+    sizes = words.end - words.start
     known = scorer.known
-    found = [_SINGLE if n == 1 else known(form) for form, n in zip(forms, lengths, strict=True)]
-    to_score: dict[int, list[int]] = {}  # by length, so that nothing is padded
-    for w, inner in enumerate(found):
-        if inner is None:
-            to_score.setdefault(min(lengths[w], _LONG), []).append(w)
-    for chosen in to_score.values():
-        sizes = words.end[chosen] - words.start[chosen]
-        rows = np.repeat(numbers[words.tree[chosen]], sizes)
-        first = words.start[chosen] - (np.cumsum(sizes) - sizes)
-        columns = np.repeat(first, sizes) + np.arange(sizes.sum())
-        for w, inner in zip(
-            chosen, scorer.find(encoded[rows, columns], [forms[w] for w in chosen]), strict=True
-        ):
+    found = [_SINGLE if n == 1 else known(form) for form, n in zip(forms, sizes.tolist(), strict=True)]
+    unknown = np.array([w for w, inner in enumerate(found) if inner is None], dtype=np.int64)
+    # Words of two characters are most of them; by themselves they need no padding.
+    for chosen in (unknown[sizes[unknown] == 2], unknown[sizes[unknown] > 2]):
+        if not len(chosen):
+            continue
+        rows = np.repeat(numbers[words.tree[chosen]], sizes[chosen])
+        first = words.start[chosen] - (np.cumsum(sizes[chosen]) - sizes[chosen])
+        columns = np.repeat(first, sizes[chosen]) + np.arange(len(rows))
+        scored = scorer.find(encoded[rows, columns], [forms[w] for w in chosen.tolist()])
+        for w, inner in zip(chosen.tolist(), scored, strict=True):
             found[w] = inner
     return tuple(zip(*found, strict=True))
 

@@ -45,7 +45,7 @@ def legal_labels(
     return below_root, between_words, between_words | intra
 
 
-def label_probabilities(
+def label_scores(
     outputs: Outputs,
     labels: Sequence[str],
     label_scorer: LabelScorer,
@@ -55,24 +55,33 @@ def label_probabilities(
     *,
     may_be_intra: NDArray[np.bool_] | bool = False,
 ) -> NDArray[np.float64]:
-    """Return the log-probabilities `[m, labels]` of the labels of m arcs, -inf for illegal ones."""
+    """Return the scores `[m, labels]` of the labels of m arcs, -inf for illegal ones.
+
+    They are log-probabilities up to a constant for each arc; `at_temperature` normalises them.
+    """
     assert outputs.label_dep is not None
     assert outputs.label_head is not None
     ends = outputs.label_dep[sentences, dependents], outputs.label_head[sentences, heads]
     scores = np.array(label_scorer(*ends), dtype=np.float64)
-    below_root, between_words, anywhere = legal_labels(tuple(labels))
-    legal = np.where(np.reshape(may_be_intra, (-1, 1)), anywhere, between_words)
-    legal = np.where((heads == 0)[:, None], below_root, legal)
-    scores[~legal] = -np.inf
+    kind = np.where(heads == 0, 0, np.where(may_be_intra, 2, 1))
+    scores += np.where(legal_labels(tuple(labels)), 0.0, -np.inf)[kind]
+    return scores
+
+
+def at_temperature(scores: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
+    """Return the log-probabilities of labels with these scores at a temperature (`zishu.model.calibration`)."""
+    scores = scores / temperature
     return scores - log_sum_exp(scores)[:, None]
 
 
-def at_temperature(log_probabilities: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
-    """Return the log-probabilities of the same labels at a temperature (`zishu.model.calibration`)."""
-    if temperature == 1.0:
-        return log_probabilities
-    scores = log_probabilities / temperature
-    return scores - log_sum_exp(scores)[:, None]
+def best_at_temperature(
+    scores: NDArray[np.float64], temperature: float
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the best label of each row, and its probability at a temperature."""
+    best = scores.argmax(axis=1)
+    top = scores[np.arange(len(best)), best]
+    # exp(top / t) / SUM exp(score / t)
+    return best, 1.0 / np.exp((scores - top[:, None]) / temperature).sum(axis=1)
 
 
 def log_sum_exp(scores: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -16,6 +16,7 @@ sentences whose heads have changed. Confidence needs the same marginals, which t
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,21 +54,26 @@ def probable_heads(trees: TreeDistribution, allowed: NDArray[np.bool_] | None = 
 def _word_heads(marginals: Marginals, words: Words, allowed: NDArray[np.bool_] | None) -> NDArray[np.int64]:
     """Return the head of every word in the word tree with the largest sum of probabilities."""
     counts = np.diff(words.bounds)
-    between = np.zeros((len(counts), 1 + counts.max(initial=0), 1 + counts.max(initial=0)))
-    for t, (start, end) in enumerate(zip(words.bounds[:-1].tolist(), words.bounds[1:].tolist(), strict=True)):
-        # Sums over words, dependents first; ROOT is a word by itself.
-        edges = np.concatenate([[0], words.start[start:end]])
-        n = int(words.end[end - 1])
-        arcs = np.asarray(marginals.inter[t, :n, :n], dtype=np.float64)
-        by_word = np.add.reduceat(np.add.reduceat(arcs, edges, axis=0), edges, axis=1)
-        if allowed is not None:
-            # An arc that no tree has must be excluded, not score 0: a tree with it could have a larger sum than any
-            # without.
-            may_be = np.logical_or.reduceat(np.logical_or.reduceat(allowed[t, :n, :n], edges), edges, axis=1)
-            by_word[~may_be] = -np.inf
-        between[t, : len(by_word), : len(by_word)] = by_word
-    trees = TreeDistribution(between, counts).best()
-    inside = np.arange(between.shape[1])
+    size = 1 + int(counts.max(initial=0))
+    # The word of every character, from 1; ROOT is word 0, and padding belongs to an additional last word.
+    word_of_char = np.full(marginals.inter.shape[:2], size)
+    word_of_char[:, 0] = 0
+    word = np.cumsum(words.begins) - words.bounds[words.tree_of_char]
+    word_of_char[words.tree_of_char, words.char] = word
+    # P(v heads w), dependents first: the sums over all pairs of characters of two words
+    first = np.arange(len(counts))[:, None] * (size + 1)
+    cell = ((first + word_of_char) * (size + 1))[:, :, None] + word_of_char[:, None, :]
+    shape = len(counts), size + 1, size + 1
+    sums = np.bincount(cell.ravel(), marginals.inter.ravel(), minlength=math.prod(shape))
+    between = sums.astype(np.float64, copy=False).reshape(shape)
+    if allowed is not None:
+        # An arc that no tree has must be excluded, not score 0: a tree with it could have a larger sum than any
+        # without.
+        may_be = np.zeros(shape, dtype=np.bool_)
+        may_be.reshape(-1)[cell[allowed]] = True
+        between[~may_be] = -np.inf
+    trees = TreeDistribution(between[:, :size, :size], counts).best()
+    inside = np.arange(size)
     return trees.heads[(inside >= 1) & (inside <= counts[:, None])]
 
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from zishu.chart import TreeDistribution
 from zishu.gaps import FREE, JOIN
-from zishu.model.labels import label_probabilities, log_sum_exp
+from zishu.model.labels import at_temperature, label_scores, log_sum_exp
 from zishu.tree import INTRA
 
 if TYPE_CHECKING:
@@ -94,7 +94,8 @@ def two_roles(
     for start in range(0, len(sentences), BLOCK):
         block = slice(start, start + BLOCK)
         arcs = sentences[block], dependents[block], heads[block]
-        probabilities = label_probabilities(outputs, settings.labels, label_scorer, *arcs, may_be_intra=True)
+        scores = label_scores(outputs, settings.labels, label_scorer, *arcs, may_be_intra=True)
+        probabilities = at_temperature(scores, 1.0)
         intra[arcs] = inter[arcs] + probabilities[:, inside]
         # Not log(1 - P(INTRA)), which loses precision if INTRA is almost certain.
         probabilities[:, inside] = -np.inf

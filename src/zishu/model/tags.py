@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zishu.model.labels import at_temperature, log_sum_exp
+from zishu.model.labels import best_at_temperature
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,17 +42,17 @@ def tag_scores(
         return None
     # Double precision and one sum per word make the result independent of ties and of the rest of the batch. Most words
     # are short, so adding up their first characters, their second ones and so on is faster than `np.add.reduceat`.
-    rows, sizes = sentences[words.tree], words.end - words.start
-    sums: NDArray[np.float64] = of_units[rows, words.start].astype(np.float64)
-    for place in range(1, sizes.max(initial=1)):
-        longer = np.flatnonzero(sizes > place)
-        sums[longer] += of_units[rows[longer], words.start[longer] + place]
-    return sums / sizes[:, None]
-
-
-def tag_probabilities(scores: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
-    """Return the log-probabilities of tags with these scores at a temperature."""
-    return at_temperature(scores - log_sum_exp(scores)[:, None], temperature)
+    table = of_units.reshape(-1, of_units.shape[2])
+    first, sizes = sentences[words.tree] * of_units.shape[1] + words.start, words.end - words.start
+    sums: NDArray[np.float64] = table[first].astype(np.float64)
+    longer = np.flatnonzero(sizes > 1)
+    place = 1
+    while len(longer):
+        sums[longer] += table[first[longer] + place]
+        place += 1
+        longer = longer[sizes[longer] > place]
+    sums /= sizes[:, None]
+    return sums
 
 
 def fixed_tags(
@@ -91,9 +91,9 @@ def best_tags(
         scores = tag_scores(outputs, column, sentences, words)
         if scores is None:
             continue
-        best = scores.argmax(axis=1)
-        tags[column] = [names[tag] for tag in best.tolist()]
         if column == "upos":
-            found = tag_probabilities(scores, settings.upos_temperature)
-            of_upos = np.exp(found[np.arange(len(best)), best])
+            best, of_upos = best_at_temperature(scores, settings.upos_temperature)
+        else:
+            best = scores.argmax(axis=1)
+        tags[column] = [names[tag] for tag in best.tolist()]
     return tags, of_upos
