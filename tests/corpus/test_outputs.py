@@ -30,15 +30,15 @@ def test_the_ending_of_the_output_decides_the_format(name: str, kind: str) -> No
 
 def test_documents_are_named_once_and_analyses_ranked() -> None:
     recipe = Recipe(Options(k_best=2), "conllu")
-    first, second = show([SHANGHAI, SHANGHAI], 6, ("a  b", 1), recipe)
+    first, second = (show(SHANGHAI, 6, ("a  b", 1), recipe, rank) for rank in (1, 2))
     assert first.startswith("# newdoc id = a b\n# sent_id = 7-1\n")
     assert second.startswith("# sent_id = 7-2\n")
-    (later,) = show([SHANGHAI], 7, ("a", 2), Recipe(Options(), "conllu"))
+    later = show(SHANGHAI, 7, ("a", 2), Recipe(Options(), "conllu"))
     assert later.startswith("# sent_id = 8\n")
-    (record,) = map(json.loads, show([SHANGHAI], 7, ("a", 2), Recipe(Options(), "json")))
+    record = json.loads(show(SHANGHAI, 7, ("a", 2), Recipe(Options(), "json")))
     assert (record["sent_id"], record["doc_id"], "rank" in record) == ("8", "a", False)
-    assert "doc_id" not in json.loads(show([SHANGHAI], 0, NOWHERE, Recipe(Options(), "json"))[0])
-    assert show([SHANGHAI], 7, ("a", 2), Recipe(Options(), "parquet")) == [("a", 8, SHANGHAI)]
+    assert "doc_id" not in json.loads(show(SHANGHAI, 0, NOWHERE, Recipe(Options(), "json")))
+    assert show(SHANGHAI, 7, ("a", 2), Recipe(Options(), "parquet")) == ("a", 8, SHANGHAI)
 
 
 def test_a_chunk_is_one_text() -> None:

@@ -22,13 +22,13 @@ from zishu.corpus.options import ONLY_FORMATS, Format, Recipe
 from zishu.corpus.tables import ParquetWriter
 from zishu.document import Sentence, Tokens
 from zishu.errors import InputError
-from zishu.formats.jsonl import to_json, tokens_to_json
-from zishu.formats.parsed_conllu import to_chars_conllu, to_conllu, tokens_to_conllu
+from zishu.formats.jsonl import to_json
+from zishu.formats.parsed_conllu import to_chars_conllu, to_conllu
 from zishu.reading import STANDARD, FilePath
 from zishu.writing import Output
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from zishu.corpus.chunks import Chunk, Place
 
@@ -93,78 +93,51 @@ def terminal_look(output: FilePath) -> tuple[bool, int | None]:
 
 def write_chunk(chunk: Chunk, analyses: Iterable[Sequence[Sentence | Tokens]], recipe: Recipe) -> Written:
     """Format the analyses of a chunk's sentences."""
-    numbers = range(chunk.first, chunk.last)
-    found = zip(analyses, numbers, chunk.places, strict=True)
-    shown = [show(ranked, number, place, recipe) for ranked, number, place in found]
+    found = zip(analyses, range(chunk.first, chunk.last), chunk.places, strict=True)
+    shown = [
+        [show(one, number, place, recipe, rank) for rank, one in enumerate(ranked, start=1)]
+        for ranked, number, place in found
+    ]
     return Written(chunk.first, shown, chunk.size, chunk.end)
 
 
-def show(ranked: Sequence[Sentence | Tokens], number: int, place: Place, recipe: Recipe) -> list[Any]:
-    """Format the analyses of a sentence as the recipe says; `number` counts sentences from 0."""
-    if recipe.format == "parquet":
-        return [(place[0], number + 1, sentence) for sentence in ranked]
-    return [
-        _show_tokens(sentence, number, place, recipe)
-        if isinstance(sentence, Tokens)
-        else _show(sentence, number, rank if recipe.options.k_best else None, place, recipe)
-        for rank, sentence in enumerate(ranked, start=1)
-    ]
-
-
-def _show(sentence: Sentence, number: int, rank: int | None, place: Place, recipe: Recipe) -> str:
-    name = str(number + 1)
+def show(sentence: Sentence | Tokens, number: int, place: Place, recipe: Recipe, rank: int = 1) -> Any:
+    """Format an analysis of a sentence; `number` counts sentences from 0, `rank` its analyses from 1."""
     doc_id, number_in_document = place
-    more = {} if rank is None else {"rank": rank}
+    name, options = str(number + 1), recipe.options
+    more = {"rank": rank} if options.k_best else {}
     match recipe.format:
+        case "parquet":
+            return doc_id, number + 1, sentence
         case "json":
             document = {"doc_id": doc_id} if doc_id else {}
             return to_json(sentence, sent_id=name, **document, **more) + "\n"
-        case "svg" | "html":
-            from zishu.render.svg import to_svg
+        case "conllu" | "chars":
+            head = f"# newdoc id = {' '.join(doc_id.split())}\n" if number_in_document == rank == 1 else ""
+            write: Callable[..., str] = to_conllu if recipe.format == "conllu" else to_chars_conllu
+            return head + write(sentence, sent_id=f"{name}-{rank}" if options.k_best else name, **more)
+    if isinstance(sentence, Tokens):
+        tagged = options.only == "tags"
+        words = [f"{word.form}/{word.upos or '_'}" if tagged else word.form for word in sentence.words]
+        return " ".join(words) + "\n"
+    if recipe.format != "tree":
+        from zishu.render.svg import to_svg
 
-            figure = to_svg(sentence, relations=recipe.options.relations).rstrip("\n") + "\n"
-            return figure if recipe.format == "svg" else _section(figure, name, rank, doc_id)
-        case "tree":
-            from zishu.render.terminal import draw
+        figure = to_svg(sentence, relations=options.relations).rstrip("\n") + "\n"
+        return figure if recipe.format == "svg" else _section(figure, name, rank if more else None, doc_id)
+    from zishu.render.terminal import draw
 
-            head = "\n" if number or (rank or 1) > 1 else ""
-            if rank is not None:
-                prob = "" if sentence.prob is None else f", probability {sentence.prob:.4g}"
-                head += f"sentence {name}, analysis {rank}{prob}\n"
-            relations = recipe.options.relations
-            drawn = draw(sentence, colour=recipe.colour, width=recipe.width, relations=relations)
-            return f"{head}{drawn}\n{_effect(sentence)}"
-    write = to_conllu if recipe.format == "conllu" else to_chars_conllu
-    head = _document_comment(doc_id) if number_in_document == 1 and (rank or 1) == 1 else ""
-    sent_id = name if rank is None else f"{name}-{rank}"
-    return head + write(sentence, sent_id=sent_id, **more)
-
-
-def _effect(sentence: Sentence) -> str:
-    """Say how probable an analysis is with and without a lexicon, if the lexicon found something."""
-    prob, without = sentence.prob, sentence.prob_without_lexicon
-    if prob is None or without is None:
-        return ""
-    return f"probability {prob:.3g} with the lexicon, {without:.3g} without\n"
-
-
-def _show_tokens(sentence: Tokens, number: int, place: Place, recipe: Recipe) -> str:
-    doc_id, number_in_document = place
-    if recipe.format == "text":
-        tags = recipe.options.only == "tags"
-        return (
-            " ".join([f"{word.form}/{word.upos or '_'}" if tags else word.form for word in sentence.words])
-            + "\n"
+    head = "\n" if number or rank > 1 else ""
+    if options.k_best:
+        prob = "" if sentence.prob is None else f", probability {sentence.prob:.4g}"
+        head += f"sentence {name}, analysis {rank}{prob}\n"
+    effect = ""
+    if sentence.prob is not None and sentence.prob_without_lexicon is not None:
+        effect = (
+            f"probability {sentence.prob:.3g} with the lexicon, {sentence.prob_without_lexicon:.3g} without\n"
         )
-    if recipe.format == "json":
-        document = {"doc_id": doc_id} if doc_id else {}
-        return tokens_to_json(sentence, sent_id=str(number + 1), **document) + "\n"
-    head = _document_comment(doc_id) if number_in_document == 1 else ""
-    return head + tokens_to_conllu(sentence, sent_id=str(number + 1))
-
-
-def _document_comment(doc_id: str) -> str:
-    return f"# newdoc id = {' '.join(doc_id.split())}\n"
+    drawn = draw(sentence, colour=recipe.colour, width=recipe.width, relations=options.relations)
+    return f"{head}{drawn}\n{effect}"
 
 
 def _section(figure: str, name: str, rank: int | None, doc_id: str) -> str:

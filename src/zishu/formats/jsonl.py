@@ -43,8 +43,13 @@ _UNSAFE = re.compile("[\ud800-\udfff\x85\u2028\u2029]")
 _SENTENCE_KEYS = frozenset(SENTENCE["properties"])
 
 
-def to_json(sentence: Sentence, **extra: object) -> str:
-    """Format the sentence as one line without a line break; `extra` are more keys, which come first."""
+def to_json(sentence: Sentence | Tokens, **extra: object) -> str:
+    """Format the sentence as one line without a line break; `extra` are more keys, which come first.
+
+    A sentence that was not parsed has only the known keys.
+    """
+    if isinstance(sentence, Tokens):
+        return _tokens(sentence, extra)
     if clash := _SENTENCE_KEYS & extra.keys():
         raise InputError(f"the keys {', '.join(sorted(clash))} belong to the sentence itself")
     more = "".join(f"{_encode(key)}: {_encode(value)}, " for key, value in extra.items())
@@ -64,8 +69,7 @@ def to_json(sentence: Sentence, **extra: object) -> str:
     return line
 
 
-def tokens_to_json(sentence: Tokens, **extra: object) -> str:
-    """Format a sentence of words without a tree as one line, with the known keys of `to_json`."""
+def _tokens(sentence: Tokens, extra: Mapping[str, object]) -> str:
     record = {
         **extra,
         "text": sentence.text,

@@ -51,12 +51,14 @@ _ESCAPES = {code: f"\\u{code:04x}" for code in range(0x3001) if chr(code).isspac
 _ESCAPES |= {ord(" "): r"\s", ord("\t"): r"\t", ord("\n"): r"\n", ord("\r"): r"\r"}
 
 
-def to_conllu(sentence: Sentence, *, sent_id: str, **comments: object) -> str:
-    """Return the rows of the words and the final blank line.
+def to_conllu(sentence: Sentence | Tokens, *, sent_id: str, **comments: object) -> str:
+    """Return the rows of the words and the final blank line; HEAD and DEPREL are `_` if it was not parsed.
 
     Keyword arguments become comments: `rank=2` adds `# rank = 2`.
     """
     lines = _comments(sentence, sent_id, comments)
+    if isinstance(sentence, Tokens):
+        return _block(lines + _token_rows(sentence), len(sentence.words))
     rows = sentence.rows
     lines += [
         f"{number}\t{form}\t{'_' if lemma is None else lemma}\t{_tags(upos, xpos, feats)}\t{head}\t{deprel}\t_\t"
@@ -73,18 +75,15 @@ def to_conllu(sentence: Sentence, *, sent_id: str, **comments: object) -> str:
     return _block(lines, len(rows))
 
 
-def tokens_to_conllu(sentence: Tokens, *, sent_id: str) -> str:
-    """Return the rows of words without a tree: HEAD and DEPREL are `_`."""
-    lines = _comments(sentence, sent_id, {})
+def _token_rows(sentence: Tokens) -> list[str]:
     words = sentence.words
     spaces = _spaces(sentence, [word.start for word in words], [word.end for word in words])
-    lines += [
+    return [
         f"{number}\t{form}\t{_tags(None, upos, xpos, None)}\t_\t_\t_\tStart={start}|End={end}{space}"
         for number, ((form, start, end, upos, xpos), space) in enumerate(
             zip(words, spaces, strict=True), start=1
         )
     ]
-    return _block(lines, len(words))
 
 
 def to_chars_conllu(sentence: Sentence, *, sent_id: str, **comments: object) -> str:

@@ -15,10 +15,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
-from zishu.document import Tokens
 from zishu.errors import InputError
-from zishu.formats.jsonl import from_record, to_json, tokens_to_json
-from zishu.formats.parsed_conllu import to_conllu, tokens_to_conllu
+from zishu.formats.jsonl import from_record, to_json
+from zishu.formats.parsed_conllu import to_conllu
 from zishu.lexicon import Lexicon
 from zishu.render.svg import to_svg
 from zishu.sentences import text_sentences, words_document
@@ -29,11 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from zishu.corpus.options import Options
-    from zishu.document import Sentence
+    from zishu.document import Sentence, Tokens
     from zishu.parser import Parser
 
 # What a model finds in a sentence: its analyses, best first, or only words.
-Found: TypeAlias = "Sequence[Sentence] | Sequence[Tokens]"
+Found: TypeAlias = "Sequence[Sentence | Tokens]"
 # What sentences must share to be parsed together; None: they are already parsed and only change their format.
 Mode: TypeAlias = "Options | None"
 
@@ -175,19 +174,15 @@ class Job:
 
     def _show(self, found: Found, unit: Unit) -> str:
         """Return what was found in a sentence in the requested format."""
-        if isinstance(found[0], Tokens):
-            if self._request.format == "conllu":
-                return tokens_to_conllu(found[0], sent_id=str(unit.number))
-            return tokens_to_json(found[0])
-        ranked = cast("Sequence[Sentence]", found)
         several = self.analyses > 1
         match self._request.format:
             case "conllu":
-                return "".join(_conllu(ranked, unit, several))
+                return "".join(_conllu(found, unit, several))
             case "svg":
-                shown = [f'{{"svg": {_string(to_svg(sentence))}}}' for sentence in ranked]
+                drawn = map(to_svg, cast("Sequence[Sentence]", found))
+                shown = [f'{{"svg": {_string(figure)}}}' for figure in drawn]
             case _:
-                shown = [to_json(sentence) for sentence in ranked]
+                shown = [to_json(sentence) for sentence in found]
         if not several:
             return shown[0]
         return f'{shown[0][:-1]}, "alternatives": [{", ".join(shown)}]}}'
@@ -206,7 +201,7 @@ def analyse(parser: Parser, mode: Mode, units: Sequence[Unit]) -> Sequence[Found
     return list(mode.analyse(parser.in_style(mode.style, mode.inner), sentences))
 
 
-def _conllu(ranked: Sequence[Sentence], unit: Unit, several: bool) -> Iterator[str]:
+def _conllu(ranked: Found, unit: Unit, several: bool) -> Iterator[str]:
     if not several:
         yield to_conllu(ranked[0], sent_id=str(unit.number))
         return
