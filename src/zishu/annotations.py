@@ -229,25 +229,9 @@ def _known(record: Mapping[str, Any], source: str) -> Iterator[PartialTree]:
         raise InputError("a sentence needs the keys 'text', a string, and 'known', an object")
     if strange := known.keys() - {"pins", "breaks", "arcs", "tags"}:
         raise InputError(f"'known' has the key {min(strange)!r}: expected pins, breaks, arcs or tags")
-    lists = {key: known.get(key, []) for key in ("pins", "breaks", "arcs")}
-    tags = _offset_tags(known.get("tags", []), {pin[0] for pin in lists["pins"]})
-    raw = list(text_sentences(text, **lists, patterns=False))
-    for sentence in raw:
+    for sentence in text_sentences(text, **known, patterns=False):
         tree = partial_of_raw(sentence, source=source)
         words = {word.span: word for word in tree.words}
-        for span in tree.stretches():
-            tag = tags.get(sentence.starts[span[0] - 1])
-            if tag is not None:
-                words[span] = replace(words.get(span, KnownWord(span)), tags={"upos": tag})
+        for span, tag in sentence.tags.items():
+            words[span] = replace(words.get(span, KnownWord(span)), tags={"upos": tag})
         yield replace(tree, words=tuple(words[span] for span in sorted(words)))
-
-
-def _offset_tags(tags: Any, pinned: set[int]) -> dict[int, str]:
-    try:
-        found = {int(start): str(tag) for start, tag in tags}
-    except (TypeError, ValueError):
-        raise InputError(f"tags are a list of [offset, part of speech], not {tags!r:.40}") from None
-    for start, tag in found.items():
-        if start not in pinned:
-            raise InputError(f"the tag {tag} needs a pinned word that begins at {start}")
-    return found

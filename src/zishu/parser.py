@@ -291,7 +291,7 @@ class Parser:
         a sentence, white space separates its words, and the longest line is kept in memory.
         """
         batch_chars = whole_number(batch_chars, "batch_chars", least=1)
-        pieces = iterator_of([pieces] if isinstance(pieces, str) else pieces, "pieces of text")
+        pieces = _strings(iterator_of([pieces] if isinstance(pieces, str) else pieces, "pieces of text"))
         known = Lexicon.of(lexicon)
         if words and known:
             raise InputError("a lexicon cannot be used with given words")
@@ -379,6 +379,13 @@ def _documents(
             yield from finished()
             waiting, size = [], 0
     yield from finished()
+
+
+def _strings(pieces: Iterable[str]) -> Iterator[str]:
+    for piece in pieces:
+        if not isinstance(piece, str):
+            raise InputError(f"a piece of text is a string, not {type(piece).__name__}")
+        yield piece
 
 
 def _chunks(sentences: Iterable[RawSentence], size: int) -> Iterator[list[RawSentence]]:

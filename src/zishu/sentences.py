@@ -91,7 +91,7 @@ def stream_sentences(
     look_ahead: bool = True,
 ) -> Iterator[RawSentence]:
     """Split a text that comes in pieces into sentences; see `zishu.text.iter_sentences`."""
-    sentences = iter_sentences(_strings(pieces), look_ahead=look_ahead, wrapped=wrapped)
+    sentences = iter_sentences(pieces, look_ahead=look_ahead, wrapped=wrapped)
     return Constraints(lexicon=Lexicon.of(lexicon), patterns=patterns).apply(sentences)
 
 
@@ -222,7 +222,7 @@ def _lines(pieces: Iterable[str]) -> Iterator[tuple[str, int]]:
     """Yield the lines of a stream with their ends and following white space, and their offsets."""
     line: list[str] = []
     start = 0
-    for piece in _strings(pieces):
+    for piece in pieces:
         for match in _LINE_PART.finditer(piece):
             line.append(match[0])
             if match[0][0] in "\r\n":
@@ -232,10 +232,3 @@ def _lines(pieces: Iterable[str]) -> Iterator[tuple[str, int]]:
                 line = []
     if line:
         yield "".join(line), start
-
-
-def _strings(pieces: Iterable[str]) -> Iterator[str]:
-    for piece in pieces:
-        if not isinstance(piece, str):
-            raise InputError(f"a piece of text is a string, not {type(piece).__name__}")
-        yield piece

@@ -88,10 +88,18 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; errors are printed in one line on standard error."""
     _show_messages()
+    # Describing all commands to Typer takes longer than parsing a sentence.
+    wanted = arguments[:1] if arguments and arguments[0] in COMMANDS else COMMANDS
+    code = SUCCESS
     try:
-        code = _invoke(arguments)
+        command = typer.main.get_command(make_app(wanted))
+        # Not `app()`, which would draw usage errors in a box of several lines and end the process itself.
+        with command.make_context("zishu", list(arguments), obj=list(arguments)) as context:
+            command.invoke(context)
         # Flush here, not at the interpreter's exit, so that a full disk or a closed pipe is reported properly.
         sys.stdout.flush()
+    except typer.Exit as request:
+        return request.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except BrokenPipeError:
@@ -119,19 +127,6 @@ def _show_messages() -> None:
     if not any(isinstance(handler, _Messages) for handler in logger.handlers):
         logger.addHandler(_Messages())
     logger.setLevel(logging.INFO if sys.stderr is not None and sys.stderr.isatty() else logging.WARNING)
-
-
-def _invoke(arguments: Sequence[str]) -> int:
-    # Describing all commands to Typer takes longer than parsing a sentence.
-    wanted = arguments[:1] if arguments and arguments[0] in COMMANDS else COMMANDS
-    command = typer.main.get_command(make_app(wanted))
-    try:
-        # Not `app()`, which would draw usage errors in a box of several lines and end the process itself.
-        with command.make_context("zishu", list(arguments), obj=list(arguments)) as context:
-            command.invoke(context)
-    except typer.Exit as request:
-        return request.exit_code
-    return SUCCESS
 
 
 def outcome(error: Exception) -> tuple[str, int]:

@@ -34,7 +34,7 @@ from zishu.sentences import text_sentences
 from zishu.writing import check_not_input
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from zishu.arcs import ArcLike
     from zishu.text import RawSentence
@@ -269,10 +269,16 @@ def _parse(
     fault: BaseException | None = None
     record = recipe.record() | dict(reading or {})
     keep = recipe.format in FORMATS and not recipe.options.k_best
-    with (
-        claimed(output, record, resume=resume, force=force, keep=keep) as claim,
-        _engine(recipe, jobs) as run,
-    ):
+    with contextlib.ExitStack() as stack:
+        claim = stack.enter_context(claimed(output, record, resume=resume, force=force, keep=keep))
+        if jobs == 1:
+            run: Callable[[Iterable[Chunk]], Iterable[Written]] = partial(map, recipe.load())
+        else:
+            from zishu.corpus.workers import workers
+
+            # The lexicon is only used when a chunk is made.
+            lean = replace(recipe, options=replace(recipe.options, lexicon=None), threads=recipe.threads or 1)
+            run = stack.enter_context(workers(jobs, lean.load))
         done = look_at(path, recipe.format) if resume and claim.exists else Done()
         # Without a record of its options, an output can be checked but not extended.
         frozen = resume and claim.exists and not claim.recorded and path.stat().st_size > 0
@@ -280,7 +286,7 @@ def _parse(
             raise _frozen(path)
         # The last sentence of the output is parsed again to check that it is the same.
         results = iter(run(chunk for chunk in found if chunk.last >= done.sentences))
-        with contextlib.ExitStack() as stack:
+        with contextlib.ExitStack() as open_files:
             out: AnyOutput | None = None
             while True:
                 try:
@@ -303,7 +309,7 @@ def _parse(
                     # Opened only now: a mistake must not cost the user an existing file.
                     claim.started = True
                     out = open_output(output, recipe.format, append=bool(done), force=force)
-                    stack.enter_context(out)
+                    open_files.enter_context(out)
                 out.put(analyses)
                 report(written)
             if out is None and fault is None:
@@ -312,7 +318,7 @@ def _parse(
                         f"{path}: has more sentences than {name}: was the input or were the options different?"
                     )
                 claim.started = True
-                stack.enter_context(open_output(output, recipe.format, force=force))
+                open_files.enter_context(open_output(output, recipe.format, force=force))
         if fault is not None:
             raise fault
 
@@ -321,17 +327,3 @@ def _frozen(path: Path) -> InputError:
     return InputError(
         f"{path}: is finished, or was not written by this version; --resume adds nothing to it, --force overwrites it"
     )
-
-
-@contextlib.contextmanager
-def _engine(recipe: Recipe, jobs: int) -> Iterator[Callable[[Iterable[Chunk]], Iterator[Written]]]:
-    """Return a function that maps chunks to their output, in order, in this process or in others."""
-    if jobs == 1:
-        yield partial(map, recipe.load())
-        return
-    from zishu.corpus.workers import workers
-
-    # The lexicon is only used when a chunk is made.
-    lean = replace(recipe, options=replace(recipe.options, lexicon=None), threads=recipe.threads or 1)
-    with workers(jobs, lean.load) as run:
-        yield run

@@ -112,7 +112,14 @@ def parse_shards(
             try:
                 for entry in pool.run(todo, count):
                     manifest.add(entry)
-                    _count(summary, entry, watcher)
+                    if entry.error is None:
+                        summary.written += 1
+                        summary.sentences += entry.sentences
+                        summary.characters += entry.characters
+                    else:
+                        summary.failed += 1
+                        named = entry.input in entry.error
+                        watcher.fail(entry.error if named else f"{entry.input}: {entry.error}")
                     size += entry.size
                     watcher.advance(summary, size)
             finally:
@@ -123,16 +130,6 @@ def parse_shards(
     if summary.failed:
         raise ZishuError(f"{summary.failed} of {summary.inputs} inputs failed: see {join(output, MANIFEST)}")
     return summary
-
-
-def _count(summary: Summary, entry: ShardEntry, watcher: Watcher) -> None:
-    if entry.error is None:
-        summary.written += 1
-        summary.sentences += entry.sentences
-        summary.characters += entry.characters
-    else:
-        summary.failed += 1
-        watcher.fail(entry.error if entry.input in entry.error else f"{entry.input}: {entry.error}")
 
 
 def _import_ray() -> ModuleType:

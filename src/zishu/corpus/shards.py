@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from zishu import __version__
 from zishu.compression import plain_name
+from zishu.corpus.claim import check_options
 from zishu.corpus.documents import RawDocument
 from zishu.corpus.storage import inside, join, read, storage, write
 from zishu.errors import InputError, ZishuError, explain, one_line
@@ -123,14 +124,9 @@ class Manifest:
             raise InputError(f"{output}: contains an earlier run: use --resume or another output folder")
         old = _loads(content, path)
         manifest = cls(output, options, old["shards"])
-        for name, before, now in [
-            ("zishu", old["zishu"], __version__),
-            *((key, old["options"].get(key), value) for key, value in manifest._options.items()),
-        ]:
-            if before != now:
-                raise InputError(
-                    f"{path}: was written with {name} = {before}, not {now}: use another output folder"
-                )
+        check_options(
+            {"zishu": old["zishu"], **old["options"]}, {"zishu": __version__, **manifest._options}, path
+        )
         return manifest
 
     def done(self, source: ShardSource) -> bool:

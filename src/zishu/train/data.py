@@ -249,7 +249,17 @@ def make_example(
     gaps = np.zeros(1, dtype=np.int8)
     slots = _no_slots(1, 1)
     if settings.can.parses:
-        forest = _make_forest(tree, network, structure, structures)
+        forest = build_forest(
+            tree,
+            {label: number for number, label in enumerate(dict.fromkeys((*settings.labels, INTRA)))},
+            policy=structure.policy if settings.can.finds_structures else "latent",
+            structures=structures,
+            single_root=structure.single_root,
+            one_tree=network.objective != "tree-crf" and settings.can.finds_structures,
+            by_words=by_words,
+        )
+        if not isinstance(tree, WordTree):
+            _check_feasible(forest, root_as_head=settings.root_as_head)
         gaps, slots = forest.gaps, _slots(forest)
     else:
         tags[1:] = word_tags(lengths)
@@ -265,24 +275,6 @@ def make_example(
         slot_intra=slots[2],
         gaps=gaps,
     )
-
-
-def _make_forest(
-    tree: WordTree | PartialTree, network: Network, structure: StructureConfig, structures: Structures | None
-) -> Forest:
-    settings = network.settings
-    forest = build_forest(
-        tree,
-        {label: number for number, label in enumerate(dict.fromkeys((*settings.labels, INTRA)))},
-        policy=structure.policy if settings.can.finds_structures else "latent",
-        structures=structures,
-        single_root=structure.single_root,
-        one_tree=network.objective != "tree-crf" and settings.can.finds_structures,
-        by_words=settings.can.units == "words",
-    )
-    if not isinstance(tree, WordTree):
-        _check_feasible(forest, root_as_head=settings.root_as_head)
-    return forest
 
 
 def _check_feasible(forest: Forest, *, root_as_head: bool) -> None:
