@@ -72,9 +72,8 @@ def _hint(head: bytes) -> str:
     found = {}
     for encoding in _OTHERS:
         with contextlib.suppress(UnicodeDecodeError):
-            text = codecs.getincrementaldecoder(encoding)().decode(
-                head
-            )  # its last character may be incomplete
+            # Incremental, because the last character may be incomplete.
+            text = codecs.getincrementaldecoder(encoding)().decode(head)
             found[encoding] = sum(char in _FREQUENT for char in text)
     best = max(found, key=found.__getitem__, default="")
     if best and found[best]:

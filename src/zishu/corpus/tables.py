@@ -80,18 +80,10 @@ def schema() -> pa.Schema:
         ("label_prob", chance, True),
         ("upos_prob", chance, True),
         ("prob", chance, True),  # the product of the last four
-        (
-            "boundary_prob_without_lexicon",
-            chance,
-            True,
-        ),  # null unless a lexicon found something in the sentence
+        ("boundary_prob_without_lexicon", chance, True),  # null unless a lexicon found something here
         ("sent_prob", pa.float64(), True),  # probability of the whole sentence; can be too small for 32 bits
         ("sent_prob_without_lexicon", pa.float64(), True),
-        (
-            "sent_cut",
-            pa.bool_(),
-            False,
-        ),  # the sentence was cut because of its length and continues in the next one
+        ("sent_cut", pa.bool_(), False),  # it was cut because of its length and continues in the next one
     ]
     fields = [pa.field(name, kind, nullable=unknown) for name, kind, unknown in columns]
     return pa.schema(fields, metadata={"zishu": __version__})
@@ -133,8 +125,12 @@ def _array(pa: Any, values: list[Any], kind: Any) -> Any:
 
 def to_batches(documents: Iterable[tuple[str, Iterable[Sentence]]]) -> Iterator[pa.RecordBatch]:
     """Yield the words of documents, given as ids and sentences, in record batches of a few thousand rows."""
-    rows = iter(_rows(documents))
-    while some := list(islice(rows, _SENTENCES)):
+    return _batches(_rows(documents))
+
+
+def _batches(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
+    coming = iter(rows)
+    while some := list(islice(coming, _SENTENCES)):
         yield to_batch(some)
 
 
@@ -167,7 +163,6 @@ class ParquetWriter:
         self.path = Path(path)
         self.rows = 0
         self._row_group = row_group
-        self._sentences: list[Row] = []  # not in a batch yet
         self._waiting: list[pa.RecordBatch] = []
         self._size = 0
         self._arrow = arrow()  # report a missing package before anything is parsed
@@ -183,15 +178,8 @@ class ParquetWriter:
 
     def put(self, rows: Iterable[Row]) -> None:
         """Write sentences, each with the id of its document and its number."""
-        for row in rows:
-            self._sentences.append(row)
-            if len(self._sentences) >= _SENTENCES:
-                self._batch()
-
-    def _batch(self) -> None:
-        if self._sentences:
-            self.write(to_batch(self._sentences))
-            self._sentences = []
+        for batch in _batches(rows):
+            self.write(batch)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Write a batch; it reaches the file when a row group is full."""
@@ -216,5 +204,4 @@ class ParquetWriter:
             # An error raised inside the stack prevents the file from getting its name.
             if error[1] is not None:
                 raise error[1]
-            self._batch()
             self._flush()

@@ -16,6 +16,7 @@ to the current directory.
 from __future__ import annotations
 
 import difflib
+import math
 import re
 import tomllib
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
@@ -42,33 +43,21 @@ ExportPrecision = Literal["float32", "int8"]
 Activation = Literal["gelu", "relu"]
 
 
-# Not infinity, so that no range contains infinity or an integer too large for a float.
-_HUGE = 1e300
-
-
 class Range(NamedTuple):
-    """Hold the numbers that a key may take, with a description for the user."""
+    """Hold the numbers that a key may take, the ends included, with a description for the user."""
 
     words: str
-    low: float = -_HUGE
-    high: float = _HUGE
-    low_open: bool = False
-    high_open: bool = False
-
-    def holds(self, number: float) -> bool:
-        """Tell whether a number lies in the range."""
-        above = self.low < number if self.low_open else self.low <= number
-        below = number < self.high if self.high_open else number <= self.high
-        return above and below
+    low: float = 0.0
+    high: float = 1e300  # not infinity: no range contains that, or an integer too large for a float
 
 
-Natural = Annotated[int, Range("a whole number from 0", low=0)]
+Natural = Annotated[int, Range("a whole number from 0")]
 Size = Annotated[int, Range("a whole number from 1", low=1)]
-Seed = Annotated[int, Range("a whole number from 0 to 4294967295", low=0, high=2**32 - 1)]
-Share = Annotated[float, Range("a number from 0 to 1", low=0, high=1)]
-Rate = Annotated[float, Range("a number from 0 up to, but not including, 1", low=0, high=1, high_open=True)]
-Positive = Annotated[float, Range("a number above 0", low=0, low_open=True)]
-NonNegative = Annotated[float, Range("a number from 0", low=0)]
+Seed = Annotated[int, Range("a whole number from 0 to 4294967295", high=2**32 - 1)]
+Share = Annotated[float, Range("a number from 0 to 1", high=1)]
+Rate = Annotated[float, Range("a number from 0 up to, but not including, 1", high=math.nextafter(1, 0))]
+Positive = Annotated[float, Range("a number above 0", low=math.ulp(0.0))]
+NonNegative = Annotated[float, Range("a number from 0")]
 
 
 Files = str | dict[str, tuple[str, ...]]  # one file, or files by style
@@ -470,9 +459,8 @@ def _list_keys(section: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 _KEYS: dict[str, Any] = dict(_list_keys(Config))
-_TABLES = {
-    key for key, kind in _KEYS.items() if kind in (Files, StyleWeights)
-}  # keys whose value may be a table
+# Keys whose value may be a table.
+_TABLES = {key for key, kind in _KEYS.items() if kind in (Files, StyleWeights)}
 _SECTIONS: dict[str, type] = {
     name: kind
     for name, kind in get_type_hints(Config).items()
@@ -487,7 +475,8 @@ def _build(values: Mapping[str, _Value], source: str) -> Config:
         if key in _SECTIONS:
             if value == {}:
                 continue
-            raise ConfigError(f"{origin}: {key} is a section, its keys are {_join(_section_keys(key))}")
+            keys = ", ".join(known for known in _KEYS if known.startswith(f"{key}."))
+            raise ConfigError(f"{origin}: {key} is a section, its keys are {keys}")
         if key not in _KEYS:
             raise ConfigError(f"{origin}: unknown key {key}; {_suggest(key)}")
         section, _, name = key.rpartition(".")
@@ -501,10 +490,6 @@ def _build(values: Mapping[str, _Value], source: str) -> Config:
     config = Config(**top)
     _check_together(config, source)
     return config
-
-
-def _section_keys(section: str) -> list[str]:
-    return [key for key in _KEYS if key.startswith(f"{section}.")]
 
 
 def _require(kind: type, given: Mapping[str, Any], source: str, prefix: str = "") -> None:
@@ -526,7 +511,7 @@ def _suggest(key: str) -> str:
         nearest = difflib.get_close_matches(wanted, candidates, n=1, cutoff=cutoff)
         if nearest:
             return f"did you mean {by_name.get(nearest[0], nearest[0])}?"
-    return f"the keys are {_join(_KEYS)}"
+    return f"the keys are {', '.join(_KEYS)}"
 
 
 def _check_value(key: str, value: object, kind: Any, origin: str) -> object:
@@ -535,12 +520,12 @@ def _check_value(key: str, value: object, kind: Any, origin: str) -> object:
         choices = get_args(kind)
         # Compare types, too, because True == 1.
         if not any(value == choice and type(value) is type(choice) for choice in choices):
-            raise _wrong(key, value, f"one of {_join(map(repr, choices))}", origin)
+            raise _wrong(key, value, f"one of {', '.join(map(repr, choices))}", origin)
         return value
     if get_origin(kind) is Annotated:
         kind, limits = get_args(kind)
         is_number = isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
-        if not is_number or not limits.holds(value):
+        if not is_number or not limits.low <= value <= limits.high:
             raise _wrong(key, value, limits.words, origin)
         return kind(value)
     if kind == Files:
@@ -636,7 +621,7 @@ def _check_together(config: Config, source: str) -> None:
     ):
         for style in () if config.initial else part:
             named = f"style {style!r}" if style else "a file without a style"
-            demand(style in styles, f"{name}: {named} is not in data.train: {_join(styles)}")
+            demand(style in styles, f"{name}: {named} is not in data.train: {', '.join(styles)}")
     demand(
         bool(config.teacher.model) == bool(config.teacher.text),
         "teacher.model and teacher.text must be set together",
@@ -665,7 +650,3 @@ def _check_together(config: Config, source: str) -> None:
     if encoder.kind == "transformer":
         fits = encoder.hidden % encoder.heads == 0
         demand(fits, f"encoder.hidden = {encoder.hidden}: expected a multiple of the {encoder.heads} heads")
-
-
-def _join(words: Any) -> str:
-    return ", ".join(words)

@@ -32,7 +32,7 @@ from zishu.train.export import export_model, settings_of
 from zishu.tree import WordTree
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from zishu.chart import Floats
@@ -101,11 +101,12 @@ def evaluate_model(
     )
 
 
-def dev_scores(network: Network, dev: Gold) -> dict[str, float]:
-    """Return the scores of a network on the dev set, averaged over styles."""
-    task = network.settings.task
+def dev_scores(parser: Network | Model, dev: Gold) -> dict[str, float]:
+    """Return the scores on the dev set, averaged over styles: by the paper's decoding, of a model by the users'."""
+    evaluate: Callable[..., Evaluation] = evaluate_model if isinstance(parser, Model) else evaluate_network
+    task = parser.settings.task
     return mean_scores(
-        {style: scores_of(evaluate_network(network, gold, style=style), task) for style, gold in dev.items()}
+        {style: scores_of(evaluate(parser, gold, style=style), task) for style, gold in dev.items()}
     )
 
 
@@ -172,21 +173,14 @@ def _quantise(config: Config, model: Model, dev: Gold, result: dict[str, Any]) -
     for tree, style, _ in read_treebank(config).trees:
         if len(samples.setdefault(style, [])) < _SAMPLES:
             samples[style].append(tree.chars)
-    result["float32"] = _exported_scores(model, dev, config.task)
+    result["float32"] = dev_scores(model, dev)
     quantise(folder, samples)
     quantised = load_model(folder)
     assert isinstance(quantised, Model)
-    result["int8"] = _exported_scores(quantised, dev, config.task)
+    result["int8"] = dev_scores(quantised, dev)
     settings = replace(model.settings, training={"config": asdict(config), **result})
     write_json(folder / CONFIG, settings.to_json())
     return Model(settings, quantised.networks)
-
-
-def _exported_scores(model: Model, dev: Gold, task: TaskName) -> dict[str, float]:
-    """Score an exported model on dev, with the decoding that users get."""
-    return mean_scores(
-        {style: scores_of(evaluate_model(model, gold, style=style), task) for style, gold in dev.items()}
-    )
 
 
 def finish_pipeline(config: Config, *, segmenter: Path, treecrf: Path) -> dict[str, float]:

@@ -36,9 +36,8 @@ if TYPE_CHECKING:
 
     from zishu.train.config import Config
 
-_IMPROBABLE: Final = (
-    3.0  # by which the score of a new relation starts lower than that of the one it is copied from
-)
+# The score of a new relation starts lower by this than that of the relation it is copied from.
+_IMPROBABLE: Final = 3.0
 
 
 def new_network(config: Config, treebank: Treebank) -> Network:

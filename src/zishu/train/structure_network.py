@@ -107,14 +107,10 @@ class StructureNetwork(nn.Module):
         scores = (half @ head.transpose(1, 2)).reshape(words, length, -1, length).transpose(2, 3)
         steps = place.unsqueeze(2) - place.unsqueeze(1)  # from head to dependent
         scores = scores + self.distance[steps.clamp(1 - _FARTHEST, _FARTHEST - 1) + _FARTHEST - 1]
-        first, second = (
-            pairs.unsqueeze(2) == self.numbers,
-            _behind(pairs).unsqueeze(2) == self.numbers,
-        )  # w L R
-        same = (first.unsqueeze(2) & (steps == -1).unsqueeze(3)) | (
-            second.unsqueeze(2) & (steps == 1).unsqueeze(3)
-        )
-        scores = scores + self.known * same
+        # w L R: the relation of a character with the next one, and of the one before it with the character
+        first, second = (values.unsqueeze(2) == self.numbers for values in (pairs, _behind(pairs)))
+        before, after = (steps == -1).unsqueeze(3), (steps == 1).unsqueeze(3)
+        scores = scores + self.known * ((first.unsqueeze(2) & before) | (second.unsqueeze(2) & after))
         illegal = (steps < 0).unsqueeze(3) != self.before
         scores = scores.masked_fill(illegal, _ILLEGAL)
         arcs = scores.logsumexp(3)
