@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import regex  # type: ignore[import-untyped, unused-ignore]
@@ -37,7 +38,7 @@ from zishu.model.model import Model, Pipeline, gold_sentence, parse_trees
 from zishu.text import characters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from zishu.tree import WordTree
 
@@ -227,7 +228,7 @@ def _system(
     count: TokensOrTypes,
 ) -> StudiedSystem:
     words = [form for tree in gold for form in tree.forms]
-    inside = [_flat(run.inside) for run in runs if run.inside is not None]
+    inside = [[*chain.from_iterable(run.inside)] for run in runs if run.inside is not None]
     raw = [run.raw for run in runs if run.raw is not None]
     if len(inside) not in (0, len(runs)) or len(raw) not in (0, len(runs)):
         names = ", ".join(run.name for run in runs)
@@ -286,10 +287,6 @@ def uas_by_length(
         known = tuple(value for value in values if value is not None)
         table[length] = Attachment(words, Average(known) if words else None)
     return table
-
-
-def _flat(inside: Iterable[Sequence[Heads]]) -> list[Heads]:
-    return [heads for sentence in inside for heads in sentence]
 
 
 def _examples(

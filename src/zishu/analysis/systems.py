@@ -72,20 +72,14 @@ def study_systems(
     for name, paths in systems.items():
         for path in paths:
             say(f"{name}: {path}")
-            run = _predictions(path, gold)
+            # A model is loaded here and released soon, because a pre-trained encoder is large.
+            kept = path.suffix == KEPT
+            run = read_predictions(path, gold) if kept else predict(load_model(path), str(path), gold)
             runs[name].append(run)
             # Kept immediately, because a later model may fail.
             if keep is not None:
                 write_predictions(run, gold, places[name, path])
     return study(gold, runs, reference=reference, punct=punct, count=count)
-
-
-def _predictions(path: Path, gold: Sequence[WordTree]) -> Predictions:
-    """Parse with a model, or read its kept predictions."""
-    if path.suffix == KEPT:
-        return read_predictions(path, gold)
-    # Loaded here and released soon, because a pre-trained encoder is large.
-    return predict(load_model(path), str(path), gold)
 
 
 def _kept_name(path: Path) -> str:

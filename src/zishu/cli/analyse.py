@@ -94,7 +94,10 @@ def analyse_command(
         raise InputError("choose only one of --markdown and --json")
     # Parsing may take long, so everything that can be wrong is checked first.
     if output is not None:
-        _prepare(output)
+        from zishu.analysis.fonts import check_matplotlib
+
+        check_matplotlib()
+        output.mkdir(parents=True, exist_ok=True)
     if gold.suffix == ".json":
         no_files = any(path.suffix != ".json" for path in models)
         if no_files or system or structures is not None or punct or count is not None or keep is not None:
@@ -258,14 +261,6 @@ def _named(texts: Sequence[str]) -> dict[str, list[Path]]:
             raise InputError(f"--system {name.strip()}: given twice")
         systems[name.strip()] = [Path(part) for part in parts]
     return systems
-
-
-def _prepare(output: Path) -> None:
-    """Create the folder for the figures, and check that Matplotlib is installed."""
-    from zishu.analysis.fonts import check_matplotlib
-
-    check_matplotlib()
-    output.mkdir(parents=True, exist_ok=True)
 
 
 def _write(report: Study, output: Path, figure_format: FigureFormat) -> None:

@@ -157,7 +157,12 @@ class _Remote:
         else:
             base, details = _fixed_part(bare, "/"), self._fs.glob(bare, detail=True)
         return [
-            FoundFile(self._prefix + name, posixpath.relpath(name, base or "."), info["size"], _stamp(info))
+            FoundFile(
+                self._prefix + name,
+                posixpath.relpath(name, base or "."),
+                info["size"],
+                next((str(info[key]) for key in _STAMPS if info.get(key) is not None), ""),
+            )
             for name, info in details.items()
             if info["type"] == "file"
         ]
@@ -224,10 +229,6 @@ def _unique(name: str) -> str:
 def _local_file(file: Path, base: Path) -> FoundFile:
     status = file.stat()
     return FoundFile(str(file), file.relative_to(base).as_posix(), status.st_size, str(status.st_mtime_ns))
-
-
-def _stamp(info: dict[str, Any]) -> str:
-    return next((str(info[key]) for key in _STAMPS if info.get(key) is not None), "")
 
 
 def _plain(parts: Any) -> bool:

@@ -161,7 +161,9 @@ def read_conllu(
     path = name or source_name(source)
     for first, block in blocks(read_lines(source, path)):
         sentence = _parse(block, path, first)
-        dialect = dialect or _guess_dialect(sentence)
+        if dialect is None:
+            is_u = sentence.comments or sentence.extras or any("=" in token.misc for token in sentence.tokens)
+            dialect = "u" if is_u else "x"
         sentence.dialect = dialect
         yield sentence
 
@@ -264,12 +266,6 @@ def _spaced_text(sentence: ConlluSentence) -> str:
             pieces += [form, " "] if _space_after(misc) else [form]
     # A space after the last token lies between two sentences and belongs to neither.
     return "".join(pieces[:-1] if pieces[-1:] == [" "] else pieces)
-
-
-def _guess_dialect(sentence: ConlluSentence) -> Dialect:
-    if sentence.comments or sentence.extras or any("=" in token.misc for token in sentence.tokens):
-        return "u"
-    return "x"
 
 
 def blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:

@@ -120,16 +120,16 @@ def structure(word: Word, *, relations: bool = False) -> list[Span]:
         return []
     if not is_projective(heads):
         return [Span(",".join(map(str, heads)), "inner")]
-    first, last = list(range(len(heads))), list(range(len(heads)))
+    first, last, depth = list(range(len(heads))), list(range(len(heads))), [0] * len(heads)
     for d in range(len(heads)):
         above = heads[d]
         while above != ROOT:
+            depth[d] += 1
             first[above - 1] = min(first[above - 1], d)
             last[above - 1] = max(last[above - 1], d)
             above = heads[above - 1]
     opened, closed = [0] * len(heads), [""] * len(heads)
     # Inner brackets close first: those of characters far from the root.
-    depth = [_depth(heads, d) for d in range(len(heads))]
     for d in sorted(range(len(heads)), key=lambda d: -depth[d]):
         if heads[d] != ROOT:
             opened[first[d]] += 1
@@ -140,13 +140,6 @@ def structure(word: Word, *, relations: bool = False) -> list[Span]:
         style = "inner" if heads[d] else "root"
         spans.append(Span(f"{'[' * opened[d]}{char}{closed[d]}", style))
     return spans
-
-
-def _depth(heads: Sequence[int], d: int) -> int:
-    depth = 0
-    while heads[d] != ROOT:
-        d, depth = heads[d] - 1, depth + 1
-    return depth
 
 
 class Cell(NamedTuple):

@@ -10,7 +10,7 @@ Cost: parsing the text. Memory: the encodings of `cap` occurrences per word of t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -73,7 +73,11 @@ def collect(
     random = np.random.default_rng(seed)
     styles = model.settings.styles or (None,)
     for path in files:
-        text = _treebank(path) if path.name.endswith(".conllu") else islice(_plain(path), sentences)
+        text: Iterator[RawSentence]
+        if path.name.endswith(".conllu"):
+            text = (gold_sentence(sentence.tree(), words=True) for sentence in read_conllu(path))
+        else:  # only white space constrains the words
+            text = islice(chain.from_iterable(map(text_sentences, read_lines(path))), sentences)
         while chunk := list(islice(text, _CHUNK)):
             for number, style in enumerate(styles):
                 share = chunk[number :: len(styles)]
@@ -83,18 +87,6 @@ def collect(
     for (form, entries_of), encoded in zip(lexicon.items(), _encode(model, alone), strict=True):
         found.occurrences.setdefault(form, []).append(Occurrence(entries_of[0], encoded))
     return found
-
-
-def _treebank(path: Path) -> Iterator[RawSentence]:
-    """Yield the sentences of a CoNLL-U file with their words."""
-    for sentence in read_conllu(path):
-        yield gold_sentence(sentence.tree(), words=True)
-
-
-def _plain(path: Path) -> Iterator[RawSentence]:
-    """Yield the sentences of a plain text; only white space constrains their words."""
-    for line in read_lines(path):
-        yield from text_sentences(line)
 
 
 def _collect(
@@ -119,17 +111,14 @@ def _collect(
             elif form in lexicon:
                 count = found.counts[form] = found.counts.get(form, 0) + 1
                 kept = found.occurrences.setdefault(form, [])
-                occurrence = Occurrence(_reading(lexicon[form], upos), rows)
+                # The entry for the part of speech, or the first one.
+                entry = next((entry for entry in lexicon[form] if upos in entry.upos), lexicon[form][0])
+                occurrence = Occurrence(entry, rows)
                 # Each of the `count` occurrences so far is kept with the same probability.
                 if len(kept) < cap:
                     kept.append(occurrence)
                 elif (place := int(random.integers(count))) < cap:
                     kept[place] = occurrence
-
-
-def _reading(entries: Sequence[Structure], upos: str | None) -> Structure:
-    """Return the entry of a word for its part of speech, or the first one."""
-    return next((entry for entry in entries if upos in entry.upos), entries[0])
 
 
 def _encode(model: Model, sentences: Sequence[Sequence[str]]) -> list[NDArray[np.float16]]:
