@@ -13,7 +13,8 @@ import zishu
 from parse_checks import check
 from zishu.document import Document
 from zishu.errors import InputError
-from zishu.text import LIMIT, split_sentences
+from zishu.splitting import split_sentences
+from zishu.text import LIMIT
 
 if TYPE_CHECKING:
     from zishu.parser import Parser

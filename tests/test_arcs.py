@@ -20,7 +20,7 @@ from zishu.arcs import ROOT_SPAN, FixedArc, place_arcs
 from zishu.chart import TreeDistribution
 from zishu.errors import InputError
 from zishu.model.fixed_arcs import allowed_arcs, over_words
-from zishu.text import split_sentences
+from zishu.splitting import split_sentences
 
 
 def place(text: str, pins: Any, arcs: Any) -> list[tuple[FixedArc, ...]]:

@@ -12,7 +12,8 @@ from zishu.constraints import Constraints, _Places, read_marks
 from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE, JOIN
 from zishu.lexicon import Lexicon
-from zishu.text import LIMIT, split_sentences
+from zishu.splitting import split_sentences
+from zishu.text import LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,7 +23,8 @@ from zishu.lexicon import Lexicon
 from zishu.model import runtime
 from zishu.parser import LOOK_AHEAD, Parser, find_model
 from zishu.sentences import line_sentences, stream_sentences
-from zishu.text import LIMIT, split_sentences
+from zishu.splitting import split_sentences
+from zishu.text import LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -12,10 +12,11 @@ import regex
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from zishu import text as text_module
+from zishu import splitting
 from zishu.errors import InputError
 from zishu.sentences import line_sentences
-from zishu.text import RawSentence, characters, is_punctuation, iter_sentences, join_words, split_sentences
+from zishu.splitting import iter_sentences, split_sentences
+from zishu.text import RawSentence, characters, is_punctuation, join_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -135,9 +136,9 @@ def test_stream_equals_text_however_it_is_divided(
     edges = [0, *sorted(p for p in places if p < len(text)), len(text)]
     lines = [text[a:b] for a, b in pairwise(edges)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_module, "_REACH", reach)
+        patch.setattr(splitting, "_REACH", reach)
         expected = split_sentences(text, limit=limit)
-        patch.setattr(text_module, "_BLOCK", block)
+        patch.setattr(splitting, "_BLOCK", block)
         assert list(iter_sentences(lines, limit=limit)) == expected
         assert list(iter_sentences(text.splitlines(keepends=True), limit=limit)) == expected
 
@@ -151,9 +152,9 @@ def test_stream_equals_text_however_it_is_divided(
 @example("甲“。乙！”丙丙丙丙丙丙丙丙", 384, 5)  # the protection of a quote ends with its sentence
 def test_stream_equals_text_wherever_it_is_looked_at(text: str, limit: int, reach: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_module, "_REACH", reach)
+        patch.setattr(splitting, "_REACH", reach)
         expected = split_sentences(text, limit=limit)
-        patch.setattr(text_module, "_BLOCK", 1)
+        patch.setattr(splitting, "_BLOCK", 1)
         for k in range(1, len(text)):
             assert list(iter_sentences([text[:k], text[k:]], limit=limit)) == expected
 
@@ -302,10 +303,10 @@ def test_sentence_ends(marked: str) -> None:
 
 @pytest.mark.parametrize("first", range(0, len(EXAMPLES), 3))
 def test_no_sentence_comes_out_of_a_stream_too_early(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_module, "_REACH", 12)
+    monkeypatch.setattr(splitting, "_REACH", 12)
     text = "".join(EXAMPLES[first : first + 3]).replace("|", "")
     expected = split_sentences(text)
-    monkeypatch.setattr(text_module, "_BLOCK", 1)  # the search for sentences starts after the first line
+    monkeypatch.setattr(splitting, "_BLOCK", 1)  # the search for sentences starts after the first line
     for k in range(1, len(text)):
         assert list(iter_sentences([text[:k], text[k:]])) == expected
 
@@ -405,7 +406,7 @@ def test_a_long_stream_equals_the_text(line: str) -> None:
     "line", ["今天天气很好。\n", "今天天气很好\n", "今天天气很好", "（今天！", '今天"很好'], ids=ascii
 )
 def test_memory_of_a_stream_does_not_grow_with_it(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_module, "_BLOCK", 4096)
+    monkeypatch.setattr(splitting, "_BLOCK", 4096)
 
     def peak(count: int) -> int:
         tracemalloc.start()
@@ -431,7 +432,7 @@ def test_a_row_of_anything_takes_constant_memory(
     """White space is stored until the sentence before it is complete: a few bytes for each, not a hundred."""
     if cut is line_sentences and not unit.isspace():
         pytest.skip("a word has a limit")
-    monkeypatch.setattr(text_module, "_BLOCK", 4096)
+    monkeypatch.setattr(splitting, "_BLOCK", 4096)
     piece = unit * (1000 // len(unit))
 
     def peak(count: int) -> int:
@@ -462,7 +463,7 @@ def test_blank_lines_cost_next_to_nothing(
 
 
 def test_all_white_space_of_a_stream_comes_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_module, "_BLOCK", 100)
+    monkeypatch.setattr(splitting, "_BLOCK", 100)
     text = "字\n" + " " * 500 + "\n" + "\t" * 300 + "字"
     pieces = [text[k : k + 100] for k in range(0, len(text), 100)]
     assert list(iter_sentences(pieces)) == split_sentences(text)
@@ -479,18 +480,18 @@ def test_all_white_space_of_a_stream_comes_out(monkeypatch: pytest.MonkeyPatch) 
 def test_stream_equals_text_where_rows_are_longer_than_their_limit(text: str, limit: int, block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("_END", "_TAIL"):
-            pattern = getattr(text_module, name).pattern
+            pattern = getattr(splitting, name).pattern
             short = re.sub(r"\{0,\d+\}", "{0,3}", pattern)
             assert short != pattern
-            patch.setattr(text_module, name, re.compile(short))
-        patch.setattr(text_module, "_REACH", 5)
+            patch.setattr(splitting, name, re.compile(short))
+        patch.setattr(splitting, "_REACH", 5)
         expected = split_sentences(text, limit=limit)
-        patch.setattr(text_module, "_BLOCK", block)
+        patch.setattr(splitting, "_BLOCK", block)
         assert list(iter_sentences(text, limit=limit)) == expected
 
 
 def test_a_long_row_of_end_marks_is_divided() -> None:
-    row = text_module._ROW
+    row = splitting._ROW
     lengths = [len(sentence) for sentence in split_sentences("字" + "。" * 3 * row, limit=10_000)]
     assert lengths == [1 + 2 * row, row]
     # An ellipsis ends no sentence, however long.
@@ -545,7 +546,7 @@ def test_cost_is_linear(unit: str) -> None:
 
 
 def test_cost_of_short_lines_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_module, "_BLOCK", 1000)
+    monkeypatch.setattr(splitting, "_BLOCK", 1000)
     start = time.process_time()
     assert list(iter_sentences(["字"] * 30_000)) == split_sentences("字" * 30_000)
     assert time.process_time() - start < 4

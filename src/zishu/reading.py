@@ -31,7 +31,7 @@ from zishu.compression import DamagedFile, Decompressed, codec_of
 from zishu.errors import FormatError, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 STANDARD: Final = "-"  # the name of standard input and standard output
 
@@ -187,14 +187,13 @@ class Input:
                 yield text
 
     def _decoded(self) -> Iterator[str]:
-        if isinstance(self._stream, io.TextIOBase) or not hasattr(self._stream, "read"):
-            yield from self._stream  # the lines of a stream of text
-            return
-        read: Callable[[int], bytes] = getattr(self._stream, "read1", self._stream.read)
         decoder = codecs.getincrementaldecoder(self._encoding)(self._errors)
         held = 0  # bytes of a character that continues in the next block
         head = b""
-        for block in chain(iter(partial(read, _BLOCK), b""), (b"",)):
+        for block in chain(self._raw(), (b"",)):
+            if isinstance(block, str):
+                yield block
+                continue
             head = head or block
             state = decoder.getstate()
             try:
@@ -215,6 +214,14 @@ class Input:
             self._bytes += len(block)
             if text:
                 yield text
+
+    def _raw(self) -> Iterable[Any]:
+        """Return the blocks of a stream of bytes, or the lines of a stream of text."""
+        if isinstance(self._stream, io.TextIOBase) or not hasattr(self._stream, "read"):
+            lines: Iterable[Any] = self._stream
+            return lines
+        read: Callable[[int], bytes] = getattr(self._stream, "read1", self._stream.read)
+        return iter(partial(read, _BLOCK), b"")
 
     def lines(self, longest: int = _LONGEST_LINE) -> Iterator[str]:
         """Yield the lines with their ends. Only LF ends a line: a text may contain U+2028 and the like.

@@ -1,6 +1,6 @@
 """Create the sentences that a model parses: from a text, a stream, lines of words, or given words.
 
-`zishu.text` splits text into sentences, and `zishu.constraints` finds what is known about their words; this module
+`zishu.splitting` splits text into sentences, and `zishu.constraints` finds what is known about their words; this module
 combines the two. Given words are characters whose gaps are all known. Each sentence keeps the white space after it, so
 sentences and white space together are the text.
 
@@ -20,15 +20,8 @@ from zishu.constraints import Constraints, Pin, TagsLike, read_marks, read_tags
 from zishu.errors import InputError
 from zishu.gaps import word_gaps
 from zishu.lexicon import Lexicon, LexiconLike
-from zishu.text import (
-    LIMIT,
-    RawSentence,
-    characters,
-    is_punctuation,
-    iter_sentences,
-    space_between,
-    split_sentences,
-)
+from zishu.splitting import iter_sentences, split_sentences
+from zishu.text import LIMIT, RawSentence, characters, is_punctuation, space_between
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -90,7 +83,7 @@ def stream_sentences(
     wrapped: bool = False,
     look_ahead: bool = True,
 ) -> Iterator[RawSentence]:
-    """Split a text that comes in pieces into sentences; see `zishu.text.iter_sentences`."""
+    """Split a text that comes in pieces into sentences; see `zishu.splitting.iter_sentences`."""
     sentences = iter_sentences(pieces, look_ahead=look_ahead, wrapped=wrapped)
     return Constraints(lexicon=Lexicon.of(lexicon), patterns=patterns).apply(sentences)
 

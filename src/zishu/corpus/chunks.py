@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Cutter(Protocol):
-    """Split blocks of text into sentences; see `zishu.text.iter_sentences`."""
+    """Split blocks of text into sentences; see `zishu.splitting.iter_sentences`."""
 
     def __call__(self, blocks: Iterable[str], *, look_ahead: bool = True) -> Iterable[RawSentence]:
         """Yield the sentences."""

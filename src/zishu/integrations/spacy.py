@@ -36,8 +36,9 @@ from zishu.errors import InputError, MissingExtra
 from zishu.lexicon import Lexicon
 from zishu.model.directory import copy_model, fresh_directory
 from zishu.parser import Parser, find_model, load
+from zishu.splitting import split_sentences
 from zishu.tags import EMPTY
-from zishu.text import characters, split_sentences
+from zishu.text import characters
 
 try:
     from spacy.attrs import DEP, HEAD, POS, TAG
