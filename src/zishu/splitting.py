@@ -271,7 +271,8 @@ def _read(text: str, offset: int, past: _Past, wrapped: bool) -> _Block:
     joined = "".join(kinds)
     paragraphs = list(pairwise([*firsts, len(chars)]))
     kinds = [_resolve(joined[a:b], quoted and a == 0) for a, b in paragraphs]
-    past = past._replace(quoted=quoted)
+    if quoted != past.quoted:
+        past = past._replace(quoted=quoted)
     closed = _ends_paragraph(text[end:], wrapped)
     return _Block(text, offset, chars, starts, ends, "".join(kinds), paragraphs, closed, past)
 
@@ -363,14 +364,14 @@ def _may_end(block: _Block, match: re.Match[str], first: int, last: int, *, soft
 
 def _pairs(block: _Block, first: int, last: int) -> Iterator[tuple[int, int]]:
     """Return the opening marks that are closed within reach, in order, each with its closing mark."""
-    waiting: dict[str, list[int]] = {closing: [] for closing in _CLOSING_OF.values()}
+    waiting: dict[str, list[int]] = {}  # opening marks by the mark that closes them
     pairs: list[tuple[int, int]] = []
     for mark in _PAIR.finditer(block.kinds, first, last):
         place = mark.start()
         char = block.chars[place]
         if mark.group() in "Oo":
             if char in _CLOSING_OF:
-                waiting[_CLOSING_OF[char]].append(place)
+                waiting.setdefault(_CLOSING_OF[char], []).append(place)
         elif waiting.get(char):
             opening = waiting[char].pop()
             if place - opening <= _REACH:
