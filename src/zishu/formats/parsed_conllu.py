@@ -51,6 +51,17 @@ _ESCAPES = {code: f"\\u{code:04x}" for code in range(0x3001) if chr(code).isspac
 _ESCAPES |= {ord(" "): r"\s", ord("\t"): r"\t", ord("\n"): r"\n", ord("\r"): r"\r"}
 
 
+class _Digits(dict[int, str]):
+    """Map ten thousandths to their decimal fractions, filled on demand."""
+
+    def __missing__(self, number: int) -> str:
+        self[number] = digits = f"{number / 10_000:.4f}"
+        return digits
+
+
+_DIGITS = _Digits()
+
+
 def to_conllu(sentence: Sentence | Tokens, *, sent_id: str, **comments: object) -> str:
     """Return the rows of the words and the final blank line; HEAD and DEPREL are `_` if it was not parsed.
 
@@ -176,11 +187,14 @@ def _confidence(
         if word is not None and head is not None and label is not None:
             found = f"Conf={word * head * label:.4f}|{found}"
     else:
-        probs = word * head * label * upos, word, head, label, upos
-        # This takes less time than formatting each number by itself.
-        found = "Conf=%.4f|ConfWord=%.4f|ConfHead=%.4f|ConfLabel=%.4f|ConfUpos=%.4f|" % probs  # noqa: UP031
+        # Looking up the digits takes half the time of formatting a number.
+        found = (
+            f"Conf={_DIGITS[int(word * head * label * upos * 1e4 + 0.5)]}|ConfWord={_DIGITS[int(word * 1e4 + 0.5)]}|"
+            f"ConfHead={_DIGITS[int(head * 1e4 + 0.5)]}|ConfLabel={_DIGITS[int(label * 1e4 + 0.5)]}|"
+            f"ConfUpos={_DIGITS[int(upos * 1e4 + 0.5)]}|"
+        )
     if structure is not None:
-        found += f"ConfStructure={structure:.4f}|"
+        found += f"ConfStructure={_DIGITS[int(structure * 1e4 + 0.5)]}|"
     return found if bare is None else f"{found}ConfWordWithoutLexicon={bare:.4f}|"
 
 
