@@ -46,8 +46,8 @@ _Result = TypeVar("_Result")
 
 # Characters per batch and pairs of characters of one sentence, including padding: as many as possible, because every step
 # of decoding has a fixed cost per batch, but few enough for the caches. The pairs limit memory.
-BATCH_CHARS: Final = 4000
-BATCH_PAIRS: Final = 150_000
+BATCH_CHARS: Final = 3000
+BATCH_PAIRS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
