@@ -240,11 +240,10 @@ def _gold_batch(model: Model, trees: Sequence[WordTree]) -> _GoldBatch:
         outputs, settings.labels, model.networks.score_labels, words.tree, words.root, words.root_head
     )
     relations = _Choices.of(labels, settings.labels, (label for tree in trees for label in tree.deprels))
-    scores = tag_scores(outputs, "upos", np.arange(len(trees)), words)
     upos = None
-    if scores is not None:
+    if outputs.upos is not None:
         tags = (tag for tree in trees for tag in tags_of(tree, "upos"))
-        upos = _Choices.of(scores, settings.upos, tags)
+        upos = _Choices.of(tag_scores(outputs.upos, np.arange(len(trees)), words), settings.upos, tags)
     return _GoldBatch(everything, gold, relations, upos)
 
 
