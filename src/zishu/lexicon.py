@@ -105,8 +105,7 @@ class Lexicon:
         self._longest = 0
         for given in words:
             word, *more = given if isinstance(given, tuple) and given else (given,)
-            if fault := _fault(word):
-                raise InputError(fault)
+            _check_word(word)
             entry = _entry(word, more)
             if word in self._entries and not more:
                 continue
@@ -300,15 +299,14 @@ def _edges(chars: Sequence[str], gaps: Sequence[int] | None) -> list[bool]:
     return edges
 
 
-def _fault(word: object) -> str | None:
-    """Say why something is not a valid word of a lexicon."""
+def _check_word(word: object) -> None:
+    """Reject what is not a valid word of a lexicon."""
     if not isinstance(word, str):
-        return f"a word of a lexicon is a string, not {word!r}"
+        raise InputError(f"a word of a lexicon is a string, not {word!r}")
     if not word:
-        return "a word of a lexicon is empty"
+        raise InputError("a word of a lexicon is empty")
     if any(map(str.isspace, word)):
-        return f"white space in {word!r}: a word cannot contain white space"
-    return None
+        raise InputError(f"white space in {word!r}: a word cannot contain white space")
 
 
 def _fields(word: str, more: Sequence[str]) -> tuple[float | None, str | None]:
