@@ -29,21 +29,18 @@ lookup per character of the text, times the length to which the text agrees with
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from zishu.errors import FormatError, InputError, explain
 from zishu.gaps import BREAK, FREE
 from zishu.reading import Source, read_lines, source_name
 from zishu.tags import UPOS
 from zishu.text import LIMIT, characters
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 LexiconLike = Iterable[str | tuple[Any, ...]] | None  # a `Lexicon` is accepted, too
 

@@ -35,14 +35,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from zishu.document import Tokens
+from zishu.document import Sentence, Tokens, Word
 from zishu.errors import InputError
 from zishu.tree import INTRA
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zishu.document import Sentence, Word
 
 # White space that could end a line or a column for some reader; other white space (such as U+3000) may stay.
 _ONE_LINE = dict.fromkeys(map(ord, "\t\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029"), " ")

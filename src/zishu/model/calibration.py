@@ -36,10 +36,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from zishu.errors import InputError
-from zishu.forest import build_forest
+from zishu.forest import Forest, build_forest
 from zishu.model.features import length_batches
 from zishu.model.labels import at_temperature, label_scores
-from zishu.model.model import gold_sentence
+from zishu.model.model import Model, Pipeline, gold_sentence
 from zishu.model.outputs import no_gaps
 from zishu.model.scores import tree_distribution
 from zishu.model.settings import CONFIG, Settings, read_settings, write_json
@@ -56,8 +56,6 @@ if TYPE_CHECKING:
 
     from zishu.chart import TreeDistribution
     from zishu.document import Sentence
-    from zishu.forest import Forest
-    from zishu.model.model import Model, Pipeline
 
 LOWEST, HIGHEST, PRECISION = 0.25, 8.0, 0.005
 _GOLDEN: Final = (sqrt(5) - 1) / 2

@@ -23,13 +23,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zishu.chart import TreeDistribution, Trees
-from zishu.model.words import arcs_of, find_words, gaps_of
+from zishu.model.words import Words, arcs_of, find_words, gaps_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zishu.chart import Marginals
-    from zishu.model.words import Words
 
 
 def probable_heads(trees: TreeDistribution, allowed: NDArray[np.bool_] | None = None) -> Trees:
