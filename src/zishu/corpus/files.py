@@ -234,11 +234,7 @@ def _recipe(
     options: Options, output: FilePath, chosen: Format | None, model: FilePath | None, threads: int
 ) -> Recipe:
     chosen = chosen or format_of(output, options.only)
-    check_format(chosen, options.only)
-    if chosen == "parquet" and os.fspath(output) == STANDARD:
-        raise InputError("a Parquet table needs a file: it cannot go to standard output")
-    if chosen == "parquet" and options.k_best:
-        raise InputError("a Parquet table holds one analysis per sentence: remove k_best")
+    check_format(chosen, output, options)
     colour, width = terminal_look(output)
     return Recipe(options, chosen, model, threads, colour, width)
 
