@@ -300,7 +300,7 @@ def _parse(
                 if frozen and analyses:
                     raise _frozen(path)
                 if out is None:
-                    if done.torn:  # remove the incomplete last sentence
+                    if done and done.torn:  # remove the incomplete last sentence
                         truncate(path, done.size)
                     # Opened only now: a mistake must not cost the user an existing file.
                     claim.started = True
