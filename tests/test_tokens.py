@@ -13,7 +13,7 @@ import pytest
 
 import zishu
 from zishu import cli
-from zishu.chart import _kernels
+from zishu.chart import _compiled, _layout
 from zishu.corpus import chunks
 from zishu.errors import InputError
 from zishu.formats.conllu import read_conllu
@@ -50,7 +50,7 @@ def test_constraints_hold_without_trees(parser: Parser) -> None:
 
 def test_words_take_one_chart(parser: Parser, monkeypatch: pytest.MonkeyPatch) -> None:
     tasks = []
-    run = _kernels.run
+    run = _compiled.run
 
     def spy(task, *rest):
         tasks.append(task)
@@ -58,14 +58,14 @@ def test_words_take_one_chart(parser: Parser, monkeypatch: pytest.MonkeyPatch) -
 
     scored = []
     score_labels = type(parser.model.networks).score_labels
-    monkeypatch.setattr(_kernels, "run", spy)
+    monkeypatch.setattr(_compiled, "run", spy)
     monkeypatch.setattr(
         type(parser.model.networks),
         "score_labels",
         lambda *arguments: scored.append(1) or score_labels(*arguments),
     )
     parser.tag("我喜欢北京。")
-    assert tasks == [_kernels.BEST]
+    assert tasks == [_layout.BEST]
     assert not scored
     parser("我喜欢北京。")
     assert len(tasks) > 4

@@ -23,7 +23,7 @@ from raw_sentences import (
     label_probs,
 )
 from strategies import fixed_arcs, gap_vectors
-from zishu.chart import _kernels
+from zishu.chart import _compiled, _layout
 from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE, word_gaps
 from zishu.model import decode as plain
@@ -227,18 +227,18 @@ def test_heads_and_confidence_share_their_charts(monkeypatch):
     """A parse runs three charts over its characters (best, boundaries, marginals given words) and a forest."""
     case = Case([9, 7, 8], 3)
     tasks = []
-    run = _kernels.run
+    run = _compiled.run
 
     def spy(task, order, batch, *rest):
         tasks.append((task, batch.scores.shape[1]))
         return run(task, order, batch, *rest)
 
-    monkeypatch.setattr(_kernels, "run", spy)
+    monkeypatch.setattr(_compiled, "run", spy)
     model = parser(temperature=1.6)
     decode(case.outputs, case.units, model, case.label_scorer, confidence=True)
-    whole = [(_kernels.BEST, 2), (_kernels.BOUNDARIES, 2), (_kernels.MARGINALS, 2), (_kernels.PARTITION, 2)]
+    whole = [(_layout.BEST, 2), (_layout.BOUNDARIES, 2), (_layout.MARGINALS, 2), (_layout.PARTITION, 2)]
     # One best tree over words, and one over the arcs between words that have changed, if any have.
-    small = [(_kernels.BEST, 1), *[(_kernels.BEST, 2)] * (tasks.count((_kernels.BEST, 2)) - 1)]
+    small = [(_layout.BEST, 1), *[(_layout.BEST, 2)] * (tasks.count((_layout.BEST, 2)) - 1)]
     assert len(small) <= 2
     assert sorted(tasks) == sorted(whole + small)
 

@@ -29,7 +29,7 @@ correct arcs,
 (A forbidden arc has probability 0, so it may be chosen if that does not lower the sum; set it to -inf to rule it out.)
 
 Sentences run in parallel threads; see `set_threads`. The kernels are compiled once and cached on disk if possible
-(`_cache`). Cost: O(n^3) time and O(n^2) memory per sentence, for every new question.
+(`_compiled`). Cost: O(n^3) time and O(n^2) memory per sentence, for every new question.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from zishu.chart import _kernels
+from zishu.chart import _compiled, _layout
 from zishu.chart._k_best import KBest
 from zishu.chart._threads import for_each_sentence, get_threads, set_threads
 from zishu.errors import Infeasible
@@ -128,7 +128,7 @@ class TreeDistribution:
             scores[:, 1] = intra
         self._dtype = inter.dtype
         self._batch, self._offset = _lay_out(
-            _kernels.Batch(scores, known, sizes, np.empty((batch, 2, 0)), None, bool(root_as_head)),
+            _layout.Batch(scores, known, sizes, np.empty((batch, 2, 0)), None, bool(root_as_head)),
             np.zeros(batch),
         )
         self._kept: dict[Hashable, Any] = {}
@@ -159,7 +159,7 @@ class TreeDistribution:
         if "marginals" in self._kept:
             return self.marginals().logz
         return self._once(
-            "log_partition", lambda: _read_only(self._run(_kernels.PARTITION).value + self._offset)
+            "log_partition", lambda: _read_only(self._run(_layout.PARTITION).value + self._offset)
         )
 
     def marginals(self) -> Marginals:
@@ -180,12 +180,12 @@ class TreeDistribution:
         return found
 
     def _boundaries(self) -> Floats:
-        found = self._run(_kernels.BOUNDARIES)
+        found = self._run(_layout.BOUNDARIES)
         self._kept.setdefault("log_partition", _read_only(found.value + self._offset))
         return _read_only(found.boundary.astype(self._dtype))
 
     def _marginals(self) -> Marginals:
-        found = self._run(_kernels.MARGINALS)
+        found = self._run(_layout.MARGINALS)
         logz = _read_only(found.value + self._offset)
 
         def result(array: NDArray[np.float64]) -> NDArray[Any]:
@@ -200,7 +200,7 @@ class TreeDistribution:
         """Return the tree with the highest score; raise `Infeasible` with the first sentence that has none."""
 
         def search() -> Trees:
-            found = self._run(_kernels.BEST, trees=1)
+            found = self._run(_layout.BEST, trees=1)
             _check_feasible(found.value)
             return _read_only_trees(found.heads[:, 0], found.intra[:, 0], found.value + self._offset)
 
@@ -219,8 +219,8 @@ class TreeDistribution:
     def _rank(self, b: int) -> KBest:
         """Fill the max chart of a sentence."""
         n = int(self._batch.lengths[b])
-        chart = _empty_chart(n, _kernels.CHART)
-        _check_feasible(self._run(_kernels.CHART, only=b, chart=chart).value[b : b + 1], first=b)
+        chart = _empty_chart(n, _layout.CHART)
+        _check_feasible(self._run(_layout.CHART, only=b, chart=chart).value[b : b + 1], first=b)
         batch = self._batch
         return KBest(chart, batch.scores[b], batch.gap_scores[b], n, root_as_head=batch.root_as_head)
 
@@ -242,7 +242,7 @@ class TreeDistribution:
         """
 
         def draw() -> Trees:
-            found = self._run(_kernels.SAMPLE, trees=k, seed=seed)
+            found = self._run(_layout.SAMPLE, trees=k, seed=seed)
             _check_feasible(found.value)
             score = np.empty((len(self), k))
             for b, n in enumerate(self._batch.lengths):
@@ -369,7 +369,7 @@ class TreeDistribution:
             return self
         scores, gaps, lengths, gap_scores, allowed, root_as_head = self._batch
         width = 1 + int(lengths[chosen].max(initial=1))
-        batch = _kernels.Batch(
+        batch = _layout.Batch(
             np.ascontiguousarray(scores[chosen, :, :width, :width]),
             np.ascontiguousarray(gaps[chosen, :width]),
             lengths[chosen],
@@ -382,7 +382,7 @@ class TreeDistribution:
             other._kept["rankings"] = [self._kept["rankings"][b] for b in chosen.tolist()]
         return other
 
-    def _derive(self, batch: _kernels.Batch, offset: NDArray[np.float64]) -> TreeDistribution:
+    def _derive(self, batch: _layout.Batch, offset: NDArray[np.float64]) -> TreeDistribution:
         """Build a distribution from scores that are already laid out."""
         other = copy(self)
         other._batch, other._offset, other._kept = batch, offset, {}
@@ -405,14 +405,14 @@ class TreeDistribution:
         seed: int = 0,
         only: int | None = None,
         chart: NDArray[np.float64] | None = None,
-    ) -> _kernels.Answers:
+    ) -> _layout.Answers:
         """Run a task for all sentences, or only one; `chart` receives the chart of that one."""
         batch, roles, width, _ = self._batch.scores.shape
         # Arrays that a task does not fill are empty.
-        answers = _kernels.Answers(
+        answers = _layout.Answers(
             np.full(batch, -np.inf),
-            np.zeros((batch, roles, width, width) if task == _kernels.MARGINALS else (batch, 0, 0, 0)),
-            np.zeros((batch, width if task in _kernels.OUTSIDE_TASKS else 0)),
+            np.zeros((batch, roles, width, width) if task == _layout.MARGINALS else (batch, 0, 0, 0)),
+            np.zeros((batch, width if task in _layout.OUTSIDE_TASKS else 0)),
             np.zeros((batch, trees, width), dtype=np.int64),
             np.zeros((batch, trees, width), dtype=np.bool_),
         )
@@ -420,7 +420,7 @@ class TreeDistribution:
         def run(order: NDArray[np.int64]) -> None:
             longest = self._batch.lengths[order].max(initial=0)
             memory = _empty_chart(longest, task) if chart is None else chart
-            _kernels.run(task, order, self._batch, answers, memory, seed % 2**32)
+            _compiled.run(task, order, self._batch, answers, memory, seed % 2**32)
 
         if only is None:
             for_each_sentence(run, self._batch.lengths)
@@ -429,16 +429,14 @@ class TreeDistribution:
         return answers
 
 
-def _lay_out(
-    batch: _kernels.Batch, offset: NDArray[np.float64]
-) -> tuple[_kernels.Batch, NDArray[np.float64]]:
-    """Check and shift the scores in place, and count the allowed arcs (see `_kernels.prepare`).
+def _lay_out(batch: _layout.Batch, offset: NDArray[np.float64]) -> tuple[_layout.Batch, NDArray[np.float64]]:
+    """Check and shift the scores in place, and count the allowed arcs (see `_compiled.prepare`).
 
     Returns the batch, and what must be added to the score of every tree of a sentence, including `offset`.
     """
     shift = np.zeros(batch.gaps.shape)
     allowed = np.empty(len(batch.lengths), dtype=np.int64)
-    _kernels.prepare(batch.scores, batch.scores.view(np.int64), batch.lengths, shift, allowed)
+    _compiled.prepare(batch.scores, batch.lengths, shift, allowed)
     for b in np.flatnonzero(allowed < 0):
         raise ValueError(f"sentence {b}: scores must not be NaN or +inf")
     return batch._replace(allowed=allowed), offset + shift.sum(axis=1)
@@ -446,7 +444,7 @@ def _lay_out(
 
 def _empty_chart(n: int, task: int) -> NDArray[np.float64]:
     """Return memory for the chart of a sentence of n characters, which begins at a cache line."""
-    planes = int(_kernels.PLANES if task in _kernels.OUTSIDE_TASKS else _kernels.PLANES_INSIDE)
+    planes = int(_layout.PLANES if task in _layout.OUTSIDE_TASKS else _layout.PLANES_INSIDE)
     row = max(24, 16 * -(-(n + 1) // 16) + 8)  # an odd multiple of a cache line spreads rows over the cache
     memory = np.empty(planes * row * row + 8)
     first = -(memory.ctypes.data // 8) % 8

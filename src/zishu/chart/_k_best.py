@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zishu.chart import _kernels
-from zishu.chart._kernels import NEG_INF
+from zishu.chart import _layout
+from zishu.chart._layout import NEG_INF
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 # Kinds of items: complete spans (intra-word a, either t, inter-word c) and links.
 A, T, C, INTRA_LINK, INTER_LINK = range(5)
-_INTRA = 2 * _kernels.INTRA
+_INTRA = 2 * _layout.INTRA
 _PLANES = {
-    A: _kernels.SPANS + _INTRA,
-    T: _kernels.SPANS,
-    C: _kernels.C,
-    INTRA_LINK: _kernels.LINKS + _INTRA,
-    INTER_LINK: _kernels.LINKS,
+    A: _layout.SPANS + _INTRA,
+    T: _layout.SPANS,
+    C: _layout.C,
+    INTRA_LINK: _layout.LINKS + _INTRA,
+    INTER_LINK: _layout.LINKS,
 }
 
 ChartItem = tuple[int, int, int]
@@ -188,6 +188,6 @@ def _by_ends(chart: NDArray[np.float64], n: int, *, typed: bool) -> NDArray[np.f
         if typed or kind in (T, C, INTER_LINK):
             for w in range(1, n):
                 i = np.arange(1, n - w + 1)
-                right, left = chart[plane : plane + 2, w, _kernels.LANES : _kernels.LANES + n - w]
+                right, left = chart[plane : plane + 2, w, _layout.LANES : _layout.LANES + n - w]
                 value[kind, i, i + w], value[kind, i + w, i] = right, left
     return value

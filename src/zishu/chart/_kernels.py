@@ -1,8 +1,8 @@
 """Run the typed Eisner chart for each sentence: inside, outside, and the walk down to a tree.
 
-All code with Numba is in this one file, because Numba's cache on disk does not notice changes in other files. The two
-entries, `prepare` and `run`, get arrays that the caller has allocated; only the scores are checked here. The recursion is
-written once, in `_inside`, for all semirings:
+All code with Numba is in this one file. Only the process that compiles it imports it: others load the result and call the
+two entries, `prepare` and `run` (`_compiled`). These get arrays that the caller has allocated; only the scores are checked
+here. The recursion is written once, in `_inside`, for all semirings:
 
     Ihat(i->j) = s_intra(i,j) (x) SUM_k a(i->k) (x) a(k+1<-j)          gap k not BREAK
     I   (i->j) = s_inter(i,j) (x) SUM_k t(i->k) (x) t(k+1<-j)          gap k not JOIN
@@ -33,11 +33,33 @@ from math import exp, log
 from typing import Any, NamedTuple
 
 import numpy as np
-from llvmlite import ir  # comes with Numba
-from numba import njit, types
+from llvmlite import binding, ir  # comes with Numba
+from numba import carray, cfunc, njit, types  # type: ignore[attr-defined]
 from numba.extending import intrinsic, models, register_model
 
-from zishu.chart._cache import keep_on_disk
+from zishu.chart._compiled import target_machine
+from zishu.chart._layout import (
+    BEST,
+    CHART,
+    INTER,
+    INTRA,
+    LANES,
+    LEFT_PARTS,
+    LINKS,
+    NEG_INF,
+    OUTSIDE,
+    OUTSIDE_TASKS,
+    PLANES,
+    PLANES_INSIDE,
+    SAMPLE,
+    SPANS,
+    SPLITS,
+    VALUES,
+    VECTORS,
+    Answers,
+    Batch,
+    C,
+)  # fmt: skip
 from zishu.gaps import BREAK, JOIN
 
 # Reassociation lets sums vectorise. Infinities are values here, so "ninf" must stay out.
@@ -57,31 +79,14 @@ _JIT: dict[str, Any] = {
 # For the small ones among them: inlined, so that a call costs nothing.
 _INLINE = {**_JIT, "forceinline": True}
 
-NEG_INF = -np.inf
 # The bits of both infinities as integers. A float64 whose bits lie beyond these is NaN.
 INF_BITS, NEG_INF_BITS = np.array([np.inf, -np.inf]).view(np.int64)
-
-# Constants that are passed to functions are NumPy integers. Numba would compile the functions again for Python integers.
-
-# Tasks of `run`.
-PARTITION, MARGINALS, BOUNDARIES, BEST, SAMPLE, CHART = range(6)
-OUTSIDE_TASKS = (MARGINALS, BOUNDARIES)
 
 # Semirings: (+, x) on weights; (logsumexp, +) and (max, +) on scores.
 PLAIN, LOG, MAX = np.arange(3)
 
-# Roles of arcs, in arrays of scores and probabilities.
-INTER, INTRA = np.arange(2)
-
 # A span to the RIGHT has its head at the left end, and a span to the LEFT at the right end.
 RIGHT, LEFT = np.arange(2)
-
-# Planes of a chart. VALUES holds scores, or weights in the semiring PLAIN, by [role][dependent, head], and VECTORS the
-# rows below. All others are by [width, left end]: complete spans (t and a), links and outside values have one plane for
-# each role and side, c has one for each side. A left part is t or a to the right, times the score of the gap behind it. A
-# split is the sum over k of a link; only its outside value is kept.
-VALUES, VECTORS, SPANS, LINKS, C, LEFT_PARTS, OUTSIDE, SPLITS = np.array([0, 2, 3, 7, 11, 13, 15, 19])
-PLANES_INSIDE, PLANES = np.array([15, 21])
 
 # Rows of VECTORS, by character or gap: the semiring's one for characters, zero beyond the last one; the same, but zero for
 # gaps that are JOIN; how many characters follow before the next BREAK; scores of gaps, by role; probabilities of
@@ -103,29 +108,6 @@ BRANCHING = 8.0  # there are about 8^n trees over n characters
 LARGEST, NARROWEST, LOST = np.arange(3)
 
 
-class Batch(NamedTuple):
-    """Hold the sentences of a batch, as prepared by `prepare`."""
-
-    scores: Any  # batch roles dependents heads: float64; inter-word first, intra-word second if the chart is typed
-    gaps: Any  # batch N+1: int8; BREAK at 0 and from the length on
-    lengths: Any  # batch: int64
-    gap_scores: (
-        Any  # batch roles N+1: what a gap that an arc of this role owns adds to a tree, at most 0; or empty
-    )
-    allowed: Any  # batch: int64, how many arcs are not forbidden
-    root_as_head: bool
-
-
-class Answers(NamedTuple):
-    """Hold the results of `run`; arrays that a task does not fill may be empty."""
-
-    value: Any  # batch: log Z, or the best score
-    arcs: Any  # batch roles dependents heads: probabilities
-    boundary: Any  # batch N+1: probabilities
-    heads: Any  # batch trees N+1
-    intra: Any  # batch trees N+1
-
-
 class Workspace(NamedTuple):
     """Hold one sentence and its chart."""
 
@@ -140,14 +122,8 @@ class Workspace(NamedTuple):
     chart: Any  # PLANES, as one axis
 
 
-def _entry(function):
-    """Compile a function that Python calls, and cache it on disk."""
-    return keep_on_disk(njit(function, nogil=True, fastmath=FASTMATH, error_model="numpy"))
-
-
 # --- vectors of eight numbers
 
-LANES = 8
 _VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 _BITS = ir.VectorType(ir.IntType(64), LANES)
 
@@ -371,8 +347,8 @@ def _exp(_context, _x):
 # --- scores and weights
 
 
-@_entry
-def prepare(scores, bits, lengths, offset, allowed):
+@njit(**_JIT)
+def _prepare(scores, bits, lengths, offset, allowed):
     """Shift scores so that each dependent's best arc scores 0; count the allowed arcs of each sentence.
 
     Every tree has exactly one arc into each dependent, so the shift changes all trees alike. Arcs from a character to
@@ -980,8 +956,11 @@ def _share(s, i, w, widest, back, arcs):
 
 
 @njit(**_JIT)
-def _pick(semiring, terms, count):
-    """Choose a term of a sum: the largest in the semiring MAX, otherwise at random in proportion to its value."""
+def _pick(semiring, terms, count, draw):
+    """Choose a term of a sum: the largest in the semiring MAX, otherwise in proportion to its value.
+
+    `draw` is a random number from 0 to 1.
+    """
     chosen = 0
     for k in range(1, count):
         if terms[k] > terms[chosen]:
@@ -993,7 +972,7 @@ def _pick(semiring, terms, count):
         if semiring == LOG:
             terms[k] = exp(terms[k] - best)
         total += terms[k]
-    left = np.random.random() * total  # noqa: NPY002 (Numba's generator, one for each thread)
+    left = draw * total
     for k in range(count):
         if terms[k] > 0.0:
             chosen = k
@@ -1019,14 +998,17 @@ def _list_terms(s, links, spans, h, e, terms, start):
 
 
 @njit(**_JIT)
-def _walk(s, stack, terms, heads, is_intra):
-    """Walk a filled chart from the top to one tree: the best one, or one drawn by its probability."""
+def _walk(s, stack, terms, draws, heads, is_intra):
+    """Walk a filled chart from the top to one tree: the best one, or one drawn by its probability.
+
+    Each arc takes three random numbers, and the root one.
+    """
     t, a, inter_links, intra_links = SPANS, SPANS + 2 * INTRA, LINKS, LINKS + 2 * INTRA
     _list_roots(s, terms)
-    root = 1 + _pick(s.semiring, terms, s.n)
+    root = 1 + _pick(s.semiring, terms, s.n, draws[0])
     heads[root] = 0
     is_intra[root] = False
-    size = np.int64(0)
+    size, drawn = np.int64(0), np.int64(1)
     for e in (1, s.n):
         size = _stack(stack, size, t, root, e)
     while size > 0:
@@ -1039,12 +1021,12 @@ def _walk(s, stack, terms, heads, is_intra):
             plane = C
             if s.roles == 2:
                 terms[0], terms[1] = _span(s, a, side, h, e), _span(s, C, side, h, e)
-                plane = a if _pick(s.semiring, terms, np.int64(2)) == 0 else C
+                plane = a if _pick(s.semiring, terms, np.int64(2), draws[drawn]) == 0 else C
         links, spans = (intra_links, a) if plane == a else (inter_links, t)
         ways = _list_terms(s, links, spans, h, e, terms, np.int64(0))
         if plane == C and s.roles == 2 and not s.root_as_head:
             ways = _list_terms(s, intra_links, C, h, e, terms, ways)
-        way = _pick(s.semiring, terms, ways)
+        way = _pick(s.semiring, terms, ways, draws[drawn + 1])
         if way >= abs(h - e):
             links, spans = intra_links, C
         d = min(h + 1, e) + way % abs(h - e)
@@ -1057,7 +1039,8 @@ def _walk(s, stack, terms, heads, is_intra):
             terms[k - i] = _scalar_times(
                 s, _span(s, left_parts, RIGHT, i, k), _span(s, inner, LEFT, j, k + 1)
             )
-        k = i + _pick(s.semiring, terms, j - i)
+        k = i + _pick(s.semiring, terms, j - i, draws[drawn + 2])
+        drawn += 3
         size = _stack(stack, size, spans, d, e)
         size = _stack(stack, size, inner, i, k)
         size = _stack(stack, size, inner, j, k + 1)
@@ -1089,21 +1072,20 @@ def _set_vectors(s, gaps, gap_scores):
                 s.chart[_row(s, GAP_SCORES + role, k)] = exp(score) if s.semiring == PLAIN else score
 
 
-@_entry
-def run(task, order, batch, answers, chart, seed):
+@njit(**_JIT)
+def _run(task, order, batch, answers, chart, m, live, stack, terms, draws):
     """Run a task for the sentences in `order`: fill in log Z or the best score, and the other results of the task.
 
     All tasks share one function, so that the recursion is compiled once. `chart` is memory for the longest sentence,
-    with all planes for MARGINALS and BOUNDARIES.
+    with all planes for MARGINALS and BOUNDARIES; the arguments after it are memory, too. `draws` are random numbers from 0
+    to 1.
     """
-    m, roles = chart.shape[1], batch.scores.shape[1]
+    roles, trees = batch.scores.shape[1], answers.heads.shape[1]
     soft = batch.gap_scores.size > 0
-    ends, live = np.empty((m, m), dtype=np.bool_), np.empty((m, m), dtype=np.bool_)
-    stack, terms = np.empty((3 * m, 3), dtype=np.int64), np.empty(2 * m)
     for b in order:
         n = batch.lengths[b]
         sparse = batch.allowed[b] * FEW < n * n * roles
-        fixed = (n, roles, batch.root_as_head or roles == 1, soft, m, chart.reshape(-1))
+        fixed = (n, roles, batch.root_as_head or roles == 1, soft, m, chart)
         semiring = MAX if task in (BEST, CHART) else PLAIN
         divided, may_scale, is_new = 0.0, True, True
         while True:
@@ -1116,8 +1098,8 @@ def run(task, order, batch, answers, chart, seed):
                     divided = _weigh(s)
                     may_scale = s.chart[_row(s, MET, LOST)] == NEG_INF
                 if sparse:
-                    _find_live(s, ends, live)
-            total = _inside(s, sparse, live, terms)
+                    _find_live(s, live[0], live[1])
+            total = _inside(s, sparse, live[1], terms)
             if semiring != PLAIN or _trusted(s, total):
                 break
             is_new = not (may_scale and 0.0 < total < 1.0)
@@ -1130,9 +1112,86 @@ def run(task, order, batch, answers, chart, seed):
         value = log(total) + divided if semiring == PLAIN else total
         answers.value[b] = value
         if value > NEG_INF and task in OUTSIDE_TASKS:
-            _outside(s, sparse, live, total, terms, answers.arcs[b], answers.boundary[b])
+            _outside(s, sparse, live[1], total, terms, answers.arcs[b], answers.boundary[b])
         elif value > NEG_INF and task in (BEST, SAMPLE):
-            if task == SAMPLE:
-                np.random.seed(seed)  # noqa: NPY002
-            for tree in range(answers.heads.shape[1]):
-                _walk(s, stack, terms, answers.heads[b, tree], answers.intra[b, tree])
+            for tree in range(trees):
+                heads, is_intra = answers.heads[b, tree], answers.intra[b, tree]
+                _walk(s, stack, terms, draws[tree], heads, is_intra)
+
+
+# --- entries, for C and therefore for `zishu.chart._compiled`
+
+_number, _flags = types.int64, types.CPointer(types.boolean)
+_floats, _integers, _bytes = (types.CPointer(kind) for kind in (types.float64, types.int64, types.int8))
+
+
+def prepare(scores, bits, lengths, offset, allowed, count, roles, width):
+    """Call `_prepare`; `bits` is the same address as `scores`."""
+    shape, sizes = (count, roles, width, width), (count,)
+    _prepare(
+        carray(scores, shape), carray(bits, shape), carray(lengths, sizes), carray(offset, (count, width)),
+        carray(allowed, sizes),
+    )  # fmt: skip
+
+
+def run(
+    order, scores, gaps, lengths, gap_scores, allowed, value, arcs, boundary, heads, intra, chart, live, stack, terms,
+    draws, task, orders, count, roles, width, gap_width, arcs_width, trees, m, root_as_head,
+):  # fmt: skip
+    """Call `_run`; an array that a task does not read or fill may be shorter than it seems here."""
+    sizes = (count,)
+    batch = Batch(
+        carray(scores, (count, roles, width, width)), carray(gaps, (count, width)), carray(lengths, sizes),
+        carray(gap_scores, (count, 2, gap_width)), carray(allowed, sizes), root_as_head != 0,
+    )  # fmt: skip
+    answers = Answers(
+        carray(value, sizes), carray(arcs, (count, roles, arcs_width, arcs_width)), carray(boundary, (count, width)),
+        carray(heads, (count, trees, width)), carray(intra, (count, trees, width)),
+    )  # fmt: skip
+    _run(
+        task, carray(order, (orders,)), batch, answers, carray(chart, (PLANES * m * m,)), m, carray(live, (2, m, m)),
+        carray(stack, (3 * m, 3)), carray(terms, (2 * m,)), carray(draws, (trees, 3 * m)),
+    )  # fmt: skip
+
+
+ENTRIES: dict[Any, Any] = {
+    prepare: types.void(_floats, _integers, _integers, _floats, _integers, _number, _number, _number),
+    run: types.void(
+        _integers, _floats, _bytes, _integers, _floats, _integers, _floats, _floats, _floats, _integers, _flags, _floats,
+        _flags, _integers, _floats, _floats, *[_number] * 10,
+    ),
+}  # fmt: skip
+
+
+def compile_kernels() -> bytes:
+    """Return machine code for this processor: an object file with the entries.
+
+    Numba compiles functions one by one and keeps each for other callers. Here nobody else calls them, so all of them are
+    optimised once, together.
+    """
+    whole = binding.parse_assembly("")
+    for function, signature in ENTRIES.items():
+        compiled = cfunc(signature, fastmath=FASTMATH, error_model="numpy")(function)
+        module = binding.parse_assembly(compiled.inspect_llvm())
+        module.get_function(compiled.native_name).name = function.__name__
+        whole.triple, whole.data_layout = module.triple, module.data_layout
+        whole.link_in(module)
+    names = {function.__name__ for function in ENTRIES}
+    for value in (*whole.functions, *whole.global_variables):
+        if not value.is_declaration and value.name not in names:
+            value.linkage = "internal"
+    machine = target_machine()
+    builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options())
+    builder.getModulePassManager().run(whole, builder)
+    # No function raises an exception. With this known, nothing of Numba or Python is left.
+    passes = binding.create_new_module_pass_manager()
+    passes.add_ipsccp_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.run(whole, builder)
+    unknown = {value.name for value in whole.functions if value.is_declaration} - {"exp", "log"}
+    unknown = {name for name in unknown if not name.startswith("llvm.")}
+    if unknown:
+        raise RuntimeError(f"the kernels need {', '.join(sorted(unknown))}")
+    compiled_object: bytes = machine.emit_object(whole)
+    return compiled_object

@@ -11,20 +11,11 @@ def warm_up_command() -> None:
     Useful when building a container image, for example. Later processes load it from the printed folder.
     NUMBA_CACHE_DIR sets another folder, which must be the same for all of them.
     """
-    from zishu.chart import _kernels
-    from zishu.chart._cache import folder_of
+    from zishu.chart._compiled import load_kernels, object_path
     from zishu.errors import ZishuError
-    from zishu.parser import load
 
-    parser = load()
-    text = "上海计划发展金融业。"
-    for decoding in ("mbr", "viterbi"):
-        for confidence in (True, False):
-            parser(text, confidence=confidence, decoding=decoding)
-    parser(text, pins=[(0, 2)])
-    parser.parse_words([["上海", "计划"]])
-    parser.k_best(text, 2)
-    folder = folder_of(_kernels.run)
-    if folder is None:
+    load_kernels()
+    path = object_path()
+    if path is None or not path.exists():
         raise ZishuError("the compiled chart cannot be saved: set NUMBA_CACHE_DIR to a writable folder")
-    typer.echo(folder)
+    typer.echo(path.parent)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from zishu.chart import TreeDistribution
+from zishu.chart._compiled import load_kernels
 from zishu.errors import InputError
 from zishu.model.inner import InnerSettings, StructureScorer
 from zishu.model.model import Model, Pipeline
@@ -107,20 +107,13 @@ def _load_networks(folder: Path, settings: Settings, threads: int) -> Networks:
     thread = threading.Thread(target=load, name="load-model", daemon=True)
     thread.start()
     if settings.can.parses and not settings.beam:
-        _load_kernels()
+        load_kernels()  # takes as long as the networks, which are loading at the same time
     thread.join(PATIENCE)
     if not found:
         raise InputError(f"{folder}: loading took more than {PATIENCE:g} seconds and was given up")
     if isinstance(found[0], BaseException):
         raise found[0]
     return found[0]
-
-
-def _load_kernels() -> None:
-    """Load the compiled chart, which takes as long as the networks, while these are loading."""
-    scores = np.zeros((1, 2, 2))
-    with at_work():
-        TreeDistribution(scores, [1], scores).best()
 
 
 def _load_networks_now(folder: Path, settings: Settings, threads: int) -> Networks:

@@ -1,0 +1,50 @@
+"""Name what the kernels and their callers share: tasks, roles, the planes of a chart, the arrays of a batch."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+NEG_INF = -np.inf
+
+# Constants that kernels pass to functions are NumPy integers. Numba would compile the functions again for Python integers.
+
+# Tasks of `run`.
+PARTITION, MARGINALS, BOUNDARIES, BEST, SAMPLE, CHART = range(6)
+OUTSIDE_TASKS = (MARGINALS, BOUNDARIES)
+
+# Roles of arcs, in arrays of scores and probabilities.
+INTER, INTRA = np.arange(2)
+
+# Planes of a chart. VALUES holds scores, or weights in the semiring PLAIN, by [role][dependent, head], and VECTORS rows of
+# what is known about characters and gaps. All others are by [width, left end]: complete spans (t and a), links and outside
+# values have one plane for each role and side, c has one for each side. A left part is t or a to the right, times the
+# score of the gap behind it. A split is the sum over k of a link; only its outside value is kept.
+VALUES, VECTORS, SPANS, LINKS, C, LEFT_PARTS, OUTSIDE, SPLITS = np.array([0, 2, 3, 7, 11, 13, 15, 19])
+PLANES_INSIDE, PLANES = np.array([15, 21])
+
+LANES = 8  # the number of spans that are computed together
+
+
+class Batch(NamedTuple):
+    """Hold the sentences of a batch, as prepared by `prepare`."""
+
+    scores: Any  # batch roles dependents heads: float64; inter-word first, intra-word second if the chart is typed
+    gaps: Any  # batch N+1: int8; BREAK at 0 and from the length on
+    lengths: Any  # batch: int64
+    gap_scores: (
+        Any  # batch roles N+1: what a gap that an arc of this role owns adds to a tree, at most 0; or empty
+    )
+    allowed: Any  # batch: int64, how many arcs are not forbidden
+    root_as_head: bool
+
+
+class Answers(NamedTuple):
+    """Hold the results of `run`; arrays that a task does not fill may be empty."""
+
+    value: Any  # batch: log Z, or the best score
+    arcs: Any  # batch roles dependents heads: probabilities
+    boundary: Any  # batch N+1: probabilities
+    heads: Any  # batch trees N+1
+    intra: Any  # batch trees N+1
