@@ -222,7 +222,7 @@ def parse_trees(
     sentences = [gold_sentence(tree, words=words) for tree in gold]
     if isinstance(model, Model) and not model.settings.can.parses and not given_words:
         return [
-            flat_tree(_words(sentence, found.lengths))
+            flat_tree([token.form for token in _tokens(sentence, found.lengths).words])
             for sentence, found in zip(sentences, model.segment(sentences), strict=True)
         ]
     return [sentence.tree for sentence in model.parse(sentences, decoding=decoding)]
@@ -241,11 +241,6 @@ def _tokens(sentence: RawSentence, lengths: Sequence[int]) -> Tokens:
         start, end = sentence.starts[first], sentence.ends[last - 1]
         tokens.append(Token(sentence.text[start - sentence.start : end - sentence.start], start, end))
     return Tokens(sentence.text, sentence.start, tuple(tokens), sentence.cut, sentence.after)
-
-
-def _words(sentence: RawSentence, lengths: Sequence[int]) -> list[str]:
-    edges = accumulate(lengths, initial=0)
-    return ["".join(sentence.chars[start:end]) for start, end in pairwise(edges)]
 
 
 def style_number(settings: Settings, style: str) -> int:

@@ -176,7 +176,12 @@ class Job:
         several = self.analyses > 1
         match self._request.format:
             case "conllu":
-                return "".join(_conllu(found, unit, several))
+                if not several:
+                    return to_conllu(found[0], sent_id=str(unit.number))
+                return "".join(
+                    to_conllu(sentence, sent_id=f"{unit.number}-{rank}", rank=rank)
+                    for rank, sentence in enumerate(found, start=1)
+                )
             case "svg":
                 drawn = map(to_svg, cast("Sequence[Sentence]", found))
                 shown = [f'{{"svg": {_string(figure)}}}' for figure in drawn]
@@ -198,14 +203,6 @@ def analyse(parser: Parser, mode: Mode, units: Sequence[Unit]) -> Sequence[Found
         return [[unit.sentence] for unit in units if not isinstance(unit.sentence, RawSentence)]
     sentences = [unit.sentence for unit in units if isinstance(unit.sentence, RawSentence)]
     return list(mode.analyse(parser.in_style(mode.style, mode.inner), sentences))
-
-
-def _conllu(ranked: Found, unit: Unit, several: bool) -> Iterator[str]:
-    if not several:
-        yield to_conllu(ranked[0], sent_id=str(unit.number))
-        return
-    for rank, sentence in enumerate(ranked, start=1):
-        yield to_conllu(sentence, sent_id=f"{unit.number}-{rank}", rank=rank)
 
 
 def _lexicon(request: TextRequest | TextsRequest) -> Lexicon | None:
