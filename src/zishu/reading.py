@@ -31,7 +31,7 @@ from zishu.compression import DamagedFile, Decompressed, codec_of
 from zishu.errors import FormatError, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterator
 
 STANDARD: Final = "-"  # the name of standard input and standard output
 
@@ -187,10 +187,13 @@ class Input:
                 yield text
 
     def _decoded(self) -> Iterator[str]:
+        stream: Any = self._stream
+        if not isinstance(stream, io.TextIOBase) and hasattr(stream, "read"):
+            stream = iter(partial(getattr(stream, "read1", stream.read), _BLOCK), b"")
         decoder = codecs.getincrementaldecoder(self._encoding)(self._errors)
         held = 0  # bytes of a character that continues in the next block
         head = b""
-        for block in chain(self._raw(), (b"",)):
+        for block in chain(stream, (b"",)):  # blocks of bytes, or lines of a stream of text
             if isinstance(block, str):
                 yield block
                 continue
@@ -214,14 +217,6 @@ class Input:
             self._bytes += len(block)
             if text:
                 yield text
-
-    def _raw(self) -> Iterable[Any]:
-        """Return the blocks of a stream of bytes, or the lines of a stream of text."""
-        if isinstance(self._stream, io.TextIOBase) or not hasattr(self._stream, "read"):
-            lines: Iterable[Any] = self._stream
-            return lines
-        read: Callable[[int], bytes] = getattr(self._stream, "read1", self._stream.read)
-        return iter(partial(read, _BLOCK), b"")
 
     def lines(self, longest: int = _LONGEST_LINE) -> Iterator[str]:
         """Yield the lines with their ends. Only LF ends a line: a text may contain U+2028 and the like.

@@ -42,16 +42,8 @@ _RETRY: Final = 0.05  # seconds until a line of a stream tries again to enter th
 
 # The limits that a client may want to know.
 _TOLD = (
-    "body",
-    "convert_body",
-    "chars",
-    "texts",
-    "lexicon",
-    "lexicon_word",
-    "constraints",
-    "k_best",
-    "seconds",
-)
+    "body", "convert_body", "chars", "texts", "lexicon", "lexicon_word", "constraints", "k_best", "seconds",
+)  # fmt: skip
 
 
 class Service:
