@@ -10,7 +10,7 @@ import zishu
 from parsed_sentences import parsed
 from zishu.cli import run
 from zishu.errors import InputError
-from zishu.suggest import doubt, suggest
+from zishu.suggest import Suggestion, doubt, suggest
 
 
 def sentence(text, prob):
@@ -40,6 +40,13 @@ def test_near_duplicates_and_short_sentences_are_left_out():
     assert texts(suggest(corpus, 9)) == ["东南西北方。", "春夏秋冬天"]
 
 
+def test_of_equally_doubtful_sentences_longer_ones_are_worth_more_but_not_in_proportion():
+    short, long = sentence("东南西北方", 0.5), sentence("春夏秋冬天金木水火土", 0.5)
+    assert texts(suggest([short, long], 2)) == ["春夏秋冬天金木水火土", "东南西北方"]
+    # Five of ten words to correct in a long sentence are worth less than four of five in a short one.
+    assert texts(suggest([sentence("东南西北方", 0.2), long], 1)) == ["东南西北方"]
+
+
 def test_what_is_new_counts():
     # Two of four pairs of the second sentence are known after the first one; the third is less doubtful, but all new.
     corpus = [sentence("东南西北方", 0.1), sentence("东南西左右", 0.2), sentence("春夏秋冬天", 0.5)]
@@ -50,14 +57,16 @@ def test_the_lazy_choice_is_the_greedy_one():
     import random
 
     rng = random.Random(1)
-    corpus = [sentence("".join(rng.choices("甲乙丙丁戊己", k=8)), rng.random()) for _ in range(60)]
+    corpus = [
+        sentence("".join(rng.choices("甲乙丙丁戊己", k=rng.randint(5, 12))), rng.random()) for _ in range(60)
+    ]
     seen, expected, left = set(), [], list(corpus)
 
     def pairs(one):
         return set(zip(one.text, one.text[1:], strict=False))
 
     def worth(one):
-        return doubt(one) * len(pairs(one) - seen) / len(pairs(one))
+        return Suggestion(one, doubt(one)).worth * len(pairs(one) - seen) / len(pairs(one))
 
     while left:
         left = [one for one in left if len(pairs(one) - seen) / len(pairs(one)) >= 0.4]

@@ -1,9 +1,10 @@
 """Choose the sentences of a corpus from which a parser would learn most if somebody corrected them.
 
-The value of a sentence is its doubt times its novelty:
+The value of a sentence is the number of words that somebody would correct in it, per effort, times its novelty:
 
-    doubt     the mean over its words of 1 - P(word): the share of its words that the parser expects to be wrong. It is a
-              mean because a sum would favour long sentences, which take longer to correct.
+    doubt     the mean over its words of 1 - P(word): the share of its words that the parser expects to be wrong.
+    effort    one unit per word, which must be read, and `_OPENING` units per sentence. Without the latter, short
+              sentences would be chosen too often; without the former, only long ones.
     novelty   the share of its pairs of neighbouring characters that occur in no sentence chosen so far. This spreads the
               choice over the corpus.
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from zishu.lexicon import Lexicon
     from zishu.parser import Parser
 
+_OPENING: Final = 5
 _NEW: Final = 0.4
 _SHORTEST: Final = 5
 
@@ -42,6 +44,11 @@ class Suggestion:
 
     sentence: Sentence
     doubt: float
+
+    @property
+    def worth(self) -> float:
+        """Return the expected number of corrections per effort."""
+        return self.doubt * len(self.sentence) / (len(self.sentence) + _OPENING)
 
 
 def suggest(sentences: Iterable[Sentence], number: int) -> list[Suggestion]:
@@ -55,7 +62,7 @@ def suggest(sentences: Iterable[Sentence], number: int) -> list[Suggestion]:
         if len(sentence.chars) >= _SHORTEST:
             candidates.append(Suggestion(sentence, doubt(sentence)))
             pairs_of.append(pairs)
-    heap = [(-one.doubt, k) for k, one in enumerate(candidates)]
+    heap = [(-one.worth, k) for k, one in enumerate(candidates)]
     heapq.heapify(heap)
     seen: set[tuple[str, str]] = set()
     chosen: list[Suggestion] = []
@@ -64,7 +71,7 @@ def suggest(sentences: Iterable[Sentence], number: int) -> list[Suggestion]:
         novelty = len(pairs_of[k] - seen) / len(pairs_of[k])
         if novelty < _NEW:
             continue
-        worth = candidates[k].doubt * novelty
+        worth = candidates[k].worth * novelty
         if heap and worth < -heap[0][0]:
             heapq.heappush(heap, (-worth, k))
             continue
