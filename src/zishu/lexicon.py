@@ -29,18 +29,21 @@ lookup per character of the text, times the length to which the text agrees with
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from zishu.errors import FormatError, InputError, explain
 from zishu.gaps import BREAK, FREE
 from zishu.reading import Source, read_lines, source_name
 from zishu.tags import UPOS
 from zishu.text import LIMIT, characters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
 
 LexiconLike = Iterable[str | tuple[Any, ...]] | None  # a `Lexicon` is accepted, too
 
@@ -102,7 +105,8 @@ class Lexicon:
         self._longest = 0
         for given in words:
             word, *more = given if isinstance(given, tuple) and given else (given,)
-            _check_word(word)
+            if fault := _fault(word):
+                raise InputError(fault)
             entry = _entry(word, more)
             if word in self._entries and not more:
                 continue
@@ -296,14 +300,15 @@ def _edges(chars: Sequence[str], gaps: Sequence[int] | None) -> list[bool]:
     return edges
 
 
-def _check_word(word: object) -> None:
-    """Reject what is not a valid word of a lexicon."""
+def _fault(word: object) -> str | None:
+    """Say why something is not a valid word of a lexicon."""
     if not isinstance(word, str):
-        raise InputError(f"a word of a lexicon is a string, not {word!r}")
+        return f"a word of a lexicon is a string, not {word!r}"
     if not word:
-        raise InputError("a word of a lexicon is empty")
+        return "a word of a lexicon is empty"
     if any(map(str.isspace, word)):
-        raise InputError(f"white space in {word!r}: a word cannot contain white space")
+        return f"white space in {word!r}: a word cannot contain white space"
+    return None
 
 
 def _fields(word: str, more: Sequence[str]) -> tuple[float | None, str | None]:

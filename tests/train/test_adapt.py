@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
+import torch
 
 import tiny
 import zishu
@@ -14,6 +16,7 @@ from zishu.cli import run
 from zishu.errors import InputError
 from zishu.train.adapt import Adaptation, adapt
 from zishu.train.adapt_data import AdaptOptions, sure_tree
+from zishu.train.exported import LABEL_WEIGHT, read_weights
 from zishu.train.loop import train
 
 
@@ -55,7 +58,7 @@ def test_words_in_a_new_style_leave_the_old_one(folder, tmp_path):
     tree = tiny.TREES[0]
     (tmp_path / "words.txt").write_text((" ".join("".join(tree.forms)) + "\n") * 60, encoding="utf-8")
     words = (str(tmp_path / "words.txt"),)
-    options = AdaptOptions(words=words, model=str(folder / "run"), style="b", epochs=30)
+    options = AdaptOptions(words=words, model=str(folder / "run"), style="b", epochs=15, keep=0)
     report = adapt(tmp_path / "new", options, threads=1)
     assert not report.held_out
     assert zishu.load(tmp_path / "new").styles == ("a", "b")
@@ -133,11 +136,40 @@ def test_bad_input_is_one_line(folder, tmp_path, arguments, message, capfd, monk
 
 
 def test_forgetting_is_told():
-    report = Adaptation("hk", {}, (), {"before": {"lf": 60.0}, "after": {"lf": 59.0}}, {"gsd": {"lf": 80.0}})
-    assert [line.split(" ")[0] for line in report.warnings] == ["on", "on"]
-    assert "in style gsd only 80.0 %" in report.warnings[0]
-    fine = Adaptation("hk", {}, (), {"before": {"lf": 60.0}, "after": {"lf": 61.0}}, {"gsd": {"lf": 95.0}})
+    agreement = {"gsd": {"lf": 79.0}, "hk": {"lf": 70.0}, "pud": {"lf": 95.0}}
+    worse = {"before": {"lf": 60.0}, "after": {"lf": 59.0}}
+    report = Adaptation("hk", {}, (), worse, agreement, wanted=80, kept=0.5)
+    assert report.forgotten == ["gsd"]
+    half, other, own, lower = report.warnings
+    assert "only 50% of the change" in half
+    assert "in style gsd only 79.0 %" in other
+    assert "in style hk only 70.0 %" in own
+    assert "a new --style" in own
+    assert "do not use it" in lower
+    better = {"before": {"lf": 60.0}, "after": {"lf": 61.0}}
+    fine = Adaptation("hk", {}, (), better, agreement, wanted=70)
     assert not fine.warnings
+
+
+def test_a_model_that_forgot_too_much_moves_back_to_the_old_one(folder, tmp_path):
+    tree = tiny.TREES[0]
+    (tmp_path / "words.txt").write_text((" ".join("".join(tree.forms)) + "\n") * 60, encoding="utf-8")
+    words = (str(tmp_path / "words.txt"),)
+    options = AdaptOptions(words=words, model=str(folder / "run"), style="b", epochs=4, keep=0)
+    free = adapt(tmp_path / "free", options, threads=1)
+    assert free.kept == 1
+    assert not free.warnings
+    said = []
+    bound = min(99.9, free.agreement["a"]["lf"] + 0.1)
+    report = adapt(tmp_path / "bound", replace(options, keep=bound), threads=1, say=said.append)
+    assert report.kept < 1
+    assert "too much was forgotten in style a" in said[0]
+    assert report.agreement["a"]["lf"] > free.agreement["a"]["lf"]
+    assert f"only {report.kept:.0%} of the change" in report.warnings[0]
+    # The exported weights lie between those of the old model and those of the run without a bound.
+    folders = (folder / "run/model", tmp_path / "free/model", tmp_path / "bound/model")
+    old, new, between = (read_weights(path)[LABEL_WEIGHT] for path in folders)
+    torch.testing.assert_close(between, old.lerp(new, report.kept), atol=1e-5, rtol=0)
 
 
 def test_a_lexicon_needs_text():

@@ -285,6 +285,19 @@ def make_bert(folder):
     return str(folder)
 
 
+@pytest.mark.parametrize("rate", [0.0, 0.1])
+def test_styles_may_learn_at_a_rate_of_their_own(rate, treebank, tmp_path):
+    files = dict.fromkeys("ab", str(treebank / "projective.conllu"))
+    rates = {"epochs": 1, "learning_rate": 1e-9, "style_learning_rate": rate}
+    config = make_config(treebank, tmp_path / "run", data={"train": files, "dev": files}, optimiser=rates)
+    train(config)
+    weights, _ = load_checkpoint(tmp_path / "run" / "last.safetensors")
+    [styles] = [
+        weight for name, weight in weights.items() if name == "model.encoder.embeddings.styles.weight"
+    ]
+    assert (styles.abs().max() > 0.01) == bool(rate)  # they start at zero
+
+
 @pytest.mark.parametrize("system", ["latent-c2f", "leftward", "treecrf"])
 def test_a_pretrained_encoder_is_fine_tuned(system, treebank, tmp_path):
     encoder = EncoderConfig(kind="bert", pretrained=make_bert(tmp_path / "bert"), window_overlap=8)

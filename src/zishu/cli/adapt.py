@@ -79,7 +79,16 @@ def adapt_command(
             min=0.5, max=1, help="Learn from the model's own parses where they are at least this probable."
         ),
     ] = 0.95,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 8,
+    keep: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=100,
+            help="Forget little: in all other styles agree with the old model on at least this many percent of words, "
+            "heads and relations of general text.",
+        ),
+    ] = 80.0,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 4,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     threads: Annotated[int, typer.Option(min=0, help="Processor threads; 0 for all cores.")] = 0,
     resume: ResumeOption = False,
@@ -104,6 +113,7 @@ def adapt_command(
         model=model,
         style=style,
         sure=sure,
+        keep=keep,
         epochs=epochs,
         seed=seed,
     )

@@ -46,8 +46,9 @@ class Outputs:
     feats: Floats | None = None
     lemma: Floats | None = None
     tags: Floats | None = None  # batch N+1 4; only for a segmenter
-    # batch N+1 width, from the encoder; only if the model has a structure scorer
-    encoded: Floats | None = None
+    encoded: Floats | None = (
+        None  # batch N+1 width, from the encoder; only if the model has a structure scorer
+    )
     states: Floats | None = None  # batch U+1 (positions x width); only for a transition parser
 
     @classmethod

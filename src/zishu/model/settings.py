@@ -124,8 +124,9 @@ class Settings:
     actions: tuple[tuple[float, ...], ...] = ()
     name: str = ""
     version: str = ""
-    # Configuration and scores of the run; for display only.
-    training: Mapping[str, Any] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # configuration and scores of the run; for display only
     format: int = FORMAT
 
     def __post_init__(self) -> None:

@@ -40,8 +40,9 @@ Mode: TypeAlias = "Options | None"
 _LINE_BREAK = re.compile("[\x85\u2028\u2029]")
 _SPACES = re.compile(r"\s*")
 
-# Length in characters at which a sentence costs twice its length, because the chart's share grows.
-_CUBIC = 100
+_CUBIC = (
+    100  # length in characters at which a sentence costs twice its length, because the chart's share grows
+)
 
 
 class Unit(NamedTuple):

@@ -5,8 +5,13 @@ Adaptation is an ordinary training run (`zishu.train.loop`) that starts from the
 
 The original treebanks are not part of Zishu. To limit forgetting, the old model teaches the new one
 (`zishu.train.teacher`): on sentences of our own in every style, and on the user's sentences in all styles but the adapted
-one. Forgetting is measured as agreement with the old model on other sentences of our own. Users who have treebanks can
-also give them for rehearsal.
+one. Forgetting is measured as agreement with the old model on other sentences of our own. If the models agree on too
+little in one of the other styles, the new weights move back towards the old ones until they agree enough. Users who have
+treebanks can also give them for rehearsal.
+
+The learning rates are low, and there is no dropout: with that of an ordinary training, the network changes more on
+general text and learns less. Only the embeddings of styles learn fast, so that a new style, which starts as a
+copy of another one, soon differs from it.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import torch
 
 from zishu.annotations import read_annotations
 from zishu.errors import ConfigError, InputError
@@ -43,8 +49,10 @@ from zishu.train.adapt_data import (
     AdaptOptions,
     prepare,
 )
-from zishu.train.config import config_from_dict
-from zishu.train.evaluation import MODEL, evaluate_model
+from zishu.train.config import by_style, config_from_dict
+from zishu.train.data import read_treebank, read_trees
+from zishu.train.evaluation import MODEL, RESULT, evaluate_model, finish
+from zishu.train.initial import load_initial
 from zishu.train.loop import train
 from zishu.tree import flat_tree
 
@@ -57,8 +65,14 @@ if TYPE_CHECKING:
     from zishu.tree import WordTree
 
 REPORT: Final = "adapt.json"
-_MOST_VIEWS: Final = 4  # an epoch sees each sentence of the user at most this many times
-_FORGOTTEN: Final = 90.0  # warn the user if agreement in LF is below this
+# An epoch sees each sentence of the user so often that they have this share of the characters of rehearsal.
+_SHARE: Final = 0.4
+_VIEWS: Final = (3, 12)  # limits of how often
+_PATIENCE: Final = 2  # epochs without a better score on held-out sentences before training stops
+_KEPT: Final = (0.75, 0.5, 0.25)  # shares of the change to try, if too much was forgotten
+
+
+_Scores = dict[str, dict[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,27 +82,45 @@ class Adaptation:
     style: str
     sentences: dict[str, int]  # by kind
     problems: tuple[str, ...]
-    held_out: dict[str, dict[str, float]] = field(default_factory=dict)  # "before" and "after" -> scores
-    agreement: dict[str, dict[str, float]] = field(
-        default_factory=dict
-    )  # style -> scores against the old model
+    held_out: _Scores = field(default_factory=dict)  # of the old model, "before", and of the new one, "after"
+    agreement: _Scores = field(default_factory=dict)  # of the new model with the old one, by style
+    wanted: float = 0.0  # least agreement in LF
+    kept: float = 1.0  # share of the change of the weights that was kept
+
+    @property
+    def forgotten(self) -> list[str]:
+        """List the other styles in which the new model differs too much from the old one on general text."""
+        return [name for name in self._changed if name != self.style]
 
     @property
     def warnings(self) -> list[str]:
         """List the warnings for the user."""
         found = []
-        for style, scores in self.agreement.items():
-            if scores["lf"] < _FORGOTTEN and style != self.style:
-                name = f" in style {style}" if style else ""
-                found.append(
-                    f"on general text{name} only {scores['lf']:.1f} % of words, heads and relations are unchanged: "
-                    "add data, or give a treebank with --rehearsal"
-                )
+        if self.kept < 1:
+            found.append(
+                f"the model forgot too much, so only {self.kept:.0%} of the change of its weights was kept; "
+                "add data, give a treebank with --rehearsal, or lower --keep"
+            )
+        for style in self._changed:
+            name = f" in style {style}" if style else ""
+            advice = (
+                "if your data follow other guidelines, give them a new --style"
+                if style and style == self.style
+                else "add data, or give a treebank with --rehearsal"
+            )
+            found.append(
+                f"on general text{name} only {self.agreement[style]['lf']:.1f} % of words, heads and relations "
+                f"are unchanged: {advice}"
+            )
         if self.held_out and self.held_out["after"]["lf"] < self.held_out["before"]["lf"]:
             found.append(
                 "on the held-out sentences the adapted model scores lower than the old one: do not use it"
             )
         return found
+
+    @property
+    def _changed(self) -> list[str]:
+        return [name for name, scores in self.agreement.items() if scores["lf"] < self.wanted]
 
 
 def adapt(
@@ -109,10 +141,26 @@ def adapt(
     counts, problems = prepare(folder / "data", options)
     for problem in problems:
         say(f"left out: {problem}")
+    if (folder / REPORT).exists():
+        finished: Any = read_json(folder / REPORT)
+        return Adaptation(**{**finished, "problems": problems})
     config = _configure(folder, options, settings, threads=threads)
+    trained = (folder / RESULT).exists()  # and stopped before the report; the model may have moved back
     train(config, resume=resume)
-    _complete(folder / MODEL, base, calibrated=bool(config.data.dev))
-    return _compare(folder, base, style, counts, problems)
+    report = Adaptation(style, counts, problems, wanted=options.keep)
+    for kept in (1.0, *_KEPT):
+        if kept < 1:
+            styles = ", ".join(report.forgotten)
+            say(f"too much was forgotten in style {styles}: keeping {kept:.0%} of the change")
+        if kept < 1 or trained:
+            _move_back(config, kept)
+        _complete(folder / MODEL, base, calibrated=bool(config.data.dev))
+        held_out, agreement = _compare(folder, base, style)
+        report = replace(report, held_out=held_out, agreement=agreement, kept=kept)
+        if not report.forgotten:
+            break
+    write_json(folder / REPORT, asdict(report))
+    return report
 
 
 # --- the run ----------------------------------------------------------------------------------------------------
@@ -145,30 +193,54 @@ def _configure(folder: Path, options: AdaptOptions, settings: Settings, *, threa
         "data": {
             "train": treebanks or "",
             "partial": {style: partial},
-            "partial_weight": float(np.clip(rehearsed / chars, 1, _MOST_VIEWS)),
+            "partial_weight": float(np.clip(_SHARE * rehearsed / chars, *_VIEWS)),
             "dev": {style: str(held_out)} if held_out.stat().st_size else "",
         },
         "teacher": {"model": base, "text": taught},
         "structure": trained.get("structure", {}),
-        "encoder": trained["encoder"],
-        "scorer": trained["scorer"],
+        "encoder": {**trained["encoder"], "dropout": 0.0, "embedding_dropout": 0.0},
+        "scorer": {**trained["scorer"], "dropout": 0.0},
         "optimiser": {
             "epochs": options.epochs,
             "batch_chars": 500,
-            "learning_rate": 1e-3,
-            "encoder_learning_rate": 4e-4,
+            "learning_rate": 5e-4,
+            "encoder_learning_rate": 2e-4,
+            "style_learning_rate": 1e-2,
             "beta2": 0.98,
             "eps": 1e-9,
             "weight_decay": 0.01,
             "averaging": 0.9,
         },
         "export": trained.get("export", {}),
-        "run": {"directory": str(folder), "threads": threads},
+        "run": {
+            "directory": str(folder),
+            "threads": threads,
+            "precision": _precision(),
+            "patience": _PATIENCE if held_out.stat().st_size else 0,
+        },
     }
     try:
         return config_from_dict(values, source=f"{base}/{CONFIG}")
     except ConfigError as error:
         raise InputError(str(error)) from error
+
+
+def _precision() -> str:
+    """Return bfloat16 if torch says that the processor has instructions for it (torch 2.10 or later says so)."""
+    known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return "bfloat16" if known.get("avx512_bf16") or known.get("amx_bf16") else "float32"
+
+
+def _move_back(config: Config, kept: float) -> None:
+    """Export the model again, with weights between the old and the new ones."""
+    treebank = read_treebank(config)
+    starts = (config.initial, str(config.folder))
+    old, new = (load_initial(replace(config, initial=start), treebank) for start in starts)
+    before = old.state_dict()
+    new.load_state_dict({name: before[name].lerp(after, kept) for name, after in new.state_dict().items()})
+    dev = {style: read_trees(paths) for style, paths in by_style(config.data.dev).items()}
+    result: Any = read_json(config.folder / RESULT)
+    finish(config, new, dev, best_epoch=result["best_epoch"])
 
 
 def _complete(model: Path, base: Path, *, calibrated: bool) -> None:
@@ -187,15 +259,13 @@ def _complete(model: Path, base: Path, *, calibrated: bool) -> None:
 # --- before and after -------------------------------------------------------------------------------------------
 
 
-def _compare(
-    folder: Path, base: Path, style: str, counts: dict[str, int], problems: tuple[str, ...]
-) -> Adaptation:
+def _compare(folder: Path, base: Path, style: str) -> tuple[_Scores, _Scores]:
     """Score the old and the new model on the held-out sentences, and compare them on sentences of our own."""
     old, new = load_model(base), load_model(folder / MODEL)
     assert isinstance(old, Model)
     assert isinstance(new, Model)
     path = folder / "data" / HELD_OUT
-    held_out: dict[str, dict[str, float]] = {}
+    held_out: _Scores = {}
     if path.stat().st_size:
         gold = trees_of(read_conllu(path))
         # If the old model does not know the style, it parses in its first style.
@@ -206,9 +276,7 @@ def _compare(
         name: _scores(new, parse_trees(old.in_style(name or None), watched), name)
         for name in old.settings.styles or ("",)
     }
-    report = Adaptation(style, counts, problems, held_out, agreement)
-    write_json(folder / REPORT, asdict(report))
-    return report
+    return held_out, agreement
 
 
 def _scores(model: Model, gold: Sequence[WordTree], style: str) -> dict[str, float]:

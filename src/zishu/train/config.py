@@ -207,6 +207,8 @@ class OptimiserConfig:
     """Peak learning rate of the scorer and of an encoder that starts from scratch."""
     encoder_learning_rate: Positive = 5e-5
     """Peak learning rate of a pre-trained encoder."""
+    style_learning_rate: NonNegative = 0.0
+    """Peak learning rate of the embeddings of styles; 0 for that of the encoder."""
     beta1: Rate = 0.9
     """AdamW's decay of the mean gradient."""
     beta2: Rate = 0.9

@@ -276,15 +276,18 @@ def _start(config: Config, treebank: Treebank, group: Group = ALONE) -> _Run:
 
 
 def _optimiser(config: Config, network: Network) -> torch.optim.Optimizer:
-    """Return AdamW with a separate learning rate for a pre-trained encoder (Appendix A.4)."""
+    """Return AdamW with separate learning rates for a pre-trained encoder (Appendix A.4) and for styles."""
     settings = config.optimiser
-    groups: dict[bool, list[Tensor]] = {True: [], False: []}
+    groups: dict[float, list[Tensor]] = {}
     for name, weight in network.named_parameters():
         is_pretrained = name.startswith("encoder.") and not name.startswith("encoder.top.")
-        groups[bool(config.encoder.pretrained) and is_pretrained].append(weight)
-    rates = {True: settings.encoder_learning_rate, False: settings.learning_rate}
+        pretrained = bool(config.encoder.pretrained) and is_pretrained
+        rate = settings.encoder_learning_rate if pretrained else settings.learning_rate
+        if name.endswith("styles.weight"):
+            rate = settings.style_learning_rate or rate
+        groups.setdefault(rate, []).append(weight)
     return torch.optim.AdamW(
-        [{"params": groups[k], "lr": rates[k], "peak": rates[k]} for k in (True, False) if groups[k]],
+        [{"params": weights, "lr": rate, "peak": rate} for rate, weights in groups.items()],
         betas=(settings.beta1, settings.beta2),
         eps=settings.eps,
         weight_decay=settings.weight_decay,
