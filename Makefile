@@ -38,7 +38,7 @@ help:
 	@echo "make dist      build sdist and wheel, and check them: contents, installation, parsing, training"
 	@echo "make bench     measure the speed of the chart and of training"
 	@echo "make bench-parse measure the parser and the service on GSD=folder; UDPIPE=model compares with UDPipe 1"
-	@echo "make results   update the tables of docs/results.md from the records of runs"
+	@echo "make results   update the tables of the docs from the records of runs"
 	@echo "make encoder   pre-train the encoders of the bundled models, from GSD=, UD= and TEXT=folder (hours)"
 	@echo "make model     train the bundled models again, from GSD=, UD= and TEXT=folder (hours); TEACHER=folder of a parser"
 	@echo "make structures train the structure scorers of the bundled models again (minutes)"

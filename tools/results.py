@@ -1,16 +1,16 @@
-"""Make the tables of docs/results.md from the records of runs under docs/results, and collect these records.
+"""Make the tables of docs/results.md and docs/adapt.md from the records under docs/results, and collect such records.
 
-    python tools/results.py                         update the tables of the page
+    python tools/results.py                         update the tables of the pages
     python tools/results.py --check                 only check whether they are up to date: exit code 1 if not
     python tools/results.py --collect runs/bert docs/results/bert      keep the records of finished runs
 
-A table of the page is between two comments. The first one contains the command that makes it:
+A table of a page is between two comments. The first one contains the command that makes it:
 
     <!-- table: zishu compare docs/results/bert/latent --markdown -->
     <!-- end -->
 
 Between them are the command, for the reader, and its output. A command is `zishu compare`, `zishu analyse`,
-or `runs FOLDER...`, which lists the runs in some folders: epochs, time, commit, machine.
+`python SCRIPT`, or `runs FOLDER...`, which lists the runs in some folders: epochs, time, commit, machine.
 
 A record is everything that a run writes except its weights: run.json, metrics.jsonl, result.json, evaluation/*.json.gz.
 """
@@ -24,6 +24,7 @@ import json
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -31,15 +32,15 @@ from typing import Any
 from zishu.analysis.tables import Table, escape_markdown
 from zishu.cli import run as zishu
 
-PAGE = Path("docs/results.md")
+PAGES = (Path("docs/results.md"), Path("docs/adapt.md"))
 TABLE = re.compile(r"(<!-- table: (?P<command>.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 RECORDS = ("run.json", "metrics.jsonl", "result.json", "evaluation/*.json.gz", "decoding/*.json")
 
 
 def main() -> int:
     """Run the command that the arguments name; return the exit code."""
-    parser = argparse.ArgumentParser(description="Make the tables of docs/results.md.")
-    parser.add_argument("--check", action="store_true", help="only check whether the page is up to date")
+    parser = argparse.ArgumentParser(description="Make the tables of the docs.")
+    parser.add_argument("--check", action="store_true", help="only check whether the pages are up to date")
     parser.add_argument(
         "--collect", nargs=2, type=Path, metavar=("RUNS", "DEST"), help="keep records of runs"
     )
@@ -48,12 +49,14 @@ def main() -> int:
         for path in collect(*arguments.collect):
             sys.stdout.write(f"{path}\n")
         return 0
-    before = PAGE.read_text(encoding="utf-8")
-    after = with_tables(before)
-    if arguments.check:
-        return int(before != after)
-    PAGE.write_text(after, encoding="utf-8")
-    return 0
+    stale = 0
+    for page in PAGES:
+        before = page.read_text(encoding="utf-8")
+        after = with_tables(before)
+        stale |= before != after
+        if not arguments.check:
+            page.write_text(after, encoding="utf-8")
+    return int(stale and arguments.check)
 
 
 def with_tables(page: str) -> str:
@@ -72,6 +75,11 @@ def output_of(command: str) -> str:
     name, *arguments = shlex.split(command)
     if name == "runs":
         return list_runs([Path(folder) for folder in arguments])
+    if name == "python":
+        done = subprocess.run(
+            [sys.executable, *arguments], check=True, stdout=subprocess.PIPE, encoding="utf-8"
+        )
+        return done.stdout.strip()
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = zishu(arguments)
