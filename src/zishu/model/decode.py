@@ -13,7 +13,7 @@ The first two derive two roles from the arcs and labels of a model with one role
 tree is always legal and all constraints hold. Trees and probabilities come from one `TreeDistribution` at the model's
 temperature: with confidence, `mbr` runs three charts over the characters of a sentence and sums a forest.
 
-Cost: O(n^3) per sentence for the chart, one call of the label network per batch, a few microseconds per character.
+Cost: O(n^3) per sentence for the chart, the label network for one arc per word, a few microseconds per character.
 """
 
 from __future__ import annotations

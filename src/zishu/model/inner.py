@@ -23,7 +23,7 @@ and its probability; the probability of a structure includes the relations. A wo
 from there; if there are several, the scorer chooses. Only words of two or more Chinese characters have a structure. One
 character is its own root. Other words (letters, digits, symbols) have no inner tree.
 
-Cost: one call of the network per batch, and charts of a few characters.
+Cost: two calls of the network per batch (words of two characters need no padding), and charts of a few characters.
 """
 
 from __future__ import annotations
