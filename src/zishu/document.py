@@ -12,20 +12,17 @@ produce CoNLL-U, JSON and drawings; the methods here only call them, and import 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import accumulate
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
+from typing import Any, Final, NamedTuple, overload
 
 from zishu.errors import InputError
 from zishu.tags import COLUMNS
 from zishu.text import characters
 from zishu.tree import INTRA, ROOT, CharTree, WordTree
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Row = tuple[Any, ...]  # the fields of a word, in their order
 

@@ -154,21 +154,17 @@ def _structure(
     """Return the heads inside a word, from 1 and 0 for its root; None if the policy allows every tree."""
     if policy == "annotated" and form in structures:
         heads = structures[form]
-        _check_structure(form, heads, length)
+        if len(heads) != length:
+            raise InputError(f"structure of {form}: {len(heads)} heads for {length} characters")
+        try:
+            # No chart could use a structure that is not a projective tree.
+            check_heads(heads, kind="character", projective=True)
+        except InvalidTree as error:
+            raise InputError(f"structure of {form}: {error}") from error
         return heads
     if policy == "leftward" or (one_tree and policy == "annotated"):
         return (*range(2, length + 1), ROOT)
     return tuple(range(length)) if policy == "rightward" else None
-
-
-def _check_structure(form: str, heads: tuple[int, ...], length: int) -> None:
-    """Reject a structure that is not a projective tree over the word's characters, because no chart could use it."""
-    if len(heads) != length:
-        raise InputError(f"structure of {form}: {len(heads)} heads for {length} characters")
-    try:
-        check_heads(heads, kind="character", projective=True)
-    except InvalidTree as error:
-        raise InputError(f"structure of {form}: {error}") from error
 
 
 def _number(label: str, label_index: Mapping[str, int]) -> int:

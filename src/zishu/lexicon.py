@@ -29,21 +29,18 @@ lookup per character of the text, times the length to which the text agrees with
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from zishu.errors import FormatError, InputError, explain
 from zishu.gaps import BREAK, FREE
 from zishu.reading import Source, read_lines, source_name
 from zishu.tags import UPOS
 from zishu.text import LIMIT, characters
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 LexiconLike = Iterable[str | tuple[Any, ...]] | None  # a `Lexicon` is accepted, too
 
@@ -105,8 +102,7 @@ class Lexicon:
         self._longest = 0
         for given in words:
             word, *more = given if isinstance(given, tuple) and given else (given,)
-            if fault := _fault(word):
-                raise InputError(fault)
+            _check_word(word)
             entry = _entry(word, more)
             if word in self._entries and not more:
                 continue
@@ -300,15 +296,14 @@ def _edges(chars: Sequence[str], gaps: Sequence[int] | None) -> list[bool]:
     return edges
 
 
-def _fault(word: object) -> str | None:
-    """Say why something is not a valid word of a lexicon."""
+def _check_word(word: object) -> None:
+    """Reject what is not a valid word of a lexicon."""
     if not isinstance(word, str):
-        return f"a word of a lexicon is a string, not {word!r}"
+        raise InputError(f"a word of a lexicon is a string, not {word!r}")
     if not word:
-        return "a word of a lexicon is empty"
+        raise InputError("a word of a lexicon is empty")
     if any(map(str.isspace, word)):
-        return f"white space in {word!r}: a word cannot contain white space"
-    return None
+        raise InputError(f"white space in {word!r}: a word cannot contain white space")
 
 
 def _fields(word: str, more: Sequence[str]) -> tuple[float | None, str | None]:

@@ -25,7 +25,6 @@ Cost: the model's, which is linear in the length of the text because no sentence
 from __future__ import annotations
 
 import os
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, get_args
@@ -41,7 +40,7 @@ from zishu.model.settings import CONFIG
 from zishu.sentences import Knowledge, line_sentences, stream_sentences, text_sentences, words_document
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from zishu.arcs import ArcLike
     from zishu.model.decode import Decoding
@@ -265,10 +264,28 @@ class Parser:
             )
         batch_chars = whole_number(batch_chars, "batch_chars", least=1)
         parser = self.in_style(style, inner)
-        parse = partial(parser.analyse, confidence=confidence, decoding=decoding, batch_chars=batch_chars)
+        coming, known = iterator_of(texts, "texts"), Lexicon.of(lexicon)
         patterns = patterns and decoding != "vanilla"
-        cut = partial(text_sentences, lexicon=Lexicon.of(lexicon), patterns=patterns, wrapped=wrapped)
-        return _documents(iterator_of(texts, "texts"), cut, parse, batch_chars)
+
+        def parse(group: list[tuple[str, list[RawSentence]]]) -> Iterator[Document]:
+            raw = [sentence for _, sentences in group for sentence in sentences]
+            parsed = parser.analyse(raw, confidence=confidence, decoding=decoding, batch_chars=batch_chars)
+            for text, sentences in group:
+                yield Document(text, tuple(best for [best] in islice(parsed, len(sentences))))
+
+        def documents() -> Iterator[Document]:
+            """Parse texts in groups of `batch_chars` characters."""
+            group, size = [], 0
+            for text in coming:
+                raw = list(text_sentences(text, lexicon=known, patterns=patterns, wrapped=wrapped))
+                group.append((text, raw))
+                size += 1 + sum(map(len, raw))  # a blank text takes memory, too
+                if size >= batch_chars:
+                    yield from parse(group)
+                    group, size = [], 0
+            yield from parse(group)
+
+        return documents()
 
     def stream(
         self,
@@ -354,31 +371,6 @@ class Parser:
     def check_tags(self, tags: TagsLike) -> dict[int, str]:
         """Return parts of speech by offset; raise an error for one that the model does not have."""
         return known_tags(tags, self.model.settings.upos)
-
-
-def _documents(
-    texts: Iterable[str],
-    cut: Callable[[str], Iterable[RawSentence]],
-    parse: Callable[[Iterable[RawSentence]], Iterator[list[Sentence]]],
-    batch_chars: int,
-) -> Iterator[Document]:
-    """Parse texts in groups of `batch_chars` characters."""
-    waiting: list[tuple[str, list[RawSentence]]] = []
-
-    def finished() -> Iterator[Document]:
-        sentences = parse([sentence for _, several in waiting for sentence in several])
-        for text, several in waiting:
-            yield Document(text, tuple(best for [best] in islice(sentences, len(several))))
-
-    size = 0
-    for text in texts:
-        raw = list(cut(text))
-        waiting.append((text, raw))
-        size += 1 + sum(map(len, raw))  # a blank text takes memory, too
-        if size >= batch_chars:
-            yield from finished()
-            waiting, size = [], 0
-    yield from finished()
 
 
 def _strings(pieces: Iterable[str]) -> Iterator[str]:

@@ -25,7 +25,7 @@ import stat
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, BinaryIO, Final, Self
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final, Self
 
 from zishu.compression import Codec, Compressor, DamagedFile, codec_of
 from zishu.errors import InputError, ZishuError
@@ -38,7 +38,6 @@ except ModuleNotFoundError:  # Windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from types import TracebackType
 
 _BLOCK: Final = 1 << 16  # number of bytes copied at once
 _ENDING: Final = ".unfinished"
@@ -127,10 +126,8 @@ class Output:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
-        if value is None:
+    def __exit__(self, *error: Any) -> None:
+        if error[1] is None:
             self.close()
         else:
             # Report the first error; a full disk would only fail again.

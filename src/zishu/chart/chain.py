@@ -40,9 +40,8 @@ class ChainMarginals:
     """Hold the log partition and the probability of each word boundary."""
 
     logz: NDArray[np.float64]  # batch
-    boundary: NDArray[
-        np.float64
-    ]  # batch n+1: before character k, counted from 0; 1 at both ends of the sentence, then 0
+    # batch n+1: before character k, counted from 0; 1 at both ends of the sentence, then 0
+    boundary: NDArray[np.float64]
 
 
 def viterbi(

@@ -1,7 +1,8 @@
-"""Define the options that several commands share, each once."""
+"""Define the options that several commands share, each once, and the command that continues a run."""
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated, Literal
 
 import typer
@@ -38,3 +39,9 @@ StyleOption = Annotated[
         show_default="the model's first",
     ),
 ]
+
+
+def command_to_resume(context: typer.Context) -> str:
+    """Return the command line that continues an interrupted run."""
+    words = [word for word in context.find_root().obj or () if word not in ("--force", "--resume")]
+    return shlex.join(["zishu", *words, "--resume"])

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from zishu.cli._options import DecodingOption, ModelOption, ResumeOption, StyleOption
+from zishu.cli._options import DecodingOption, ModelOption, ResumeOption, StyleOption, command_to_resume
 from zishu.errors import InputError
 from zishu.reading import STANDARD
 
@@ -290,10 +289,7 @@ def _saying_how_to_continue(context: typer.Context, target: str) -> Iterator[Non
         yield
     except KeyboardInterrupt:
         if target != STANDARD and record_of(target).exists():
-            words = [word for word in context.find_root().obj or () if word not in ("--force", "--resume")]
-            typer.echo(
-                f"zishu: interrupted; continue with: {shlex.join(['zishu', *words, '--resume'])}", err=True
-            )
+            typer.echo(f"zishu: interrupted; continue with: {command_to_resume(context)}", err=True)
         raise
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from zishu.analysis.tables import Table
-from zishu.cli._options import OverridesOption, ResumeOption
+from zishu.cli._options import OverridesOption, ResumeOption, command_to_resume
 from zishu.cli._table import print_tables
 from zishu.cli.config import find_config
 from zishu.errors import InputError
@@ -66,9 +65,8 @@ def train_command(
                 signal.signal(signal.SIGINT, signal.SIG_IGN)
             # Printed inside the group, which waits: a launcher ends all processes as soon as one is gone.
             if group.is_writer:
-                command = shlex.join(["zishu", *context.obj, *([] if resume else ["--resume"])])
                 where = " in one or more processes" if group.size > 1 else ""
-                typer.echo(f"zishu: {stop}; to continue{where}: {command}", err=True)
+                typer.echo(f"zishu: {stop}; to continue{where}: {command_to_resume(context)}", err=True)
             interrupted = True
         except PeerLost as lost:
             # The process that failed has printed the error, unless it was killed; then one report is enough.

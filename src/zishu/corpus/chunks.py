@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from zishu.text import RawSentence
 
 
-class Cutter(Protocol):
+class Splitter(Protocol):
     """Split blocks of text into sentences; see `zishu.splitting.iter_sentences`."""
 
     def __call__(self, blocks: Iterable[str], *, look_ahead: bool = True) -> Iterable[RawSentence]:
@@ -52,7 +52,7 @@ class Chunk:
 
 def chunks(
     documents: Iterable[RawDocument],
-    sentences: Cutter,
+    sentences: Splitter,
     *,
     named: bool = True,
     size: int | None = None,
@@ -92,7 +92,7 @@ def chunks(
 
 
 def _sentences(
-    document: RawDocument, cut: Cutter, look_ahead: bool, skip: Callable[[Exception], None] | None
+    document: RawDocument, split: Splitter, look_ahead: bool, skip: Callable[[Exception], None] | None
 ) -> Iterator[RawSentence]:
     """Yield the sentences of a document; an error is raised or passed to `skip` after the sentences before it."""
     fault: InputError | OSError | None = None
@@ -107,7 +107,7 @@ def _sentences(
 
     last: RawSentence | None = None
     try:
-        for sentence in cut(good_blocks(), look_ahead=look_ahead):
+        for sentence in split(good_blocks(), look_ahead=look_ahead):
             if last is not None:
                 yield last
             last = sentence

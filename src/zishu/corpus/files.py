@@ -27,11 +27,11 @@ from zishu.corpus.claim import claimed
 from zishu.corpus.documents import MAX_DOCUMENT, RawDocument, expand, kind_of, read_documents
 from zishu.corpus.options import Format, Options, Recipe
 from zishu.corpus.outputs import AnyOutput, Written, check_format, format_of, open_output, terminal_look
-from zishu.corpus.resume import FORMATS, Done, check_same, cut, look_at
+from zishu.corpus.resume import FORMATS, Done, check_same, look_at
 from zishu.errors import InputError, ZishuError, explain
 from zishu.reading import STANDARD, Errors, FilePath, Input, check_encoding, standard_input
 from zishu.sentences import text_sentences
-from zishu.writing import check_not_input
+from zishu.writing import check_not_input, truncate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -234,11 +234,7 @@ def _recipe(
     options: Options, output: FilePath, chosen: Format | None, model: FilePath | None, threads: int
 ) -> Recipe:
     chosen = chosen or format_of(output, options.only)
-    check_format(chosen, options.only)
-    if chosen == "parquet" and os.fspath(output) == STANDARD:
-        raise InputError("a Parquet table needs a file: it cannot go to standard output")
-    if chosen == "parquet" and options.k_best:
-        raise InputError("a Parquet table holds one analysis per sentence: remove k_best")
+    check_format(chosen, output, options)
     colour, width = terminal_look(output)
     return Recipe(options, chosen, model, threads, colour, width)
 
@@ -304,8 +300,8 @@ def _parse(
                 if frozen and analyses:
                     raise _frozen(path)
                 if out is None:
-                    if done:
-                        cut(path, done)
+                    if done and done.torn:  # remove the incomplete last sentence
+                        truncate(path, done.size)
                     # Opened only now: a mistake must not cost the user an existing file.
                     claim.started = True
                     out = open_output(output, recipe.format, append=bool(done), force=force)

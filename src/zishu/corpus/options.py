@@ -112,21 +112,14 @@ class Options:
     def record(self) -> dict[str, Any]:
         """Return the options as plain values for JSON, with a fingerprint of the lexicon."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
-        if self.lexicon is not None:
-            found["lexicon"] = hashlib.sha256(
-                self._fingerprint().encode("utf-8", "surrogatepass")
-            ).hexdigest()
+        if isinstance(self.lexicon, Lexicon):
+            # Everything that the effect of the lexicon depends on.
+            lines = [repr(self.lexicon.weight)] if self.lexicon.soft else []
+            entries = sorted(self.lexicon.entries.items())
+            lines += [f"{word}\t{entry.frequency}\t{entry.upos}" for word, entry in entries]
+            content = "\n".join(lines).encode("utf-8", "surrogatepass")
+            found["lexicon"] = hashlib.sha256(content).hexdigest()
         return found
-
-    def _fingerprint(self) -> str:
-        """Return everything that the effect of the lexicon depends on."""
-        lexicon = self.lexicon
-        assert isinstance(lexicon, Lexicon)
-        mode = [repr(lexicon.weight)] if lexicon.soft else []
-        entries = [
-            f"{word}\t{entry.frequency}\t{entry.upos}" for word, entry in sorted(lexicon.entries.items())
-        ]
-        return "\n".join([*mode, *entries])
 
 
 @dataclass(frozen=True, slots=True)

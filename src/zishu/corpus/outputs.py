@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from zishu.compression import plain_name
-from zishu.corpus.options import ONLY_FORMATS, Format, Recipe
+from zishu.corpus.options import ONLY_FORMATS, Format, Options, Recipe
 from zishu.corpus.tables import ParquetWriter
 from zishu.document import Sentence, Tokens
 from zishu.errors import InputError
@@ -71,8 +71,13 @@ def format_of(output: FilePath, only: str | None = None) -> Format:
     return _FORMATS.get(ending, "conllu")
 
 
-def check_format(chosen: Format, only: str | None) -> None:
+def check_format(chosen: Format, output: FilePath, options: Options) -> None:
     """Reject formats that cannot represent the requested output."""
+    only = options.only
+    if chosen == "parquet" and os.fspath(output) == STANDARD:
+        raise InputError("a Parquet table needs a file: it cannot go to standard output")
+    if chosen == "parquet" and options.k_best:
+        raise InputError("a Parquet table holds one analysis per sentence: remove k_best")
     if only and chosen not in ONLY_FORMATS:
         raise InputError(
             f"the format {chosen} shows trees; with only {only} choose from {', '.join(ONLY_FORMATS)}"

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 from zishu.compression import DamagedFile
 from zishu.errors import InputError
 from zishu.reading import open_bytes
-from zishu.writing import truncate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,12 +63,6 @@ def look_at(path: Path, shape: str) -> Done:
                 last = rest[:end].removesuffix(separator).rpartition(separator)[2]
                 rest = rest[end:]
     return Done(sentences, size, last.decode("utf-8", "replace"), torn or bool(rest))
-
-
-def cut(path: Path, done: Done) -> None:
-    """Remove everything after the last complete sentence."""
-    if done.torn:
-        truncate(path, done.size)
 
 
 def check_same(done: Done, again: str, path: Path, shape: str) -> None:

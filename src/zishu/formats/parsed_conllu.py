@@ -35,20 +35,30 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from zishu.document import Tokens
+from zishu.document import Sentence, Tokens, Word
 from zishu.errors import InputError
 from zishu.tree import INTRA
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zishu.document import Sentence, Word
 
 # White space that could end a line or a column for some reader; other white space (such as U+3000) may stay.
 _ONE_LINE = dict.fromkeys(map(ord, "\t\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029"), " ")
 # For `str.translate`, which needs no memory per character: white space may be long. None lies above U+3000.
 _ESCAPES = {code: f"\\u{code:04x}" for code in range(0x3001) if chr(code).isspace()}
 _ESCAPES |= {ord(" "): r"\s", ord("\t"): r"\t", ord("\n"): r"\n", ord("\r"): r"\r"}
+
+
+class _Digits(dict[int, str]):
+    """Map ten thousandths to their decimal fractions, filled on demand."""
+
+    def __missing__(self, number: int) -> str:
+        self[number] = digits = f"{number / 10_000:.4f}"
+        return digits
+
+
+_DIGITS = _Digits()
 
 
 def to_conllu(sentence: Sentence | Tokens, *, sent_id: str, **comments: object) -> str:
@@ -176,11 +186,14 @@ def _confidence(
         if word is not None and head is not None and label is not None:
             found = f"Conf={word * head * label:.4f}|{found}"
     else:
-        probs = word * head * label * upos, word, head, label, upos
-        # This takes less time than formatting each number by itself.
-        found = "Conf=%.4f|ConfWord=%.4f|ConfHead=%.4f|ConfLabel=%.4f|ConfUpos=%.4f|" % probs  # noqa: UP031
+        # Looking up the digits takes half the time of formatting a number.
+        found = (
+            f"Conf={_DIGITS[int(word * head * label * upos * 1e4 + 0.5)]}|ConfWord={_DIGITS[int(word * 1e4 + 0.5)]}|"
+            f"ConfHead={_DIGITS[int(head * 1e4 + 0.5)]}|ConfLabel={_DIGITS[int(label * 1e4 + 0.5)]}|"
+            f"ConfUpos={_DIGITS[int(upos * 1e4 + 0.5)]}|"
+        )
     if structure is not None:
-        found += f"ConfStructure={structure:.4f}|"
+        found += f"ConfStructure={_DIGITS[int(structure * 1e4 + 0.5)]}|"
     return found if bare is None else f"{found}ConfWordWithoutLexicon={bare:.4f}|"
 
 

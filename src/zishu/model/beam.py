@@ -24,7 +24,7 @@ import numpy as np
 
 from zishu.model.confidence import Confidence
 from zishu.model.labels import log_sum_exp
-from zishu.model.words import find_words, head_spans
+from zishu.model.words import Words, find_words, head_spans
 from zishu.transitions import FEATURES, LEAK, State, replay
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from zishu.chart import Floats
     from zishu.model.settings import Settings
-    from zishu.model.words import Words
 
 
 class _Hypothesis(NamedTuple):
@@ -77,9 +76,8 @@ def search(
         best_score = beam[0].score
         shares = {t: exp(flat[t].score - best_score) for t in mine}
         groups: dict[tuple[Any, ...], list[int]] = {}
-        agree: defaultdict[Any, float] = defaultdict(
-            float
-        )  # for spans, and for words: spans with the spans of their heads
+        # For spans, and for words: spans with the spans of their heads.
+        agree: defaultdict[Any, float] = defaultdict(float)
         for t in mine:
             groups.setdefault(trees[t], []).append(t)
             for word in trees[t]:

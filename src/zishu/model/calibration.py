@@ -36,10 +36,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from zishu.errors import InputError
-from zishu.forest import build_forest
+from zishu.forest import Forest, build_forest
 from zishu.model.features import length_batches
 from zishu.model.labels import at_temperature, label_scores
-from zishu.model.model import gold_sentence
+from zishu.model.model import Model, Pipeline, gold_sentence
 from zishu.model.outputs import no_gaps
 from zishu.model.scores import tree_distribution
 from zishu.model.settings import CONFIG, Settings, read_settings, write_json
@@ -56,8 +56,6 @@ if TYPE_CHECKING:
 
     from zishu.chart import TreeDistribution
     from zishu.document import Sentence
-    from zishu.forest import Forest
-    from zishu.model.model import Model, Pipeline
 
 LOWEST, HIGHEST, PRECISION = 0.25, 8.0, 0.005
 _GOLDEN: Final = (sqrt(5) - 1) / 2
@@ -240,11 +238,10 @@ def _gold_batch(model: Model, trees: Sequence[WordTree]) -> _GoldBatch:
         outputs, settings.labels, model.networks.score_labels, words.tree, words.root, words.root_head
     )
     relations = _Choices.of(labels, settings.labels, (label for tree in trees for label in tree.deprels))
-    scores = tag_scores(outputs, "upos", np.arange(len(trees)), words)
     upos = None
-    if scores is not None:
+    if outputs.upos is not None:
         tags = (tag for tree in trees for tag in tags_of(tree, "upos"))
-        upos = _Choices.of(scores, settings.upos, tags)
+        upos = _Choices.of(tag_scores(outputs.upos, np.arange(len(trees)), words), settings.upos, tags)
     return _GoldBatch(everything, gold, relations, upos)
 
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zishu.gaps import BREAK, FREE
-from zishu.model.words import arcs_of, gaps_of, head_spans
+from zishu.model.words import Words, arcs_of, gaps_of, head_spans
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zishu.chart import Floats, TreeDistribution
-    from zishu.model.words import Words
 
 
 @dataclass(slots=True, eq=False)

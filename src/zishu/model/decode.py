@@ -29,13 +29,20 @@ from zishu.document import Sentence, Token, Tokens
 from zishu.errors import InputError
 from zishu.gaps import FREE
 from zishu.model import beam
-from zishu.model.confidence import measure_trees, measure_vanilla, measure_without_lexicon, measure_words
+from zishu.model.confidence import (
+    Confidence,
+    measure_trees,
+    measure_vanilla,
+    measure_without_lexicon,
+    measure_words,
+)
 from zishu.model.fixed_arcs import allowed_arcs, fix_relations, over_words
-from zishu.model.inner import inner_trees
+from zishu.model.inner import StructureScorer, inner_trees
 from zishu.model.k_best import distinct_trees
-from zishu.model.labels import at_temperature, best_at_temperature, label_scores
+from zishu.model.labels import LabelScorer, at_temperature, best_at_temperature, label_scores
 from zishu.model.mbr import probable_heads
 from zishu.model.outputs import (
+    Outputs,
     favoured_boundaries,
     gaps_without_lexicon,
     known_gaps,
@@ -45,7 +52,7 @@ from zishu.model.outputs import (
 )
 from zishu.model.scores import all_known, inner_gaps, may_be_inside, tree_distribution
 from zishu.model.tags import best_tags, fixed_tags
-from zishu.model.words import find_words
+from zishu.model.words import Words, find_words
 from zishu.projectivity import LIFTED, lower_arcs
 from zishu.tags import values_of
 from zishu.tree import CharTree, recover
@@ -57,12 +64,7 @@ if TYPE_CHECKING:
 
     from zishu.arcs import FixedArc
     from zishu.chart import Trees
-    from zishu.model.confidence import Confidence
-    from zishu.model.inner import StructureScorer
-    from zishu.model.labels import LabelScorer
-    from zishu.model.outputs import Outputs
     from zishu.model.settings import Settings
-    from zishu.model.words import Words
     from zishu.text import RawSentence
 
 Decoding = Literal["mbr", "viterbi", "vanilla"]

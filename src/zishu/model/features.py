@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zishu.model.vocabulary import BEGIN, SEVERAL, bigrams, code_points
+from zishu.model.vocabulary import BEGIN, SEVERAL, Vocabulary, bigrams, code_points
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
-
-    from zishu.model.vocabulary import Vocabulary
 
 
 def features(

@@ -28,7 +28,7 @@ Cost: two calls of the network per batch (words of two characters need no paddin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import isfinite
@@ -42,8 +42,6 @@ from zishu.structures import CLASSES, RELATIONS, bundled_structures, is_chinese,
 from zishu.tree import ROOT_LABEL, check_heads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from numpy.typing import NDArray
 
     from zishu.chart import Floats
@@ -64,9 +62,8 @@ class InnerSettings:
     lexicon: Mapping[str, tuple[str, ...]]
     temperature: float = 1.0  # scores are divided by it
     classes: int = 0  # number of classes of frequent words that the network knows, see `pair_numbers`
-    training: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # the run's settings and scores; for display only
+    # The run's settings and scores; for display only.
+    training: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Convert the settings to plain objects for JSON."""

@@ -8,7 +8,7 @@ Cost: one call of the label network for all arcs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,6 @@ import numpy as np
 from zishu.tree import INTRA
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from zishu.model.outputs import Outputs

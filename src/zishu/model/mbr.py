@@ -17,18 +17,18 @@ sentences whose heads have changed. Confidence needs the same marginals, which t
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from zishu.chart import TreeDistribution, Trees
-from zishu.model.words import find_words, gaps_of
+from zishu.model.words import Words, arcs_of, find_words, gaps_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zishu.chart import Marginals
-    from zishu.model.words import Words
 
 
 def probable_heads(trees: TreeDistribution, allowed: NDArray[np.bool_] | None = None) -> Trees:
@@ -43,10 +43,11 @@ def probable_heads(trees: TreeDistribution, allowed: NDArray[np.bool_] | None = 
     changed = np.unique(words.tree[word_heads != words.head])
     if not len(changed):
         return best
+    arcs = arcs_of(replace(words, head=word_heads), (*trees.gaps.shape, trees.gaps.shape[1]))
     given = given.pick(changed)
-    found = given.given(inter=_arcs_between(words, word_heads, changed, given.gaps.shape[1])).best()
+    width = given.gaps.shape[1]
+    found = given.given(inter=arcs[changed, :width, :width]).best()
     heads, intra, score = best.heads.copy(), best.intra.copy(), best.score.copy()
-    width = found.heads.shape[1]
     heads[changed, :width], intra[changed, :width], score[changed] = found.heads, found.intra, found.score
     return Trees(heads, intra, score)
 
@@ -75,19 +76,3 @@ def _word_heads(marginals: Marginals, words: Words, allowed: NDArray[np.bool_] |
     trees = TreeDistribution(between[:, :size, :size], counts).best()
     inside = np.arange(size)
     return trees.heads[(inside >= 1) & (inside <= counts[:, None])]
-
-
-def _arcs_between(
-    words: Words, heads: NDArray[np.int64], chosen: NDArray[np.int64], width: int
-) -> NDArray[np.bool_]:
-    """Mark, for some trees, the arcs from any character of a word's head to any character of the word."""
-    allowed = np.zeros((len(chosen), width, width), dtype=np.bool_)
-    for row, t in enumerate(chosen.tolist()):
-        mine = slice(int(words.bounds[t]), int(words.bounds[t + 1]))
-        start = np.concatenate([[0], words.start[mine]])
-        end = np.concatenate([[1], words.end[mine]])
-        n = int(end[-1])
-        word_of_char = np.repeat(np.arange(len(start)), end - start)
-        head_of_char = np.concatenate([[-1], heads[mine]])[word_of_char]
-        allowed[row, :n, :n] = head_of_char[:, None] == word_of_char[None, :]
-    return allowed

@@ -18,36 +18,31 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from zishu.document import Token, Tokens
+from zishu.document import Sentence, Token, Tokens
 from zishu.errors import InputError
 from zishu.gaps import word_gaps
-from zishu.model.decode import decode, decode_k_best, decode_words
+from zishu.model.decode import Decoding, decode, decode_k_best, decode_words
 from zishu.model.features import length_batches
 from zishu.model.fixed_arcs import check_relations
-from zishu.model.outputs import lengths_of, word_lengths_of
-from zishu.model.segments import decode_segments
+from zishu.model.outputs import Outputs, lengths_of, word_lengths_of
+from zishu.model.segments import Segments, decode_segments
 from zishu.model.sessions import at_work
 from zishu.sentences import word_sentence
-from zishu.tree import flat_tree
+from zishu.tree import WordTree, flat_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from zishu.document import Sentence
-    from zishu.model.decode import Decoding
     from zishu.model.networks import Scorer
-    from zishu.model.outputs import Outputs
-    from zishu.model.segments import Segments
     from zishu.model.settings import Settings
     from zishu.text import RawSentence
-    from zishu.tree import WordTree
 
 _Result = TypeVar("_Result")
 
 # Characters per batch and pairs of characters of one sentence, including padding: as many as possible, because every step
 # of decoding has a fixed cost per batch, but few enough for the caches. The pairs limit memory.
-BATCH_CHARS: Final = 4000
-BATCH_PAIRS: Final = 150_000
+BATCH_CHARS: Final = 3000
+BATCH_PAIRS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)

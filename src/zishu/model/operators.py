@@ -103,9 +103,8 @@ def _fields(data: Bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]
     """Yield the number of every field of a message, and where its value starts and ends."""
     while start < end:
         key, start = _varint(data, start)
-        match (
-            key & 7
-        ):  # wire type of the value: a number, eight bytes, a length and that many bytes, four bytes
+        # The wire type of the value: a number, eight bytes, a length and that many bytes, four bytes.
+        match key & 7:
             case 0:
                 _, stop = _varint(data, start)
             case 1:

@@ -46,9 +46,8 @@ class Outputs:
     feats: Floats | None = None
     lemma: Floats | None = None
     tags: Floats | None = None  # batch N+1 4; only for a segmenter
-    encoded: Floats | None = (
-        None  # batch N+1 width, from the encoder; only if the model has a structure scorer
-    )
+    # batch N+1 width, from the encoder; only if the model has a structure scorer
+    encoded: Floats | None = None
     states: Floats | None = None  # batch U+1 (positions x width); only for a transition parser
 
     @classmethod

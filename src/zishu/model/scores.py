@@ -23,14 +23,13 @@ import numpy as np
 
 from zishu.chart import TreeDistribution
 from zishu.gaps import FREE, JOIN
-from zishu.model.labels import at_temperature, label_scores, log_sum_exp
+from zishu.model.labels import LabelScorer, at_temperature, label_scores, log_sum_exp
 from zishu.tree import INTRA
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zishu.chart import Floats
-    from zishu.model.labels import LabelScorer
     from zishu.model.outputs import Outputs
     from zishu.model.settings import Settings
 

@@ -15,14 +15,13 @@ import numpy as np
 
 from zishu.chart import chain
 from zishu.errors import InputError
-from zishu.model.outputs import known_gaps, lengths_of
+from zishu.model.outputs import Outputs, known_gaps, lengths_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from zishu.model.outputs import Outputs
     from zishu.model.settings import Settings
     from zishu.text import RawSentence
 

@@ -124,9 +124,8 @@ class Settings:
     actions: tuple[tuple[float, ...], ...] = ()
     name: str = ""
     version: str = ""
-    training: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # configuration and scores of the run; for display only
+    # Configuration and scores of the run; for display only.
+    training: Mapping[str, Any] = field(default_factory=dict)
     format: int = FORMAT
 
     def __post_init__(self) -> None:

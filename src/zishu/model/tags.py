@@ -24,22 +24,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from zishu.chart import Floats
     from zishu.model.outputs import Outputs
     from zishu.model.settings import Settings
     from zishu.model.words import Words
     from zishu.text import RawSentence
 
 
-def tag_scores(
-    outputs: Outputs, column: str, sentences: NDArray[np.int64], words: Words
-) -> NDArray[np.float64] | None:
-    """Return the scores `[w, tags]` of the tags of words in a column, None if the network has none.
+def tag_scores(of_units: Floats, sentences: NDArray[np.int64], words: Words) -> NDArray[np.float64]:
+    """Return the scores `[w, tags]` of the tags of words, given those of units `[b, U+1, tags]`.
 
     Tree t of `words` belongs to sentence `sentences[t]`.
     """
-    of_units = getattr(outputs, column)
-    if of_units is None:
-        return None
     # Double precision and one sum per word make the result independent of ties and of the rest of the batch. Most words
     # are short, so adding up their first characters, their second ones and so on is faster than `np.add.reduceat`.
     table = of_units.reshape(-1, of_units.shape[2])
@@ -85,15 +81,21 @@ def best_tags(
     outputs: Outputs, settings: Settings, sentences: NDArray[np.int64], words: Words
 ) -> tuple[dict[str, list[str]], NDArray[np.float64] | None]:
     """Return the best tag of every word in each column, and the probabilities of the parts of speech."""
+    columns = {name: getattr(outputs, name) for name in settings.tags}
+    columns = {name: of_units for name, of_units in columns.items() if of_units is not None}
     tags: dict[str, list[str]] = {}
     of_upos = None
-    for column, names in settings.tags.items():
-        scores = tag_scores(outputs, column, sentences, words)
-        if scores is None:
-            continue
+    if not columns:
+        return tags, of_upos
+    scores = tag_scores(np.concatenate(list(columns.values()), axis=2), sentences, words)
+    start = 0
+    for column, of_units in columns.items():
+        own = scores[:, start : start + of_units.shape[2]]
+        start += own.shape[1]
         if column == "upos":
-            best, of_upos = best_at_temperature(scores, settings.upos_temperature)
+            best, of_upos = best_at_temperature(own, settings.upos_temperature)
         else:
-            best = scores.argmax(axis=1)
+            best = own.argmax(axis=1)
+        names = settings.tags[column]
         tags[column] = [names[tag] for tag in best.tolist()]
     return tags, of_upos

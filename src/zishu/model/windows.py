@@ -36,9 +36,8 @@ class Windows:
 
     sentence: NDArray[np.int64]  # w: the sentence of each window
     lengths: NDArray[np.int64]  # w: number of characters
-    position: NDArray[
-        np.int64
-    ]  # w m+1: the position in the sentence of each position of a window; 0 after its end
+    # w m+1: the position in the sentence of each position of a window; 0 after its end
+    position: NDArray[np.int64]
     window: NDArray[np.int64]  # batch n+1: the window that encodes each position of a sentence
     place: NDArray[np.int64]  # batch n+1: the position inside that window; 0 after the sentence's end
 

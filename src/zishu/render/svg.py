@@ -61,6 +61,14 @@ _PORT: Final = 6.0  # distance between a character's incoming arrow and its outg
 _INNER_PORT: Final = 4.0
 _TIP: Final = 6.0  # length of an arrowhead
 
+# By the kind of a text: font size, distance of the baseline from the box's upper edge, more attributes.
+_STYLES: Final = {
+    "char": (_CHAR_SIZE, 21.5, ""),
+    "relation": (_LABEL_SIZE, 10.5, ""),
+    "tag": (_TAG_SIZE, 10.5, ' opacity="0.65"'),
+    "inner": (_INNER_SIZE, 7.0, f' fill="{INNER_COLOUR}"'),
+}
+
 
 # --- layout ---
 
@@ -160,12 +168,12 @@ def layout(sentence: Sentence, *, relations: bool = False) -> Layout:
             deepest = max(deepest, arc.top)
             if named:
                 centre = (arc.start + arc.end) / 2
-                labels.append(_label("inner", relation, centre, arc.top, size=_INNER_SIZE))
+                labels.append(_label("inner", relation, centre, arc.top))
                 deepest = max(deepest, arc.top + _INNER_HEIGHT)
     tag_top = deepest + 4.0
     for word, left, shape in zip(words, lefts, shapes, strict=True):
         if word.upos:
-            labels.append(_label("tag", word.upos, left + shape.width / 2, tag_top, size=_TAG_SIZE))
+            labels.append(_label("tag", word.upos, left + shape.width / 2, tag_top))
     boxes = [Box(left, box_top, shape.width, _BOX_HEIGHT) for left, shape in zip(lefts, shapes, strict=True)]
     return _framed(boxes, labels, arcs)
 
@@ -245,16 +253,9 @@ def _inner_arcs(
     return found
 
 
-def _label(
-    kind: Literal["relation", "tag", "inner"],
-    text: str,
-    centre: float,
-    top: float,
-    *,
-    size: float = _LABEL_SIZE,
-) -> Label:
+def _label(kind: Literal["relation", "tag", "inner"], text: str, centre: float, top: float) -> Label:
     text = visible(text)
-    width = _text_width(text, size)
+    width = _text_width(text, _STYLES[kind][0])
     height = _INNER_HEIGHT if kind == "inner" else _LABEL_HEIGHT
     return Label(kind, text, Box(centre - width / 2, top, width, height))
 
@@ -390,14 +391,6 @@ def _arc(arc: Curve) -> str:
         f'<path d="M{x1} {_number(arc.foot)}V{shoulder}Q{x1} {top} {left} {top}H{right}Q{x2} {top} {x2} {shoulder}V{neck}"'
         f"{dashes}/>{tip}"
     )
-
-
-_STYLES = {
-    "char": (_CHAR_SIZE, 21.5, ""),
-    "relation": (_LABEL_SIZE, 10.5, ""),
-    "tag": (_TAG_SIZE, 10.5, ' opacity="0.65"'),
-    "inner": (_INNER_SIZE, 7.0, f' fill="{INNER_COLOUR}"'),
-}  # font size, distance of the baseline from the box's upper edge, more attributes
 
 
 def _text_element(label: Label) -> str:

@@ -26,14 +26,13 @@ import time
 from concurrent.futures import Future, InvalidStateError
 from typing import TYPE_CHECKING, NamedTuple
 
-from zishu.serve.jobs import Job, Mode, Unit, analyse
+from zishu.serve.jobs import Found, Job, Mode, Unit, analyse
 from zishu.serve.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zishu.parser import Parser
-    from zishu.serve.jobs import Found
     from zishu.serve.limits import Limits
     from zishu.serve.metrics import Metrics
 

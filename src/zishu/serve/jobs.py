@@ -40,9 +40,8 @@ Mode: TypeAlias = "Options | None"
 _LINE_BREAK = re.compile("[\x85\u2028\u2029]")
 _SPACES = re.compile(r"\s*")
 
-_CUBIC = (
-    100  # length in characters at which a sentence costs twice its length, because the chart's share grows
-)
+# Length in characters at which a sentence costs twice its length, because the chart's share grows.
+_CUBIC = 100
 
 
 class Unit(NamedTuple):

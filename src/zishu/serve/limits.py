@@ -23,16 +23,14 @@ class Limits:
     lexicon_word: int = 32  # code points of one word: the search may look this far from every character
     constraints: int = 10_000  # number of pins, breaks, and arcs, each
     k_best: int = 10
-    seconds: float = (
-        60.0  # from its first byte to its answer; for a line of a stream, from its place in the queue
-    )
+    # From its first byte to its answer; for a line of a stream, from its place in the queue.
+    seconds: float = 60.0
 
     # One connection:
     head_seconds: float = 10.0  # for the head of a request, from the connection or from its first byte
     body_seconds: float = 20.0  # for the body, from its head; a stream may be silent for `seconds`
-    write_seconds: float = (
-        30.0  # for an answer that is not read, plus one second for every `write_speed` bytes
-    )
+    # For an answer that is not read, plus one second for every `write_speed` bytes.
+    write_seconds: float = 30.0
     write_speed: int = 20_000  # bytes per second
     idle_seconds: int = 30  # between two requests
     stream_seconds: float = 3_600.0  # for a stream from beginning to end
@@ -41,17 +39,15 @@ class Limits:
     queue: int = 256  # requests that were accepted but not answered yet
     queue_chars: int = 1_000_000  # their code points
     connections: int = 512  # fewer if the system allows fewer open files
-    bodies: int = (
-        64_000_000  # bytes of bodies that are not read to their end, besides the first 64 kB of each
-    )
+    # Bytes of bodies that are not read to their end, besides the first 64 kB of each.
+    bodies: int = 64_000_000
     streams: int = 64
     stream_lines: int = 32  # of one stream, in progress at once; fewer beyond `batch_chars`
 
     # Batches:
     wait: float = 0.005  # seconds that the first request of a batch waits for others
-    batch_chars: int = (
-        8_000  # a batch ends here; a long text goes through several, so that others get their turn
-    )
+    # A batch ends here; a long text goes through several, so that others get their turn.
+    batch_chars: int = 8_000
     batch_seconds: float = 0.5  # or after this time, estimated from the speed of earlier batches
     share: int = 500  # minimum share of a request in a batch
     quick: int = 500  # requests that cost at most this many characters have their own thread

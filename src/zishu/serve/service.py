@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from zishu import __version__
 from zishu.errors import InputError
-from zishu.serve.batching import Batcher
+from zishu.serve.batching import Answer, Batcher
 from zishu.serve.jobs import Job
 from zishu.serve.metrics import Metrics
 from zishu.serve.problems import ClientGone, Problem
-from zishu.serve.schema import read_request
+from zishu.serve.schema import ConvertRequest, Request, read_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive
 
     from zishu.parser import Parser
-    from zishu.serve.batching import Answer
     from zishu.serve.limits import Limits
-    from zishu.serve.schema import ConvertRequest, Request
 
     Decoder = Callable[[bytes, Limits], Request | ConvertRequest]
 

@@ -17,7 +17,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.responses import Response
-from starlette.types import Message
+from starlette.types import Message, Receive, Scope, Send
 
 from zishu.serve import problems
 from zishu.serve.description import NDJSON
@@ -26,8 +26,6 @@ from zishu.serve.service import Service, as_problem
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-    from starlette.types import Receive, Scope, Send
 
     from zishu.serve.jobs import Job
 

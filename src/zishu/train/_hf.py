@@ -254,9 +254,7 @@ def _load(kind: Any, source: str, **options: Any) -> Any:
     try:
         with _quiet():
             return kind.from_pretrained(name, local_files_only=True, **options)
-    except (
-        Exception
-    ) as error:  # the files may be damaged or hostile, and the loader checks few of their values
+    except Exception as error:  # files may be damaged or hostile, and the loader checks few of their values
         failure = error
     if source.startswith(HUB) and not OFFLINE:
         _check_reachable(source)

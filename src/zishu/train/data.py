@@ -20,7 +20,7 @@ import torch
 from zishu.annotations import read_annotations
 from zishu.chart import TreeDistribution
 from zishu.chart.chain import word_tags
-from zishu.errors import ConfigError, InputError
+from zishu.errors import InputError
 from zishu.forest import Forest, Structures, build_forest
 from zishu.formats.conllu import read_conllu, trees_of
 from zishu.model.features import features, pooling
@@ -116,8 +116,6 @@ def read_structures(config: Config) -> Structures | None:
     """Read the structures of words that the policy `annotated` needs."""
     if not config.can.finds_structures or config.structure.policy != "annotated":
         return None
-    if not config.data.structures:
-        raise ConfigError("data.structures must name a file when structure.policy is annotated")
     return read_wist(config.data.structures)
 
 

@@ -71,13 +71,7 @@ def build_encoder(
         raise ConfigError("encoder.bigram_width: bigrams need a vocabulary of bigrams")
     pairs = bigram_vocabulary if config.bigram_width else None
     embeddings = Embeddings(config, vocabulary, pairs, styles=styles)
-    encoder: Encoder
-    if config.kind == "bilstm":
-        encoder = BiLSTM(embeddings, config)
-    elif config.kind == "transformer":
-        encoder = Transformer(embeddings, config)
-    else:
-        raise ConfigError(f"encoder.kind: {config.kind!r} is not one of bilstm, transformer, bert")
+    encoder: Encoder = (BiLSTM if config.kind == "bilstm" else Transformer)(embeddings, config)
     if weights is not None:
         _load(encoder, weights)
     return Topped(encoder, config.top, dropout=config.dropout) if config.top else encoder

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from zishu.errors import ZishuError
 from zishu.model.directory import fresh_directory
@@ -41,8 +41,6 @@ from zishu.tags import COLUMNS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
-
-    from torch import Tensor
 
     from zishu.train.network import Network
 

@@ -50,8 +50,6 @@ def new_network(config: Config, treebank: Treebank) -> Network:
     pairs: Vocabulary | None = None
     weights = None
     if kind == "bert":
-        if not source:
-            raise ConfigError("encoder.pretrained must name a model when encoder.kind is bert")
         # Imported here because only this kind needs transformers, which takes seconds to import.
         from zishu.train._hf import hf_vocabulary
 

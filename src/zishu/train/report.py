@@ -24,7 +24,6 @@ from zishu.writing import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from types import TracebackType
 
     from matplotlib.axes import Axes
 
@@ -82,9 +81,7 @@ class Progress:
         self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
     def start_epoch(self, epoch: int, batches: int, done: int = 0) -> None:

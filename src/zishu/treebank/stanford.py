@@ -61,14 +61,9 @@ def stanford_dependencies(trees: Sequence[Tree], jar: Path, names: Sequence[str]
     with tempfile.TemporaryDirectory(prefix="zishu-") as folder:
         parsed = _run(java, jar, trees, Path(folder))
     if len(parsed) != len(trees):
-        first = next(
-            (
-                name
-                for name, pair in zip(names, zip(trees, parsed, strict=False), strict=False)
-                if _problem(*pair)
-            ),
-            names[min(len(parsed), len(names) - 1)],
-        )
+        triples = zip(names, trees, parsed, strict=False)
+        last = names[min(len(parsed), len(names) - 1)]
+        first = next((name for name, tree, sentence in triples if _problem(tree, sentence)), last)
         message = f"{len(parsed)} sentences for {len(trees)} trees, differing from {first} on"
         raise ZishuError(f"the Stanford parser's output does not match: {message}")
     results: list[Dependencies | str] = []
