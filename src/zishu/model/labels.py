@@ -3,7 +3,7 @@
 The legal labels depend on the arc: `root` is only for the child of ROOT, and INTRA is only for arcs inside words and
 never for arcs from ROOT. Probabilities are normalised over the legal labels.
 
-Cost: one call of the label network for all arcs.
+Cost: one pass of the label network over all arcs, in blocks (`zishu.model.networks`).
 """
 
 from __future__ import annotations
