@@ -1,4 +1,4 @@
-"""Measure the service under load: throughput compared with the offline parser, correctness, latency, memory.
+"""Measure the service under load: throughput and CPU time compared with the offline parser, correctness, latency, memory.
 
     python bench/serve.py TEXT.conllu [--clients 64] [--requests 2000] [--texts 1] [--workers 2] [--model M]
     python bench/serve.py TEXT.conllu --requests 20000            # does memory grow?
@@ -9,7 +9,9 @@ command on a free port of this machine. Clients keep their connections open and 
 previous answer. After a 503 they wait and try again; these are counted. Every answer must equal that of the offline
 parser: the same trees, and the same probabilities except for the last digits, which depend on the batch. The offline
 parser has as many processes as the service has workers. It is measured before and after the service in the same run,
-because a busy machine slows down both. Clients and service share the cores.
+because a busy machine slows down both. Clients and service share the cores, so the elapsed time of the service includes
+that of the clients; its CPU time does not. A second run sends requests at fixed times, half as many per second as the first
+run had answers, and measures latency from the time at which a request was due.
 
 With `--hostile`, another process attacks the service all the time: it sends the most expensive requests that the
 limits allow, opens idle connections, stops in the middle of request heads, and sends large bodies slowly.
@@ -30,12 +32,12 @@ import threading
 import time
 from collections import Counter, defaultdict
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,6 +46,13 @@ _PATIENCE = 600  # seconds
 _TOLERANCE = 2e-4
 _HEAD = "POST /v1/parse HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 _SAMPLE = "我昨天在图书馆借了两本书。"
+
+
+class Speed(NamedTuple):
+    """Hold characters per second, and CPU seconds per character."""
+
+    chars: float
+    cpu: float
 
 
 # ---- offline
@@ -60,22 +69,24 @@ def load_offline(model: str | None, threads: int) -> None:
     _parser(_SAMPLE)
 
 
-def parse_offline(texts: Sequence[str]) -> list[str]:
-    """Return the analyses of texts as JSON, in the format of the service."""
-    return [document.to_json() for document in _parser.pipe(texts)]
+def parse_offline(texts: Sequence[str]) -> tuple[list[str], float]:
+    """Return the analyses of texts as JSON, in the format of the service, and the CPU time in seconds."""
+    began = time.process_time()
+    return [document.to_json() for document in _parser.pipe(texts)], time.process_time() - began
 
 
 def measure_offline(
     pool: ProcessPoolExecutor, texts: Sequence[str], processes: int
-) -> tuple[float, list[str]]:
-    """Return the characters per second of all processes together, and their results."""
+) -> tuple[Speed, list[str]]:
+    """Return the speed of all processes together, and their results."""
     shares = [list(texts[k::processes]) for k in range(processes)]
     list(pool.map(parse_offline, [[_SAMPLE] * 20] * processes))
     began = time.perf_counter()
     found = list(pool.map(parse_offline, shares))
     seconds = time.perf_counter() - began
-    ordered = [found[k % processes][k // processes] for k in range(len(texts))]
-    return sum(map(len, texts)) / seconds, ordered
+    ordered = [found[k % processes][0][k // processes] for k in range(len(texts))]
+    chars = sum(map(len, texts))
+    return Speed(chars / seconds, sum(used for _, used in found) / chars), ordered
 
 
 # ---- the service
@@ -105,14 +116,26 @@ def service(model: str | None, workers: int) -> Iterator[tuple[int, int]]:
         raise SystemExit(f"the service ended with code {code}")
 
 
+def processes(pid: int) -> Iterator[Path]:
+    """Yield the folders of a process and its children in /proc; none where there is no /proc."""
+    folder = Path(f"/proc/{pid}")
+    with suppress(OSError):
+        children = (folder / "task" / str(pid) / "children").read_text().split()
+        yield folder
+        for child in children:
+            yield from processes(int(child))
+
+
 def memory(pid: int) -> float:
-    """Return the megabytes of a process and its children; 0 where there is no /proc."""
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        found = re.search(r"VmRSS:\s*(\d+)", Path(f"/proc/{pid}/status").read_text())
-    except OSError:
-        return 0.0
-    return (int(found[1]) / 1024 if found else 0.0) + sum(memory(int(child)) for child in children)
+    """Return the megabytes of a process and its children."""
+    statuses = [(folder / "status").read_text() for folder in processes(pid)]
+    return sum(int(found[1]) for status in statuses if (found := re.search(r"VmRSS:\s*(\d+)", status))) / 1024
+
+
+def cpu_time(pid: int) -> float:
+    """Return the CPU time of a process and its children in seconds."""
+    fields = [(folder / "stat").read_text().rpartition(")")[2].split() for folder in processes(pid)]
+    return sum(int(field[11]) + int(field[12]) for field in fields) / os.sysconf("SC_CLK_TCK")
 
 
 # ---- load
@@ -122,53 +145,95 @@ def memory(pid: int) -> float:
 class Load:
     """Hold the requests of the clients and their results."""
 
-    bodies: Sequence[bytes]
+    requests: Sequence[bytes]
     left: int
+    rate: float = math.inf  # requests per second
     answers: defaultdict[int, set[bytes]] = field(default_factory=lambda: defaultdict(set))
     statuses: Counter[int] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
     sent: list[int] = field(default_factory=list)
+    began: float = 0.0
 
-    def take(self) -> int | None:
-        """Return the number of the next request."""
+    def take(self) -> tuple[int, float] | None:
+        """Return the number of the next request, and the time when it is due."""
         if not self.left:
             return None
+        due = self.began + len(self.sent) / self.rate
         self.left -= 1
-        return self.left % len(self.bodies)
+        self.sent.append(self.left % len(self.requests))
+        return self.sent[-1], due
 
 
-async def client(port: int, load: Load) -> None:
-    """Send requests over one connection, one after the other."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    while (number := load.take()) is not None:
-        body = load.bodies[number]
-        head = f"{_HEAD}Content-Length: {len(body)}\r\n\r\n"
-        request = head.encode() + body
-        while True:
-            began = time.perf_counter()
-            writer.write(request)
-            status, retry, answer = await receive(reader)
-            load.statuses[status] += 1
-            if status != 503:
-                break
-            await asyncio.sleep(retry)
-        load.seconds.append(time.perf_counter() - began)
-        load.sent.append(number)
-        load.answers[number].add(answer)
-    writer.close()
+class Client(asyncio.Protocol):
+    """Send requests over one connection, one after the other; written for little CPU time."""
+
+    def __init__(self, load: Load) -> None:
+        self._load = load
+        self._loop = asyncio.get_running_loop()
+        self._received = bytearray()
+        self.done: asyncio.Future[None] = self._loop.create_future()
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin."""
+        self._transport = transport
+        self._continue()
+
+    def _continue(self) -> None:
+        taken = self._load.take()
+        if taken is None:
+            self._transport.close()
+            self.done.set_result(None)
+            return
+        self._number, due = taken
+        self._due = max(due, time.perf_counter()) if self._load.rate == math.inf else due
+        self._send_in(due - time.perf_counter())
+
+    def _send_in(self, seconds: float) -> None:
+        request = self._load.requests[self._number]
+        if seconds > 0:
+            self._loop.call_later(seconds, self._transport.write, request)
+        else:
+            self._transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        """Count an answer that is complete, and send the next request."""
+        self._received += data
+        head, gap, body = self._received.partition(b"\r\n\r\n")
+        if not gap or len(body) < _header(head, b"content-length: "):
+            return
+        status = int(head[9:12])
+        self._received = bytearray()
+        self._load.statuses[status] += 1
+        if status == 503:
+            self._send_in(max(1, _header(head, b"retry-after: ")))
+            return
+        self._load.seconds.append(time.perf_counter() - self._due)
+        self._load.answers[self._number].add(bytes(body))
+        self._continue()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Fail if the service has closed the connection."""
+        if not self.done.done():
+            self.done.set_exception(error or ConnectionError("the service closed the connection"))
 
 
-async def receive(reader: asyncio.StreamReader) -> tuple[int, float, bytes]:
-    """Read an answer: its status, its Retry-After, its body."""
-    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
-    length = re.search(r"content-length: (\d+)", head)
-    retry = re.search(r"retry-after: (\d+)", head)
-    assert length
-    return int(head.split()[1]), float(retry[1]) if retry else 0.0, await reader.readexactly(int(length[1]))
+def _header(head: bytes | bytearray, name: bytes) -> int:
+    """Return the number in a header, 0 if there is none."""
+    return int(head.lower().partition(name)[2].partition(b"\r\n")[0] or 0)
 
 
-async def run(port: int, pid: int, load: Load, clients: int) -> tuple[float, list[float]]:
-    """Run all clients; return the time they took in seconds, and the memory of the service at every second."""
+@dataclass(frozen=True)
+class Run:
+    """Hold what a run of the clients has taken."""
+
+    seconds: float
+    cpu: float  # seconds of the service
+    clients_cpu: float
+    sizes: Sequence[float]  # megabytes of the service at every second
+
+
+async def run(port: int, pid: int, load: Load, clients: int) -> Run:
+    """Run all clients."""
     sizes: list[float] = []
 
     async def watch() -> None:
@@ -177,11 +242,16 @@ async def run(port: int, pid: int, load: Load, clients: int) -> tuple[float, lis
             await asyncio.sleep(1)
 
     watcher = asyncio.create_task(watch())
-    began = time.perf_counter()
-    await asyncio.gather(*(client(port, load) for _ in range(clients)))
-    seconds = time.perf_counter() - began
+    loop = asyncio.get_running_loop()
+    used, own = cpu_time(pid), time.process_time()
+    load.began = time.perf_counter()
+    connections = [
+        await loop.create_connection(partial(Client, load), "127.0.0.1", port) for _ in range(clients)
+    ]
+    await asyncio.gather(*(client.done for _, client in connections))
+    seconds = time.perf_counter() - load.began
     watcher.cancel()
-    return seconds, [*sizes, memory(pid)]
+    return Run(seconds, cpu_time(pid) - used, time.process_time() - own, [*sizes, memory(pid)])
 
 
 # ---- a hostile client
@@ -312,20 +382,24 @@ def main() -> None:
 
     texts = read_texts(chosen.text)[: chosen.sentences]
     groups = [texts[k : k + chosen.texts] for k in range(0, len(texts), chosen.texts)]
-    load = Load([json.dumps({"texts": group}).encode() for group in groups], chosen.requests)
+    bodies = [json.dumps({"texts": group}).encode() for group in groups]
+    load = Load(
+        [f"{_HEAD}Content-Length: {len(body)}\r\n\r\n".encode() + body for body in bodies], chosen.requests
+    )
     threads = max(1, len(os.sched_getaffinity(0)) // chosen.workers)
     start = partial(load_offline, chosen.model, threads)
     with ProcessPoolExecutor(chosen.workers, mp_context=get_context("spawn"), initializer=start) as pool:
         before, found = measure_offline(pool, texts, chosen.workers)
         with service(chosen.model, chosen.workers) as (port, pid):
-            warm_up = Load(load.bodies, 2 * chosen.clients)
-            asyncio.run(run(port, pid, warm_up, chosen.clients))
+            asyncio.run(run(port, pid, Load(load.requests, 2 * chosen.clients), chosen.clients))
             with hostile(port) if chosen.hostile else nullcontext():
-                seconds, sizes = asyncio.run(run(port, pid, load, chosen.clients))
+                full = asyncio.run(run(port, pid, load, chosen.clients))
+                half = Load(load.requests, max(1, chosen.requests // 2), len(load.sent) / full.seconds / 2)
+                asyncio.run(run(port, pid, half, chosen.clients))
         after, _ = measure_offline(pool, texts, chosen.workers)
     expected = [found[k : k + chosen.texts] for k in range(0, len(found), chosen.texts)]
     wrong = wrong_answers(load, groups, expected)
-    report(chosen, load, groups, seconds, sizes, (before, after), wrong)
+    report(chosen, load, half, groups, full, (before, after), wrong)
     if wrong or set(load.statuses) - {200, 503}:
         raise SystemExit(1)
 
@@ -333,33 +407,45 @@ def main() -> None:
 def report(
     chosen: argparse.Namespace,
     load: Load,
+    half: Load,
     groups: Sequence[Sequence[str]],
-    seconds: float,
-    sizes: Sequence[float],
-    offline: tuple[float, float],
+    full: Run,
+    offline: tuple[Speed, Speed],
     wrong: int,
 ) -> None:
     """Print the results."""
     chars = sum(len(text) for number in load.sent for text in groups[number])
-    speed, base = chars / seconds, statistics.mean(offline)
-    ordered = sorted(load.seconds)
-    quantiles = ", ".join(
-        f"p{q} {1000 * ordered[(len(ordered) - 1) * q // 100]:.0f} ms" for q in (50, 95, 99)
-    )
-    quarter = max(1, len(sizes) // 4)
+    speed, cpu = chars / full.seconds, full.cpu / chars
+    base = statistics.mean(one.chars for one in offline)
+    least = min(one.cpu for one in offline)
+    quarter = max(1, len(full.sizes) // 4)
     print(
         f"{len(load.sent)} requests of {chosen.texts} sentence(s), {chosen.clients} clients, {chosen.workers} worker(s)"
         + (", beside a hostile client" if chosen.hostile else "")
     )
     errors = sum(count for status, count in load.statuses.items() if status != 200)
     print(f"statuses    {dict(load.statuses)}; errors: {errors}; wrong answers: {wrong}")
-    print(f"service     {speed:,.0f} characters/s, {len(load.sent) / seconds:,.0f} requests/s; {quantiles}")
     print(
-        f"offline     {offline[0]:,.0f} before, {offline[1]:,.0f} after; the service reaches {100 * speed / base:.0f} %"
+        f"service     {speed:,.0f} characters/s, {len(load.sent) / full.seconds:,.0f} requests/s; {quantiles(load)}"
+    )
+    print(f"half load   {half.rate:,.0f} requests/s; {quantiles(half)}")
+    print(
+        f"offline     {offline[0].chars:,.0f} before, {offline[1].chars:,.0f} after; "
+        f"the service reaches {100 * speed / base:.0f} %"
     )
     print(
-        f"memory      first quarter {max(sizes[:quarter]):.0f} MB, last quarter {max(sizes[-quarter:]):.0f} MB"
+        f"CPU         us/character: service {1e6 * cpu:.1f}, offline {1e6 * least:.1f} "
+        f"({100 * least / cpu:.0f} %), clients {1e6 * full.clients_cpu / chars:.1f}"
     )
+    print(
+        f"memory      first quarter {max(full.sizes[:quarter]):.0f} MB, last quarter {max(full.sizes[-quarter:]):.0f} MB"
+    )
+
+
+def quantiles(load: Load) -> str:
+    """Describe the distribution of latencies."""
+    ordered = sorted(load.seconds)
+    return ", ".join(f"p{q} {1000 * ordered[(len(ordered) - 1) * q // 100]:.0f} ms" for q in (50, 95, 99))
 
 
 if __name__ == "__main__":

@@ -492,11 +492,14 @@ def test_pooling_averages_characters():
     ]
 
 
-@given(st.lists(st.integers(1, 30)), st.integers(1, 100), st.none() | st.integers(1, 1000))
-def test_batches_hold_every_sentence_once_and_no_more_than_the_size(lengths, size, pairs):
-    dealt = length_batches(lengths, size, pairs)
+@given(
+    st.lists(st.integers(1, 30)), st.integers(1, 100), st.none() | st.integers(1, 1000), st.none() | st.integers(0, 60)
+)  # fmt: skip
+def test_batches_hold_every_sentence_once_and_no_more_than_the_size(lengths, size, pairs, padding):
+    dealt = length_batches(lengths, size, pairs, padding)
     assert sorted(int(k) for batch in dealt for k in batch) == list(range(len(lengths)))
     for batch in dealt:
         width = max(lengths[k] for k in batch) + 1
         assert len(batch) == 1 or len(batch) * width <= size
         assert len(batch) == 1 or pairs is None or len(batch) * width**2 <= pairs
+        assert padding is None or sum(width - 1 - lengths[k] for k in batch) <= padding

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,21 @@ def test_a_long_text_lets_short_ones_go_first(make: Make) -> None:
     assert texts(whole) == ["一二三。"] * 10
     assert order == ["short", "other", "long"]
     assert max(model.calls) <= 3
+
+
+def test_a_batch_waits_while_requests_keep_arriving(make: Make) -> None:
+    """Each of them waits for the next one, but the first does not wait for all."""
+    batcher, model = make(wait=PATIENCE, gather=0.2)
+    model.release()
+    answers = []
+    began = time.monotonic()
+    while time.monotonic() < began + 0.4:
+        answers.append(batcher.submit(job(text="一。")))
+        time.sleep(0.01)
+    assert all(texts(answer) == ["一。"] for answer in answers)
+    assert time.monotonic() < began + PATIENCE
+    assert 2 <= len(model.calls) <= 4
+    assert sum(model.calls) == len(answers)
 
 
 def test_only_sentences_of_one_mode_are_parsed_together(make: Make) -> None:

@@ -78,18 +78,24 @@ def pooling(word_lengths: Sequence[Sequence[int]]) -> NDArray[np.float32]:
     return pool
 
 
-def length_batches(lengths: Sequence[int], size: int, pairs: int | None = None) -> list[NDArray[np.int64]]:
+def length_batches(
+    lengths: Sequence[int], size: int, pairs: int | None = None, padding: int | None = None
+) -> list[NDArray[np.int64]]:
     """Group sentences of similar length into batches of at most `size` characters and `pairs` pairs of them.
 
-    Padding and ROOT count. A longer sentence is a batch by itself. Long ones come first, so that memory is allocated
-    once.
+    Padding and ROOT count; a batch ends before its padding exceeds `padding` characters. A longer sentence is a batch by
+    itself. Long ones come first, so that memory is allocated once.
     """
     order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable")
+    ordered = np.asarray(lengths, dtype=np.int64)[order]
     dealt: list[NDArray[np.int64]] = []
     start = 0
     while start < len(order):
         width = lengths[order[start]] + 1
         count = max(1, min(size, size if pairs is None else pairs // width) // width)
+        if padding is not None:
+            padded = np.cumsum(width - 1 - ordered[start : start + count])
+            count = int(np.searchsorted(padded, padding, side="right"))
         dealt.append(order[start : start + count])
         start += count
     return dealt

@@ -47,6 +47,7 @@ COMMON = ("task", "roles", "root_as_head", "chain", "labels", *COLUMNS, "absent_
 LABEL_ENDS = ("label_dep", "label_head")
 # Characters that an encoder reads at once, including padding: enough to keep the cores busy, few enough for the caches.
 ENCODED_CHARS: Final = 1000
+ENCODED_PADDING: Final = 80  # a call of the encoder costs about as much as this many characters
 # Arcs whose labels are scored at once, for the same reason.
 LABELLED_ARCS: Final = 256
 
@@ -96,7 +97,7 @@ class Networks:
 
     def encode(self, arrays: Mapping[str, NDArray[np.int64]]) -> NDArray[np.float32]:
         """Encode a batch of sentences in numbers (see `features`), as many at a time as the caches hold."""
-        batches = length_batches(arrays["lengths"].tolist(), ENCODED_CHARS)
+        batches = length_batches(arrays["lengths"].tolist(), ENCODED_CHARS, padding=ENCODED_PADDING)
         if len(batches) == 1:
             return self._encode(arrays)
         encoded: NDArray[np.float32] = np.empty(0, dtype=np.float32)

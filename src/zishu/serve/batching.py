@@ -2,8 +2,9 @@
 
 A lane is a queue of jobs with a thread. There are two lanes, one for quick requests and one for all others: a single
 sentence of a long request may take seconds, and a short request must not wait for it. The thread takes what has
-arrived, parses it in one call of the model, and returns the answers. If it was idle, it waits a few milliseconds for
-more requests; if it was busy, the next batch has collected meanwhile.
+arrived, parses it in one call of the model, and returns the answers. Before, it waits until no request has arrived for a
+few milliseconds: those who got their answers from the last batch may send their next request now, and the larger a batch,
+the less a character costs.
 
 A batch holds sentences of several requests with the same `Mode`, and a long request is spread over several batches.
 Batches are small enough to take about `Limits.batch_seconds`. One batch takes the oldest requests first, the next one
@@ -181,9 +182,10 @@ class Batcher:
                     lane.rests()
                     self._long.arrival.notify()  # it may be waiting for the quick lane
                     lane.arrival.wait_for(lambda: lane.queue or self._closing)
-                    lane.arrival.wait_for(
-                        lambda: self._closing or lane.chars >= limits.batch_chars, timeout=limits.wait
-                    )
+                latest = time.monotonic() + limits.gather
+                while not self._closing and lane.chars < limits.batch_chars:
+                    if not lane.arrival.wait(min(limits.wait, latest - time.monotonic())):
+                        break
                 if lane is self._long:
                     pause = max(limits.batch_seconds, lane.last_seconds)
                     lane.arrival.wait_for(lambda: self._closing or not self._quick.busy, timeout=pause)

@@ -16,6 +16,7 @@ import logging
 import re
 import time
 import traceback
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
@@ -135,6 +136,7 @@ class Guard:
             raise Problem("unauthorized", "a valid token is needed: Authorization: Bearer TOKEN")
 
 
+@lru_cache(maxsize=64)
 def is_loopback(host: str) -> bool:
     """Tell whether a name or an address always means this machine."""
     try:

@@ -8,6 +8,7 @@ can return the sums.
 from __future__ import annotations
 
 import os
+from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -48,6 +49,7 @@ class Metrics:
         self._streams = Gauge(
             "zishu_streams", "Open streams.", registry=registry, multiprocess_mode="livesum"
         )
+        self._of_requests = cache(self._find)  # faster than finding them again for every request
         self._sentences = Counter("zishu_sentences", "Sentences parsed.", registry=registry)
         self._chars = Counter("zishu_characters", "Characters parsed.", registry=registry)
         self._batches = Histogram(
@@ -56,10 +58,14 @@ class Metrics:
         self._batch_chars = Counter("zishu_batch_characters", "Characters of the batches.", registry=registry)
         self._batch_seconds = Counter("zishu_batch_seconds", "Time spent on batches.", registry=registry)
 
+    def _find(self, path: str, status: int) -> tuple[Counter, Histogram]:
+        return self._requests.labels(path, str(status)), self._seconds.labels(path)
+
     def request(self, path: str, status: int, seconds: float) -> None:
         """Count a request; `path` is that of the route, never what the client wrote."""
-        self._requests.labels(path, str(status)).inc()
-        self._seconds.labels(path).observe(seconds)
+        count, histogram = self._of_requests(path, status)
+        count.inc()
+        histogram.observe(seconds)
 
     def waiting(self, jobs: int, chars: int) -> None:
         """Record the size of the queue."""

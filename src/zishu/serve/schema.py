@@ -84,7 +84,9 @@ class _Request(_Strict):
 
 
 class _RawText(_Request):
-    lexicon: List[Form] = Field([], description="Words that are kept whole wherever they occur.")
+    lexicon: List[Form] = Field(
+        default_factory=list, description="Words that are kept whole wherever they occur."
+    )
     lexicon_weight: Annotated[float, Field(gt=0, le=50)] | None = Field(
         None,
         description="Favour the words of the lexicon by this much instead of keeping them whole: the odds of joins "
@@ -104,21 +106,21 @@ class TextRequest(_RawText):
 
     text: str = Field(description="Raw text.", examples=["上海计划发展金融业。"])
     pins: List[tuple[Offset, Offset]] = Field(
-        [],
+        default_factory=list,
         description="Half-open spans of the text, in code points, that are one word each.",
         examples=[[[0, 2]]],
     )
     breaks: List[Offset] = Field(
-        [], description="Offsets into the text that no word may cross.", examples=[[4]]
+        default_factory=list, description="Offsets into the text that no word may cross.", examples=[[4]]
     )
     arcs: List[tuple[Offset, Offset | None, Form | None]] = Field(
-        [],
+        default_factory=list,
         description="Arcs that the tree must have, each [dependent, head, relation]. The first two are offsets where "
         "pinned words begin; a head of null is the root. A relation of null is left to the model.",
         examples=[[[0, None, None]]],
     )
     tags: List[tuple[Offset, Form]] = Field(
-        [],
+        default_factory=list,
         description="Parts of speech of pinned words, each [offset where the word begins, tag]. They do not influence "
         "the tree.",
         examples=[[[0, "PROPN"]]],

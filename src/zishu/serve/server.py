@@ -201,6 +201,8 @@ def _announce(listener: socket.socket, settings: ServerSettings) -> None:
 
 
 def _set_up_log() -> None:
+    # What the format does not show need not be found out for every request.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
     for handler in logging.getLogger().handlers:
