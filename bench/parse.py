@@ -1,22 +1,25 @@
-"""Measure the parser as people use it, and UDPipe 1 if it is installed: one table, then the start-up time.
+"""Measure the parser as people use it, and UDPipe 1 if it is installed: one table, then start-up time and memory.
 
     python bench/parse.py TEXT.conllu [--model default --model fast] [--processes 2] [--repeat 3] [--udpipe MODEL.udpipe]
 
 The text is that of the sentences of a CoNLL-U file, or any other file with one sentence per line. Every system runs one
 process per core, each with its share of the sentences, from loaded model to CoNLL-U text. Systems take turns. The ratio
 compares the shortest CPU times, because other programs on the machine affect the elapsed time more. UDPipe needs
-the package `ufal.udpipe`, and a model such as the one in the package `udchinese`.
+the package `ufal.udpipe`, and a model such as the one in the package `udchinese`. The last lines are the start of the
+command, with and without compiled kernels, and the memory of one process while it parses a million characters.
 """
 
 from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import resource
 import statistics
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import time
 from functools import partial
 from pathlib import Path
@@ -121,14 +124,29 @@ def measure(
     return chars / seconds, sum(used) / chars, max(loaded), max(memory)
 
 
-def best_time(command: Sequence[str], repeat: int) -> float:
-    """Return the time of the fastest of several runs of a command, in seconds."""
+def best_time(command: Sequence[str], repeat: int, **variables: str) -> str:
+    """Describe the fastest of several runs of a command: elapsed and CPU time in seconds."""
     times = []
     for _ in range(repeat):
-        started = time.perf_counter()
-        subprocess.run(command, check=True, capture_output=True)
-        times.append(time.perf_counter() - started)
-    return min(times)
+        started, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, check=True, capture_output=True, env={**os.environ, **variables})
+        elapsed, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+        used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        times.append((elapsed, used))
+    return f"{min(times)[0]:.2f} s (CPU {min(used for _, used in times):.2f} s)"
+
+
+def watch_memory(model: str | None, sentences: list[str], answer: Connection) -> None:
+    """Parse a million characters in one process; send its memory at each quarter, in megabytes."""
+    parse = load_zishu(model, confidence=True)
+    sizes = [resident()]
+    chars = 0
+    while len(sizes) < 5:
+        parse(sentences)
+        chars += sum(map(len, sentences))
+        while len(sizes) < 5 and chars >= len(sizes) * 250_000:
+            sizes.append(resident())
+    answer.send(sizes)
 
 
 def read_sentences(path: Path) -> list[str]:
@@ -182,8 +200,17 @@ def main() -> None:
     command = [str(Path(sysconfig.get_path("scripts")) / "zishu"), "parse", SAMPLE]
     command += ["--model", given.model[0]] if given.model else []
     imports = [sys.executable, "-c", "import zishu"]
-    print(f"zishu parse, start to end  {best_time(command, given.repeat):.2f} s")
-    print(f"import zishu, with Python  {best_time(imports, given.repeat):.2f} s")
+    print(f"zishu parse, start to end  {best_time(command, given.repeat)}")
+    print(f"import zishu, with Python  {best_time(imports, given.repeat)}")
+    with tempfile.TemporaryDirectory() as folder:
+        print(f"zishu parse, first compile {best_time(command, 1, NUMBA_CACHE_DIR=folder)}")
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=watch_memory, args=(models[0], sentences, sender))
+    process.start()
+    sizes = ", ".join(f"{size:.0f}" for size in receiver.recv())
+    process.join()
+    print(f"memory, every 250,000 characters up to a million  {sizes} MB")
 
 
 if __name__ == "__main__":
