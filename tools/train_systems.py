@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--like", required=True, help="configuration for everything that systems share")
     parser.add_argument("--encoder", required=True, help="pre-trained encoder")
     parser.add_argument("--gsd", type=Path, required=True, help="folder with train, dev and test.conllu")
-    parser.add_argument("--structures", default="", help="annotated words; without them no system needs them")
+    parser.add_argument("--structures", default="", help="annotated words, for systems that need them")
     parser.add_argument("--systems", default=",".join(SEEDS), help="names, separated by commas")
     parser.add_argument("--seeds", type=int, default=max(SEEDS.values()), help="at most this many seeds")
     parser.add_argument("--epochs", type=int, default=12)
@@ -56,10 +56,8 @@ def main() -> None:
     for seed in range(options.seeds):
         for system in options.systems.split(","):
             config = configure(system, seed, options)
-            annotated = config.structure.policy == "annotated"
-            if seed >= SEEDS[system] or (annotated and not options.structures):
-                continue
-            if not (config.folder / RESULT).exists():
+            can_learn = config.structure.policy != "annotated" or config.data.structures
+            if seed < SEEDS[system] and can_learn and not (config.folder / RESULT).exists():
                 scores = train(config, resume=config.folder.exists())
                 sys.stdout.write(f"{config.folder}: {scores}\n")
                 sys.stdout.flush()
@@ -70,10 +68,10 @@ def configure(system: str, seed: int, options: argparse.Namespace) -> Config:
     data = [f"data.{part}={options.gsd}/{part}.conllu" for part in ("train", "dev", "test")]
     config = load_config(f"configs/{system}.toml", [*data, f"seed={seed}"])
     like = load_config(options.like)
-    learns_structures = config.structure.policy == "annotated"
+    annotated = config.structure.policy == "annotated"
     return replace(
         config,
-        data=replace(config.data, structures=options.structures if learns_structures else ""),
+        data=replace(config.data, structures=options.structures if annotated else ""),
         encoder=replace(like.encoder, pretrained=options.encoder),
         scorer=replace(like.scorer, upos=config.scorer.upos, tag_weight=0.0),
         optimiser=replace(like.optimiser, epochs=options.epochs),
