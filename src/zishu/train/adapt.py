@@ -65,9 +65,9 @@ if TYPE_CHECKING:
     from zishu.tree import WordTree
 
 REPORT: Final = "adapt.json"
-# An epoch sees each sentence of the user so often that they have this share of the characters of rehearsal.
+# Each epoch repeats the user's sentences until they have this share of the characters of rehearsal.
 _SHARE: Final = 0.4
-_VIEWS: Final = (3, 12)  # limits of how often
+_VIEWS: Final = (3, 12)  # fewest and most repetitions
 _PATIENCE: Final = 2  # epochs without a better score on held-out sentences before training stops
 _KEPT: Final = (0.75, 0.5, 0.25)  # shares of the change to try, if too much was forgotten
 
