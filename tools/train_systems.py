@@ -7,7 +7,8 @@ A system takes its task, objective and structures from `configs/SYSTEM.toml`, an
 optimiser) from the configuration after `--like`, so that systems differ in one thing only. Each run learns from the
 treebank in GSD alone and is scored on its dev and test set. All systems are trained with the first seed, then all with
 the next one. Runs are in OUT/SYSTEM/seed-SEED. The command may be repeated: it skips finished runs and continues an
-interrupted one. `tools/results.py --collect OUT docs/results/NAME` keeps the records.
+interrupted one. `tools/results.py --collect OUT docs/results/NAME` keeps the records, and `--records docs/results/NAME`
+also skips the runs that have one there. The parser of given words, TreeCRF, is a part of every pipeline.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ SEEDS = {
     "latent": 4,
     "rightward": 4,
     "annotated": 4,
-    "treecrf": 4,
     "yan-2020": 2,
     "wu-2021": 2,
     "transition": 2,
@@ -47,6 +47,7 @@ def main() -> None:
     parser.add_argument("--encoder", required=True, help="pre-trained encoder")
     parser.add_argument("--gsd", type=Path, required=True, help="folder with train, dev and test.conllu")
     parser.add_argument("--structures", default="", help="annotated words, for systems that need them")
+    parser.add_argument("--records", type=Path, help="skip the runs whose records are in this folder")
     parser.add_argument("--systems", default=",".join(SEEDS), help="names, separated by commas")
     parser.add_argument("--seeds", type=int, default=max(SEEDS.values()), help="at most this many seeds")
     parser.add_argument("--epochs", type=int, default=12)
@@ -57,10 +58,16 @@ def main() -> None:
         for system in options.systems.split(","):
             config = configure(system, seed, options)
             can_learn = config.structure.policy != "annotated" or config.data.structures
-            if seed < SEEDS[system] and can_learn and not (config.folder / RESULT).exists():
+            if seed < SEEDS[system] and can_learn and not is_finished(config, options.records):
                 scores = train(config, resume=config.folder.exists())
                 sys.stdout.write(f"{config.folder}: {scores}\n")
                 sys.stdout.flush()
+
+
+def is_finished(config: Config, records: Path | None) -> bool:
+    """Tell whether a run has a result, in its own folder or among the records."""
+    folders = [config.folder] + ([records / Path(*config.folder.parts[-2:])] if records else [])
+    return any((folder / RESULT).exists() for folder in folders)
 
 
 def configure(system: str, seed: int, options: argparse.Namespace) -> Config:
