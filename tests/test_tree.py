@@ -1,6 +1,6 @@
 """Word trees, character trees, and the way from characters to words."""
 
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 import pytest
 from hypothesis import example, given
@@ -10,7 +10,16 @@ import oracle
 from oracle import TypedTree
 from strategies import any_heads, char_trees, legal_char_trees, tree_heads
 from zishu.errors import InputError, InvalidTree
-from zishu.tree import INTRA, CharTree, Recovery, WordTree, check_heads, is_projective, recover
+from zishu.tree import (
+    INTRA,
+    CharTree,
+    Recovery,
+    WordTree,
+    check_heads,
+    is_projective,
+    keep_pieces,
+    recover,
+)
 
 # The paper's Figure 1b: 上海 计划 发展 金融业, with annotated structures.
 PAPER_WORDS = WordTree(("上海", "计划", "发展", "金融业"), (2, 0, 2, 3), ("nsubj", "root", "ccomp", "dobj"))
@@ -258,6 +267,66 @@ def test_repairs_use_the_labels_of_the_label_set() -> None:
     assert recover(tree, ("INTRA", "OBJ", "DEP", "ROOT")).tree.deprels == ("ROOT", "OBJ", "DEP")
     assert recover(tree, ("Dep", "dep")).tree.deprels == ("root", "OBJ", "dep")
     assert recover(tree).tree.deprels == ("root", "OBJ", "dep")
+
+
+# --- the recovery of the paper's release
+# --------------------------------------------------------------------------------------------------------
+
+
+def _words_of_the_release(tree: CharTree) -> list[tuple[tuple[int, int], int, str]]:
+    """Return the span, the head word and the relation of each word as the release finds them, several roots allowed."""
+    roots = []
+    for d in range(1, len(tree.heads) + 1):
+        while tree.labels[d - 1] == INTRA and tree.heads[d - 1]:
+            d = tree.heads[d - 1]
+        roots.append(d)
+    starts = [d for d in range(1, len(roots) + 1) if d == 1 or roots[d - 1] != roots[d - 2]]
+    spans = list(pairwise([*starts, len(roots) + 1]))
+    word_at = {d: number for number, span in enumerate(spans, start=1) for d in range(*span)} | {0: 0}
+    return [
+        (span, word_at[tree.heads[root - 1]], tree.labels[root - 1])
+        for span, root in ((span, roots[span[0] - 1]) for span in spans)
+    ]
+
+
+@given(char_trees())
+def test_pieces_of_a_word_are_kept_as_in_the_release(tree: CharTree) -> None:
+    recovery = recover(keep_pieces(tree))
+    root = recovery.tree.heads.index(0) + 1
+    expected = _words_of_the_release(tree)
+    assert recovery.spans == tuple(span for span, _, _ in expected)
+    for number, (_, head, label) in enumerate(expected, start=1):
+        found = recovery.tree.heads[number - 1], recovery.tree.deprels[number - 1]
+        if head == 0 and number != root:  # the release has two roots
+            assert found == (root, "dep")
+        else:
+            assert found == (head, "root" if label == INTRA else label)
+
+
+@given(legal_char_trees())
+def test_the_recovery_of_the_release_leaves_legal_trees_alone(drawn) -> None:
+    assert keep_pieces(drawn[0]) == drawn[0]
+
+
+@pytest.mark.parametrize(
+    "heads, labels, forms, word_heads, deprels",
+    [
+        pytest.param(
+            *((4, 1, 1, 0), ("obj", "amod", INTRA, "root")),
+            *("甲 乙 丙 丁", (4, 1, 4, 0), ("obj", "amod", "obj", "root")),
+            id="both pieces of a word are objects",
+        ),
+        pytest.param(
+            *((0, 1, 1, 1), ("root", "obj", INTRA, INTRA)),
+            *("甲 乙 丙丁", (0, 1, 1), ("root", "obj", "dep")),
+            id="a piece of the root, which the release makes a second root",
+        ),
+    ],
+)
+def test_pieces_worked_by_hand(heads, labels, forms, word_heads, deprels) -> None:
+    tree = keep_pieces(CharTree(tuple(forms.replace(" ", "")), heads, labels))
+    assert recover(tree).tree == WordTree(tuple(forms.split()), word_heads, deprels)
+    assert recover(tree).repairs == 0
 
 
 @given(st.integers(1, 12).flatmap(any_heads))

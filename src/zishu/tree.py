@@ -211,21 +211,48 @@ def recover(tree: CharTree, label_set: Collection[str] = ()) -> Recovery:
         labels[root] = root_label
         repairs += 1
 
-    runs = _runs(tree.heads, labels)
+    runs = _runs(_tops(tree.heads, labels))
     while over_foreign := [
         d for d, h in enumerate(tree.heads) if labels[d] == INTRA and runs[d] != runs[h - 1]
     ]:
         for d in over_foreign:
             labels[d] = cut_label
         repairs += len(over_foreign)
-        runs = _runs(tree.heads, labels)
+        runs = _runs(_tops(tree.heads, labels))
     return _collapse(tree, labels, runs, repairs)
 
 
-def _runs(heads: Sequence[int], labels: Sequence[str]) -> list[int]:
-    """Number the maximal runs of adjacent characters connected by INTRA arcs, from 1."""
-    # The top of a character is where its chain of INTRA arcs ends. Chains share their ends, so each walk stops at the
-    # first character whose top is known.
+def keep_pieces(tree: CharTree, label_set: Collection[str] = ()) -> CharTree:
+    """Return a legal tree in which every piece of an interrupted word is a word, as in the paper's release.
+
+    All pieces take the head and the relation of the interrupted word. Where the release gives a sentence several roots
+    that way, the piece with the root character is the root, and the others depend on it by `dep`. A piece without its
+    word's root character needs a root: the first character whose head is outside the piece. Others like it depend on
+    the first. `recover` then finds exactly these words. A legal tree stays as it is.
+    """
+    root_label, cut_label = (own_spelling(label, label_set) for label in (ROOT_LABEL, CUT_LABEL))
+    heads, labels = list(tree.heads), list(tree.labels)
+    if labels[heads.index(ROOT)] == INTRA:
+        labels[heads.index(ROOT)] = root_label
+    tops = _tops(heads, labels)
+    runs = _runs(tops)
+    root_of_run = {runs[top - 1]: top for top in tops}
+    for d, (h, top) in enumerate(zip(tree.heads, tops, strict=True), start=1):
+        if d == top or runs[h - 1] == runs[d - 1]:
+            continue
+        root = root_of_run.setdefault(runs[d - 1], d)
+        if root != d:
+            heads[d - 1] = root
+        elif tree.heads[top - 1] == ROOT:
+            heads[d - 1], labels[d - 1] = top, cut_label
+        else:
+            heads[d - 1], labels[d - 1] = tree.heads[top - 1], labels[top - 1]
+    return CharTree(tree.chars, tuple(heads), tuple(labels))
+
+
+def _tops(heads: Sequence[int], labels: Sequence[str]) -> list[int]:
+    """Return for every character where its chain of INTRA arcs ends."""
+    # Chains share their ends, so each walk stops at the first character whose top is known.
     tops = [0] * len(heads)
     for start in range(len(heads)):
         path = []
@@ -236,6 +263,11 @@ def _runs(heads: Sequence[int], labels: Sequence[str]) -> list[int]:
         top = tops[d] = tops[d] or d + 1
         for below in path:
             tops[below] = top
+    return tops
+
+
+def _runs(tops: Sequence[int]) -> list[int]:
+    """Number the maximal runs of adjacent characters with the same top, from 1."""
     return list(accumulate((a != b for a, b in pairwise(tops)), initial=1))
 
 

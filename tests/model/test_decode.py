@@ -142,6 +142,19 @@ def test_vanilla_repairs_trees_and_the_default_needs_no_repair():
     assert set(analysis.tree.deprels) <= set(LABELS)  # none that a repair invents
 
 
+def test_vanilla_decoding_can_keep_the_pieces_of_a_word_as_the_release_does():
+    # 上 <-INTRA- 计 passes over 海; both depend on 划, directly or as pieces of one word.
+    wishes = {(1, 3): [9, 0, 0, 0], (3, 4): [0, 0, 0, 9], (2, 3): [0, 0, 9, 0], (4, 0): [0, 9, 0, 0]}
+    scorer, _ = label_table(wishes)
+    raw = outputs(arcs(4, (4, 0), (3, 4), (1, 3), (2, 3)))
+    for release, heads, first in (False, (3, 3, 4, 0), "dep"), (True, (4, 3, 4, 0), "obj"):
+        model = settings(roles=1, upos=(), release_recovery=release)
+        [found] = decode(raw, [list("上海计划")], model, scorer, decoding="vanilla", confidence=True)
+        assert (found.tree.forms, found.tree.heads) == (tuple("上海计划"), heads)
+        assert found.tree.deprels == (first, "nsubj", "obj", "root")
+        assert all(0 <= word.head_prob <= 1 for word in found)
+
+
 def test_one_role_takes_sentences_with_and_without_words_side_by_side():
     scorer, _ = label_table({(2, 1): [9, 0, 0, 0]})
     scores = np.stack([arcs(2, (1, 0), (2, 1))] * 2)

@@ -13,6 +13,7 @@ import pytest
 
 from zishu.errors import ConfigError
 from zishu.forest import POLICIES
+from zishu.tags import COLUMNS
 from zishu.train.config import (
     Config,
     DataConfig,
@@ -351,8 +352,34 @@ def test_the_papers_configurations_only_leave_out_parts_of_speech(path: Path) ->
     config, system = load_config(path), load_config(CONFIGS / path.name)
     assert config.name == f"paper-{path.stem}"
     assert replace(config, name=system.name, scorer=system.scorer) == system
-    assert replace(system.scorer, upos=False) == config.scorer
+    assert replace(system.scorer, upos=False, tag_weight=0.0) == config.scorer
+    # A converted CTB has its parts of speech in XPOS.
+    assert not any(map(config.scorer.weight, COLUMNS))
     assert (config.encoder.kind, config.optimiser.epochs) == ("bert", 10)
+
+
+# What the paper's release does and the paper does not say (docs/ctb.md), and where it makes sense.
+SWITCHES = {
+    "latent-c2f": ("encoder.mixed_layers=4", "encoder.output_dropout=0.1", "encoder.separator=false"),
+    "leftward": ("structure.chain=true",),
+    "latent": ("structure.release_recovery=true",),
+    "pipeline": ("optimiser.batch_by_words=true",),
+}
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_what_only_the_release_does_is_off_and_has_a_comment(name: str) -> None:
+    text = (CONFIGS / f"{name}.toml").read_text(encoding="utf-8")
+    docs = (CONFIGS.parent / "docs" / "ctb.md").read_text(encoding="utf-8")
+    off, paper = load_config(CONFIGS / f"{name}.toml"), load_config(CONFIGS / "paper" / f"{name}.toml")
+    for switch in SWITCHES[name]:
+        section, key = switch.partition("=")[0].split(".")
+        part = getattr(off, section)
+        assert getattr(part, key) == getattr(type(part), key)  # its default
+        assert part == getattr(paper, section)
+        assert load_config(CONFIGS / "paper" / f"{name}.toml", [switch]) != paper
+        assert re.search(rf"^{key} = .*#.*the paper's release", text, re.MULTILINE)
+        assert f"--set {switch}" in docs
 
 
 def test_every_system_of_the_paper_has_its_configuration() -> None:
@@ -385,6 +412,7 @@ def test_the_papers_settings_are_the_same_in_every_system() -> None:
         ("latent-c2f-bilstm.toml", "encoder.separator=false", "encoder.separator has no effect"),
         ("latent-c2f.toml", "structure.chain=true", "structure.chain has no effect"),
         ("transition.toml", "structure.chain=true", "structure.chain has no effect"),
+        ("latent-c2f.toml", "structure.release_recovery=true", "structure.release_recovery has no effect"),
         ("latent-c2f.toml", "optimiser.batch_by_words=true", "optimiser.batch_by_words has no effect"),
     ],
 )

@@ -55,7 +55,7 @@ from zishu.model.tags import best_tags, fixed_tags
 from zishu.model.words import Words, find_words
 from zishu.projectivity import LIFTED, lower_arcs
 from zishu.tags import values_of
-from zishu.tree import CharTree, recover
+from zishu.tree import CharTree, keep_pieces, recover
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -355,17 +355,20 @@ def _decode_vanilla(batch: _Batch, *, confidence: bool) -> list[Sentence]:
         may_be_intra=may_be_inside(each.root, each.root_head, settings),
     )
     names = [settings.labels[label] for label in labels.argmax(axis=1).tolist()]
-    intra = np.zeros_like(best.intra)
+    heads, intra = best.heads.copy(), np.zeros_like(best.intra)
     deprels: list[str] = []
     for b, sentence in enumerate(batch.sentences):
         n = len(sentence)
         mine = names[each.bounds[b] : each.bounds[b + 1]]
         tree = CharTree(sentence.chars, tuple(best.heads[b, 1 : n + 1].tolist()), tuple(mine))
+        if settings.release_recovery:
+            tree = keep_pieces(tree, settings.labels)
+            heads[b, 1 : n + 1] = tree.heads
         found = recover(tree, settings.labels)
         intra[b, 1 : n + 1] = True
         intra[b, list(found.roots)] = False
         deprels += found.tree.deprels
-    words = find_words(best.heads, intra, trees.lengths)
+    words = find_words(heads, intra, trees.lengths)
     sure = None
     if confidence:
         # A repair may have introduced a label that the network does not know: its probability is 0.

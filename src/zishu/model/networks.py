@@ -42,7 +42,10 @@ if TYPE_CHECKING:
     Sentences = Sequence[Sequence[str]]
 
 # Fields of `Settings` that the members of an ensemble must share.
-COMMON = ("task", "roles", "root_as_head", "chain", "labels", *COLUMNS, "absent_tags", "styles")
+COMMON = (
+    *("task", "roles", "root_as_head", "chain", "release_recovery", "labels"),
+    *(*COLUMNS, "absent_tags", "styles"),
+)
 # Fields of `Outputs` that the label scorer reads.
 LABEL_ENDS = ("label_dep", "label_head")
 # Characters that an encoder reads at once, including padding: enough to keep the cores busy, few enough for the caches.

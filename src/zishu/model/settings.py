@@ -94,6 +94,7 @@ class Settings:
     roles: int = 1  # 2: the network scores arcs inside words separately
     root_as_head: bool = True
     chain: str = ""  # "leftward" or "rightward": the only trees inside words are chains in this direction
+    release_recovery: bool = False  # vanilla decoding recovers words by `zishu.tree.keep_pieces`
     labels: tuple[str, ...] = ()  # INTRA is one of them if the task is "parse"
     # The tags of each column (`zishu.tags`); empty if the network has none.
     upos: tuple[str, ...] = ()

@@ -117,6 +117,9 @@ class StructureConfig:
     chain: bool = False
     """For the policies `leftward` and `rightward`: whether a parser finds only that pattern inside words, as the paper's
     release does, and not any tree."""
+    release_recovery: bool = False
+    """For one role: whether all pieces of a word that another one interrupts take its head and relation, as in the
+    paper's release, instead of arcs `dep` between them. Only the paper's decoding makes such words."""
     beam: Size = 8
     """For the objective `transition`: the size of the beam; 1 is greedy search."""
 
@@ -581,6 +584,9 @@ def _check_effect(config: Config, values: Mapping[str, _Value]) -> None:
         idle["scorer.dropout"] = "a segmenter has no MLPs"
     if config.structure.policy not in ("leftward", "rightward") or config.objective == "transition":
         idle["structure.chain"] = "it is for charts and the policies 'leftward' and 'rightward'"
+    one_role = config.task == "parse" and config.objective != "transition" and config.structure.roles == 1
+    if config.structure.release_recovery and not one_role:
+        idle["structure.release_recovery"] = "only parsers with structure.roles = 1 find illegal trees"
     if config.task not in ("parse-words", "pipeline"):
         idle["optimiser.batch_by_words"] = "it is for the tasks 'parse-words' and 'pipeline'"
     if config.objective == "transition":

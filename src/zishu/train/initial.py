@@ -99,6 +99,7 @@ def settings_for(
         beam=structure.beam if transition else 0,
         root_as_head=structure.root_as_head,
         chain=structure.policy if structure.chain and can.finds_structures else "",
+        release_recovery=structure.release_recovery and can.finds_structures,
         labels=tuple(labels) if can.parses else (),
         **learned,
         absent_tags={style: tuple(columns) for style, columns in absent_tags.items() if columns},

@@ -50,7 +50,7 @@ SPLITS: dict[str, dict[str, str]] = {
     },
 }
 
-# Number of sentences in the paper (table of data statistics). It has none for 5-dep.
+# Number of sentences in the paper (Table 5). It has none for 5-dep.
 PUBLISHED: dict[str, dict[str, int]] = {
     "5": {"train": 18_104, "dev": 352, "test": 348},
     "6": {"train": 23_420, "dev": 2_079, "test": 2_796},
