@@ -129,6 +129,17 @@ def test_differences_are_from_the_first_or_from_the_chosen_baseline(three_system
     assert left["uf"].difference == pytest.approx(-100 / 3)
 
 
+def test_p_values_are_corrected_for_all_tests_of_the_table(three_systems: list[Path]) -> None:
+    _, latent, one = table(*three_systems, samples=99).systems
+    # Six tests: uf and lf of both systems have p = 0.01, seg has p = 1.
+    assert [latent.p_values[metric] for metric in ("seg", "uf", "lf")] == pytest.approx([1.0, 0.06, 0.06])
+    assert one.p_values["uf"] == pytest.approx(0.06)
+    _, latent, _ = table(*three_systems, samples=99, metrics=["uf"]).systems
+    assert latent.p_values == pytest.approx({"uf": 0.02})
+    _, latent = table(*three_systems[:2], samples=99, metrics=["uf"]).systems
+    assert latent.p_values == pytest.approx({"uf": 0.01})  # one test needs no correction
+
+
 def test_tests_are_the_bootstrap_over_all_seeds(tmp_path: Path) -> None:
     ours = {
         "a": [[3, 1, 2, JOINED, 3], [2, 2, 2, 0, 3], [3, 3, 1, 1, 1]],
@@ -349,8 +360,8 @@ def test_markdown(three_systems: list[Path]) -> None:
         "-16.67 [-16.67, -16.67] p<0.001 |\n"
         "\n"
         "Dev set from raw text, 2 sentences. Mean ± standard deviation over seeds. Best mean: bold. "
-        "Differences: 95% interval in brackets; two-sided p by paired bootstrap over sentences, 10,000 samples. "
-        f"`{SIGNATURE}`"
+        "Differences: 95% interval in brackets; two-sided p by paired bootstrap over sentences, 10,000 samples, "
+        f"corrected for 6 tests (Holm). `{SIGNATURE}`"
     )
 
 
@@ -381,7 +392,7 @@ def test_latex(three_systems: list[Path]) -> None:
         (
             r"  \caption{Dev set from raw text, 2 sentences. Mean $\pm$ standard deviation over seeds. "
             r"Best mean: bold. Differences: 95\% interval in brackets; two-sided p by paired bootstrap over sentences, "
-            rf"10,000 samples. \texttt{{{SIGNATURE}}}}}"
+            rf"10,000 samples, corrected for 4 tests (Holm). \texttt{{{SIGNATURE}}}}}"
         ),
         r"\end{table}",
     ]
@@ -408,6 +419,6 @@ def test_plain_values(three_systems: list[Path]) -> None:
         (statistics.fmean(uf["values"]), statistics.stdev(uf["values"]))
     )
     assert latent["differences"]["uf"] == pytest.approx(
-        {"difference": 100 / 3, "low": 100 / 3, "high": 100 / 3, "p_value": 0.01}
+        {"difference": 100 / 3, "low": 100 / 3, "high": 100 / 3, "p_value": 0.01, "p_corrected": 0.06}
     )
     assert one["scores"]["uf"]["sd"] is None

@@ -41,7 +41,10 @@ def test_plain_table(runs: list[str], capsys: pytest.CaptureFixture[str]) -> Non
         "Dev set from raw text, 2 sentences.",
         "Mean ± standard deviation over seeds.",
         "Best mean: *.",
-        "Differences: 95% interval in brackets; two-sided p by paired bootstrap over sentences, 10,000 samples.",
+        (
+            "Differences: 95% interval in brackets; two-sided p by paired bootstrap over sentences, 10,000 samples, "
+            "corrected for 2 tests (Holm)."
+        ),
         SIGNATURE,
     ]
 

@@ -31,6 +31,7 @@ from zishu.metrics import (
     bootstrap_all,
     evaluate,
     evaluation_file,
+    holm,
     load_evaluation,
     pair,
     save_evaluation,
@@ -790,3 +791,11 @@ def test_averages_are_of_the_sample() -> None:
     assert average_seeds([]) == {}
     assert Average((1.0, 3.0)).sd == pytest.approx(2**0.5)
     assert Average((1.0,)).as_dict() == {"mean": 1.0, "std": None, "seeds": [1.0]}
+
+
+def test_holm_worked_by_hand() -> None:
+    # Sorted: 0.01 * 4, 0.02 * 3, 0.03 * 2 (but not below the one before), 0.04 * 1 (likewise).
+    assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
+    assert holm([0.6, 0.7]) == [1.0, 1.0]
+    assert holm([0.2]) == [0.2]
+    assert holm([]) == []

@@ -2,7 +2,8 @@
 
 A system has a name and one run per seed. For every metric, a system gets the mean and the sample standard deviation (n
 - 1) over its seeds. It also gets the difference of its mean from the baseline's, with a confidence interval and a
-p-value from a paired bootstrap over sentences, and optionally over seeds (`zishu.metrics`). All runs must be scored on
+p-value from a paired bootstrap over sentences, and optionally over seeds (`zishu.metrics`), which is corrected for the
+number of tests in the table. All runs must be scored on
 the same gold sentences with the same options; other runs raise InputError. `compare_tables` formats the result.
 """
 
@@ -19,6 +20,7 @@ from zishu.metrics import (
     average_seeds,
     bootstrap_all,
     check_comparable,
+    holm,
     signature,
 )
 
@@ -52,13 +54,15 @@ DECIMALS = 2
 class ComparedSystem:
     """Hold one row of the table.
 
-    `scores` omits metrics that any seed lacks; `differences` omits metrics that were not tested.
+    `scores` omits metrics that any seed lacks; `differences` omits metrics that were not tested. `p_values` are those of
+    the differences, corrected for the number of tests in the table.
     """
 
     name: str
     runs: tuple[Run, ...]
     scores: Mapping[str, Average]
     differences: Mapping[str, Bootstrap] = field(default_factory=dict)
+    p_values: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,8 +138,17 @@ def compare(
 
     reference = baseline if baseline is not None else next(iter(groups))
     differences = _test(groups, reference, chosen, samples=samples, draw_seeds=draw_seeds, seed=seed)
+    tests = [(name, metric) for name, tested in differences.items() for metric in tested]
+    corrected = holm([differences[name][metric].p_value for name, metric in tests])
+    p_values = dict(zip(tests, corrected, strict=True))
     systems = tuple(
-        ComparedSystem(name, group, _scores(group, chosen), differences.get(name, {}))
+        ComparedSystem(
+            name,
+            group,
+            _scores(group, chosen),
+            tested := differences.get(name, {}),
+            {metric: p_values[name, metric] for metric in tested},
+        )
         for name, group in groups.items()
     )
     return Comparison(

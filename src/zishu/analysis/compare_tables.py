@@ -8,13 +8,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from zishu.analysis.compare import DECIMALS, Comparison
+from zishu.analysis.compare import DECIMALS, ComparedSystem, Comparison
 from zishu.analysis.tables import ABSENT, Table, escape_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from zishu.metrics import Bootstrap
 
 _LATEX_TITLES = {"seeds": "Seeds", "F1seg": "F1$_{seg}$", "UF": "UF$_{dep}$", "LF": "LF$_{dep}$"}
 _LATEX_ESCAPES = {
@@ -97,6 +95,7 @@ def as_dict(comparison: Comparison) -> dict[str, Any]:
                         "low": test.low,
                         "high": test.high,
                         "p_value": test.p_value,
+                        "p_corrected": system.p_values[metric],
                     }
                     for metric, test in system.differences.items()
                 },
@@ -127,7 +126,7 @@ def _tables(
             cells.append(cell(mean, sd, system.name in comparison.best(metric)))
         rows.append((escape(system.name), str(len(system.runs)), *cells))
         if system.differences:
-            tests = (_difference(system.differences.get(metric)) for metric in comparison.metrics)
+            tests = (_difference(system, metric) for metric in comparison.metrics)
             differences.append((escape(system.name), *tests))
     tables = [Table(("system", "seeds", *titles), rows)]
     if comparison.baseline is not None:
@@ -146,9 +145,11 @@ def _notes(comparison: Comparison, *, best: str) -> list[str]:
         lines.append(f"Best mean: {best}.")
     if comparison.baseline is not None:
         drawn = "sentences and seeds" if comparison.draw_seeds else "sentences"
+        tests = sum(len(system.differences) for system in comparison.systems)
+        corrected = f", corrected for {tests} tests (Holm)" if tests > 1 else ""
         lines.append(
             f"Differences: 95% interval in brackets; two-sided p by paired bootstrap over {drawn}, "
-            f"{comparison.samples:,} samples."
+            f"{comparison.samples:,} samples{corrected}."
         )
     if comparison.signature is None:
         lines.append("Number of sentences and signature unknown: no evaluation files.")
@@ -159,11 +160,12 @@ def _notes(comparison: Comparison, *, best: str) -> list[str]:
     return lines
 
 
-def _difference(test: Bootstrap | None) -> str:
+def _difference(system: ComparedSystem, metric: str) -> str:
+    test = system.differences.get(metric)
     if test is None:
         return ABSENT
-    d = DECIMALS
-    p = "p<0.001" if test.p_value < 0.001 else f"p={test.p_value:.3f}"
+    d, p_value = DECIMALS, system.p_values[metric]
+    p = "p<0.001" if p_value < 0.001 else f"p={p_value:.3f}"
     return f"{test.difference:+.{d}f} [{test.low:+.{d}f}, {test.high:+.{d}f}] {p}"
 
 

@@ -15,8 +15,8 @@ A `Study` holds what `zishu analyse` prints, writes (`study_files`) and draws (`
 - scores from raw text (Table 3).
 
 All gold words count, including numbers and foreign words; the reference is counted by entry. Structures are counted by
-token, or by type as in the paper: every distinct word once, with its most frequent predicted structure. Attachment and
-scores always count tokens.
+token, or by type as in the paper: every distinct word once, with its most frequent predicted structure; it matches the
+lexicon if any of its occurrences does. Attachment and scores always count tokens.
 
 Cost: every model parses the gold file twice; the rest is linear in the number of words.
 """
@@ -35,7 +35,6 @@ from zishu.errors import InputError
 from zishu.metrics import LENGTHS, Average, evaluate, pair, signature
 from zishu.model.decode import paper_decoding
 from zishu.model.model import Model, Pipeline, gold_sentence, parse_trees
-from zishu.text import characters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -233,22 +232,22 @@ def _system(
     if len(inside) not in (0, len(runs)) or len(raw) not in (0, len(runs)):
         names = ", ".join(run.name for run in runs)
         raise InputError(f"one system cannot mix character-level and word-level parsers: {names}")
-    if count == "types":
-        types = [commonest(words, seed) for seed in inside]
-        words = [*dict.fromkeys(words)]
-        inside = [[seed[form] for form in words] for seed in types]
+    counted = inside if count == "tokens" else [[*commonest(words, seed).values()] for seed in inside]
     evaluations = [evaluate(pair(gold, trees), punct=punct) for trees in raw]
     return StudiedSystem(
         runs=tuple(run.name for run in runs),
-        counts=tuple(Counter(heads for heads in seed if len(heads) > 1) for seed in inside),
+        counts=tuple(Counter(heads for heads in seed if len(heads) > 1) for seed in counted),
         attachment=uas_by_length(gold, [run.given for run in runs], punct=punct),
         scores={name: Average(tuple(e.value(name) for e in evaluations)) for name in SCORES if evaluations},
-        matches=complete_match(words, inside, reference) if inside and reference is not None else None,
+        matches=complete_match(words, inside, reference, count) if inside and reference is not None else None,
     )
 
 
 def complete_match(
-    words: Sequence[str], seeds: Sequence[Sequence[Heads]], reference: Mapping[str, Heads]
+    words: Sequence[str],
+    seeds: Sequence[Sequence[Heads]],
+    reference: Mapping[str, Heads],
+    count: TokensOrTypes = "tokens",
 ) -> dict[str, Matches]:
     """Count the matches of all words and by word length, under the keys ALL and _MATCH_LENGTHS.
 
@@ -258,16 +257,24 @@ def complete_match(
         raise InputError("complete match needs the predictions of at least one seed")
     if any(len(seed) != len(words) for seed in seeds):
         raise InputError("a seed has predictions for other words")
-    found = {name: [0, 0, *(0 for _ in seeds)] for name in (ALL, *_MATCH_LENGTHS)}
+    found: dict[tuple[str, int], list[bool]] = {}  # by word and, for tokens, its number
     for number, form in enumerate(words):
-        length = len(characters(form))
-        if length < 2 or form not in reference:
-            continue
-        right = [seed[number] == reference[form] for seed in seeds]
-        for name in (ALL, _MATCH_LENGTHS[min(length, 4) - 2]):
-            counts = found[name]
-            found[name] = [old + new for old, new in zip(counts, (1, any(right), *right), strict=True)]
-    return {name: Matches(total, tuple(by_seed), by_any) for name, (total, by_any, *by_seed) in found.items()}
+        if len(reference.get(form, ())) > 1:
+            right = [seed[number] == reference[form] for seed in seeds]
+            key = form, number if count == "tokens" else 0
+            found[key] = [old or new for old, new in zip(found.get(key, right), right, strict=True)]
+    groups: dict[str, list[list[bool]]] = {name: [] for name in (ALL, *_MATCH_LENGTHS)}
+    for (form, _), right in found.items():
+        for name in (ALL, _MATCH_LENGTHS[min(len(reference[form]), 4) - 2]):
+            groups[name].append(right)
+    return {
+        name: Matches(
+            words=len(group),
+            by_seed=tuple(sum(right[k] for right in group) for k in range(len(seeds))),
+            by_any=sum(map(any, group)),
+        )
+        for name, group in groups.items()
+    }
 
 
 def uas_by_length(

@@ -28,7 +28,7 @@ number of words.
 
 from __future__ import annotations
 
-from zishu.metrics._bootstrap import Bootstrap, bootstrap, bootstrap_all, check_comparable
+from zishu.metrics._bootstrap import Bootstrap, bootstrap, bootstrap_all, check_comparable, holm
 from zishu.metrics._counts import LENGTHS, Count, Counts, sentence_counts
 from zishu.metrics._files import evaluation_file, load_evaluation, save_evaluation
 from zishu.metrics._scores import (
@@ -62,6 +62,7 @@ __all__ = [
     "check_comparable",
     "evaluate",
     "evaluation_file",
+    "holm",
     "load_evaluation",
     "pair",
     "save_evaluation",

@@ -129,6 +129,20 @@ def bootstrap_all(
     return results
 
 
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Correct the p-values of several tests, so that any of them is below x by chance with a probability of at most x.
+
+    Holm's step-down method multiplies the smallest of n p-values by n, the next one by n - 1 and so on; the results
+    keep the order of the p-values. It assumes nothing about how the tests depend on each other.
+    """
+    corrected = [0.0] * len(p_values)
+    highest = 0.0
+    for done, k in enumerate(sorted(range(len(p_values)), key=lambda k: p_values[k])):
+        highest = max(highest, min(1.0, (len(p_values) - done) * p_values[k]))
+        corrected[k] = highest
+    return corrected
+
+
 def check_comparable(evaluations: Sequence[Evaluation]) -> None:
     """Raise InputError unless all evaluations have the same gold sentences and the same options."""
     for other in evaluations[1:]:
