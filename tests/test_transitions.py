@@ -46,7 +46,7 @@ def test_every_legal_typed_tree_is_reached_by_its_oracle(n):
             assert len(state.features(n)) == FEATURES
 
 
-@pytest.mark.parametrize("n", range(1, 5))
+@pytest.mark.parametrize("n", range(1, 6))
 def test_the_actions_build_exactly_the_legal_trees_that_agree_with_the_gaps(n):
     for inner in product((FREE, JOIN, BREAK), repeat=n - 1):
         gaps = [BREAK, *inner, BREAK]

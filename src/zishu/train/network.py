@@ -186,8 +186,8 @@ class Network(nn.Module):
             scores.append(outputs["intra"].masked_fill(~inside, -torch.inf))
         everything = torch.cat(scores, dim=2)[dependents].logsumexp(dim=1)
         right = torch.cat(self._forest_scores(outputs, batch), dim=2)[dependents].logsumexp(dim=1)
-        per_sentence = torch.zeros(len(inter), device=inter.device)
-        return per_sentence.index_add(0, dependents[0], everything - right)
+        losses = everything - right
+        return losses.new_zeros(len(inter)).index_add(0, dependents[0], losses)
 
     def _transition_loss(self, outputs: dict[str, Tensor], batch: ExampleBatch) -> Tensor:
         """Return -log p(action | state) along the oracle's path plus -log p(label | arc), summed over a sentence."""
