@@ -34,7 +34,7 @@ def test_every_tree_gets_the_sentence_in_its_place(tmp_path):
     results = match_trees(trees(), read_converted([conllx(FORMS, tmp_path / "a.conllx")]))
     assert [result.forms for result in results] == [tuple(words) for words in FORMS]
     assert [result.heads for result in results] == [(0, 1), (0, 1), (0, 1, 2), (0, 1)]
-    assert [result.relations[0] for result in results] == ["R0", "R1", "R2", "R3"]
+    assert [result.deprels[0] for result in results] == ["R0", "R1", "R2", "R3"]
 
 
 def test_a_sentence_that_is_missing_or_new_moves_no_other(tmp_path):
@@ -52,7 +52,7 @@ def test_malt_tab_in_either_encoding(tmp_path, encoding):
     path = tmp_path / "train.tab"
     path.write_bytes("我\tPN\t2\tSUB\r\n来\tVV\t0\tROOT\r\n\r\n".encode(encoding))
     (result,) = match_trees(trees(FORMS[:1]), read_converted([path]))
-    assert (result.heads, result.relations) == ((2, 0), ("SUB", "ROOT"))
+    assert (result.heads, result.deprels) == ((2, 0), ("SUB", "ROOT"))
 
 
 @pytest.mark.parametrize("row", ["来\tVV\t0", "来\tVV\tx\tROOT", "来\tVV\t\tROOT"])

@@ -14,15 +14,15 @@ from __future__ import annotations
 import contextlib
 import io
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO
 
-from zishu.errors import FormatError, InputError, InvalidTree
+from zishu.errors import FormatError, InputError
 from zishu.formats.brackets import Bracketed, ByteSource, Tree, read_brackets, remove_empty
-from zishu.formats.conllu import ConlluSentence, write_conllu
-from zishu.tree import is_projective
+from zishu.formats.conllu import format_sentence, from_tree
 from zishu.treebank.converted import find_converted, match_trees, read_converted
-from zishu.treebank.ctb import Dependencies, dependencies, find_files
+from zishu.treebank.ctb import dependencies, find_files
 from zishu.treebank.labels import LABEL_SCHEMES, Labels
 from zishu.treebank.splits import PARTS, PUBLISHED, as_ranges, file_numbers
 from zishu.treebank.stanford import find_java, stanford_dependencies
@@ -31,8 +31,9 @@ from zishu.writing import check_not_input, replacing, replacing_all
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    Converted = Iterator[tuple["_Sentence", Dependencies | str]]
-    Method = Callable[[Iterable["_Sentence"]], Converted]
+    from zishu.tree import WordTree
+
+    Method = Callable[[Iterable["_Sentence"]], Iterator[tuple["_Sentence", WordTree | str]]]
 
 Scheme = Literal["zc", "sd", "conllx"]
 SCHEMES: tuple[Scheme, ...] = ("zc", "sd", "conllx")
@@ -58,12 +59,6 @@ class FileCounts:
     published: int | None = None  # number of sentences in the paper
     missing: list[str] = field(default_factory=list)  # numbers of the split that have no file, as ranges
     problems: list[SkippedSentence] = field(default_factory=list)
-
-    def add(self, sentence: ConlluSentence) -> None:
-        """Count a sentence."""
-        self.sentences += 1
-        self.words += len(sentence.tokens)
-        self.projective += is_projective([token.head or 0 for token in sentence.tokens])
 
 
 @dataclass(slots=True)
@@ -120,8 +115,9 @@ def convert_ctb(
             report.parts[part] = counts
             sources = ((files[number], f"chtb_{number:04d}") for number in present)
             given = find_converted(converted, part, present) if converted else []
+            method = partial(_dependencies, scheme=scheme, labels=labels, jar=jar, converted=given)
             with _text(file) as stream:
-                _convert(sources, counts, stream, _method(scheme, labels, jar, given), encoding)
+                _convert(sources, counts, stream, method, encoding)
     return report
 
 
@@ -138,7 +134,8 @@ def convert_brackets(
 ) -> Report:
     """Convert one file of trees; sentences are named `name-s1`, `name-s2` and so on. `converted` is a file."""
     _check(scheme, labels, jar, converted)
-    method = _method(scheme, labels, jar, [converted] if converted else [])
+    given = [converted] if converted else []
+    method = partial(_dependencies, scheme=scheme, labels=labels, jar=jar, converted=given)
     counts = FileCounts(files=1)
     with contextlib.ExitStack() as stack:
         if isinstance(output, Path):
@@ -177,20 +174,18 @@ def _check(scheme: Scheme, labels: Labels, jar: Path | None, converted: Path | N
         find_java(jar)
 
 
-def _method(scheme: Scheme, labels: Labels, jar: Path | None, converted: list[Path]) -> Method:
-    """Return the function that computes the dependencies of sentences."""
+def _dependencies(
+    sentences: Iterable[_Sentence], scheme: Scheme, labels: Labels, jar: Path | None, converted: list[Path]
+) -> Iterator[tuple[_Sentence, WordTree | str]]:
+    """Yield every sentence with its dependencies, or with the reason why it has none."""
     if scheme == "zc":
-        return lambda sentences: ((one, dependencies(one.tree, labels)) for one in sentences)
-
-    def all_at_once(sentences: Iterable[_Sentence]) -> Converted:
-        batch = list(sentences)
-        trees = [item.tree for item in batch]
-        if jar is None:
-            return zip(batch, match_trees(trees, read_converted(converted)), strict=True)
-        names = [f"{item.sent_id} ({item.source.path}:{item.source.line})" for item in batch]
-        return zip(batch, stanford_dependencies(trees, jar, names), strict=True)
-
-    return all_at_once
+        for sentence in sentences:
+            yield sentence, dependencies(sentence.tree, labels)
+        return
+    batch = list(sentences)
+    trees = [sentence.tree for sentence in batch]
+    found = stanford_dependencies(trees, jar) if jar else match_trees(trees, read_converted(converted))
+    yield from zip(batch, found, strict=True)
 
 
 def _convert(
@@ -204,24 +199,18 @@ def _convert(
     sentences = (
         sentence for source, name in sources for sentence in _read(source, name, encoding, counts.problems)
     )
-
-    def converted() -> Iterator[ConlluSentence]:
-        for sentence, result in method(sentences):
-            try:
-                if isinstance(result, str):
-                    raise InvalidTree(result)
-                done = result.sentence(sentence.sent_id)
-            except InvalidTree as error:
-                counts.problems.append(
-                    SkippedSentence(sentence.source.path, sentence.source.line, str(error))
-                )
-                continue
-            if sentence.source.sentence_id:
-                done.comments.append(f"# ctb_id = {sentence.source.sentence_id}")
-            counts.add(done)
-            yield done
-
-    write_conllu(converted(), stream)
+    for sentence, tree in method(sentences):
+        source = sentence.source
+        if isinstance(tree, str):
+            counts.problems.append(SkippedSentence(source.path, source.line, tree))
+            continue
+        done = from_tree(tree, sentence.sent_id)
+        if source.sentence_id:
+            done.comments.append(f"# ctb_id = {source.sentence_id}")
+        counts.sentences += 1
+        counts.words += len(tree.forms)
+        counts.projective += tree.is_projective
+        stream.write(format_sentence(done))
     counts.problems.sort(key=lambda problem: (problem.path, problem.line))
 
 

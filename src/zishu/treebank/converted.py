@@ -1,11 +1,12 @@
-"""Read the dependencies of trees from files that another program converted.
+"""Read the dependencies of trees from files that another program converted, and match them with the trees.
 
 Only Penn2Malt and old versions of the Stanford parser give their own heads and labels exactly. Their output is CoNLL-X
 (ten columns) or Malt-TAB (form, tag, head, label). Files are found by name: either one for each output (`train.conllx`)
 or one for each file of the treebank (`chtb_0001.fid.tab`).
 
 Sentences must have the words of the trees, in the same order. A few may be missing or differ, because both programs
-drop what they cannot convert. A longest common subsequence matches sentences with trees.
+drop what they cannot convert, and correct what they take for errors in the treebank. `difflib` finds which sentences
+belong to which trees.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from zishu.errors import FormatError, InputError
 from zishu.formats.brackets import Tree, detect_encoding
 from zishu.formats.conllu import ConlluSentence, ConlluToken, blocks, read_conllu
 from zishu.reading import open_bytes
-from zishu.treebank.ctb import Dependencies, numbered_files, unescape
+from zishu.tree import WordTree
+from zishu.treebank.ctb import numbered_files, unescape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -52,26 +54,33 @@ def read_converted(paths: Iterable[Path]) -> list[ConlluSentence]:
     return [sentence for path in paths for sentence in _read(path)]
 
 
-def match_trees(trees: Sequence[Tree], sentences: Sequence[ConlluSentence]) -> list[Dependencies | str]:
-    """Return the dependencies of each tree, or a string that says why it has none.
+def match_trees(
+    trees: Sequence[Tree], sentences: Sequence[ConlluSentence], source: str = "the converted files"
+) -> list[WordTree | str]:
+    """Return the dependencies of each tree, or a string that says why it has none; parts of speech are the tree's.
 
-    Raises `InputError`, with the first example, if more than `TOLERATED` of the trees have no sentence.
+    Raises `InputError`, with the first example, if more than `TOLERATED` of the trees have no sentence in the source.
     """
     wanted = [tuple(unescape(leaf.word or "") for leaf in tree.leaves()) for tree in trees]
     given = [tuple(unescape(token.form) for token in sentence.tokens) for sentence in sentences]
-    results: list[Dependencies | str] = ["no sentence in the converted files has these words"] * len(trees)
-    missing = len(trees)
+    found: dict[int, ConlluSentence] = {}
     for block in difflib.SequenceMatcher(None, wanted, given, autojunk=False).get_matching_blocks():
-        for offset in range(block.size):
-            tree, sentence = trees[block.a + offset], sentences[block.b + offset]
-            results[block.a + offset] = Dependencies.of(tree, sentence)
-            missing -= 1
-    if missing > TOLERATED * len(trees):
-        first = next(k for k, result in enumerate(results) if isinstance(result, str))
+        found |= {block.a + k: sentences[block.b + k] for k in range(block.size)}
+    missing = [k for k in range(len(trees)) if k not in found]
+    if len(missing) > TOLERATED * len(trees):
         raise InputError(
-            f"{missing} of {len(trees)} trees have no sentence with the same words in the converted files; "
-            f"the first is {' '.join(wanted[first])}"
+            f"{len(missing)} of {len(trees)} trees have no sentence with the same words in {source}; "
+            f"the first is {' '.join(wanted[missing[0]])}"
         )
+    results: list[WordTree | str] = [f"no sentence in {source} has these words"] * len(trees)
+    for k, sentence in found.items():
+        try:
+            tree = sentence.tree()
+        except InputError as error:
+            results[k] = str(error)
+        else:
+            tags = tuple(leaf.category for leaf in trees[k].leaves())
+            results[k] = WordTree(wanted[k], tree.heads, tree.deprels, xpos=tags)
     return results
 
 

@@ -10,11 +10,9 @@ The treebank is licensed by the LDC. None of it is included here; these function
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zishu.errors import InputError
-from zishu.formats.conllu import ConlluSentence, from_tree
 from zishu.tree import ROOT, WordTree
 from zishu.treebank.head_rules import find_head
 from zishu.treebank.labels import ROOT_RELATION, Labels, relation
@@ -36,41 +34,11 @@ _FILE = re.compile(r"chtb_(\d{3,4})(\.[a-z]{2})?(\.fid|\.bracketed)?", re.IGNORE
 _ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
 
-@dataclass(frozen=True, slots=True)
-class Dependencies:
-    """Hold the words of a sentence, their parts of speech, heads (from 1, 0 for the root) and relations."""
+def dependencies(tree: Tree, labels: Labels = "malt") -> WordTree:
+    """Convert a tree without empty elements with the Z&C head rules and either kind of Malt labels.
 
-    forms: tuple[str, ...]
-    tags: tuple[str, ...]
-    heads: tuple[int, ...]
-    relations: tuple[str, ...]
-
-    @classmethod
-    def of(cls, tree: Tree, sentence: ConlluSentence) -> Dependencies | str:
-        """Return the dependencies that another program made of a tree, or a string that says what is missing."""
-        heads = [token.head for token in sentence.tokens]
-        if None in heads:
-            return f"{sentence.path}:{sentence.line_of(heads.index(None))}: no head for word {heads.index(None) + 1}"
-        return cls(
-            tuple(unescape(token.form) for token in sentence.tokens),
-            tuple(leaf.category for leaf in tree.leaves()),
-            tuple(head for head in heads if head is not None),
-            tuple(token.deprel for token in sentence.tokens),
-        )
-
-    def sentence(self, sent_id: str) -> ConlluSentence:
-        """Convert to CoNLL-U, with the treebank's parts of speech in XPOS.
-
-        Raises `InvalidTree` if the heads are not a tree; those from `dependencies` always are.
-        """
-        sentence = from_tree(WordTree(self.forms, self.heads, self.relations), sent_id)
-        for token, tag in zip(sentence.tokens, self.tags, strict=True):
-            token.xpos = tag
-        return sentence
-
-
-def dependencies(tree: Tree, labels: Labels = "malt") -> Dependencies:
-    """Convert a tree without empty elements with the Z&C head rules and either kind of Malt labels."""
+    The treebank's parts of speech are XPOS.
+    """
     forms: list[str] = []
     tags: list[str] = []
     heads: list[int] = []
@@ -95,7 +63,7 @@ def dependencies(tree: Tree, labels: Labels = "malt") -> Dependencies:
         return top
 
     attach(tree)
-    return Dependencies(tuple(forms), tuple(tags), tuple(heads), tuple(relations))
+    return WordTree(tuple(forms), tuple(heads), tuple(relations), xpos=tuple(tags))
 
 
 def unescape(word: str) -> str:

@@ -9,9 +9,7 @@ download themselves. This module writes the trees into a file, runs
 and reads the CoNLL-X that it prints. The trees keep their function tags but have no empty elements. One run converts
 all trees of a call, because Java takes a second to start.
 
-The output must have the same words as the input. The program corrects what it takes for errors in the treebank and can
-lose a word that way; such a sentence has no result. If more than `TOLERATED` of the sentences differ, or if their
-number differs, we assume an incompatible version and raise an error.
+The result is matched with the trees by `zishu.treebank.converted`.
 """
 
 from __future__ import annotations
@@ -25,15 +23,15 @@ from typing import TYPE_CHECKING, Final
 from zishu.errors import FormatError, InputError, ZishuError
 from zishu.formats.brackets import Tree, format_tree
 from zishu.formats.conllu import ConlluSentence, read_conllu
-from zishu.treebank.ctb import Dependencies
+from zishu.treebank.converted import match_trees
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from zishu.tree import WordTree
 
 MAIN_CLASS: Final = "edu.stanford.nlp.trees.international.pennchinese.ChineseGrammaticalStructure"
 OPTIONS: Final = ("-basic", "-conllx", "-keepPunct", "-encoding", "utf-8")
-TOLERATED: Final = 0.01
 
 
 def find_java(jar: Path) -> str:
@@ -48,34 +46,15 @@ def find_java(jar: Path) -> str:
     return java
 
 
-def stanford_dependencies(trees: Sequence[Tree], jar: Path, names: Sequence[str]) -> list[Dependencies | str]:
-    """Convert trees without empty elements; a sentence that fails has the reason as a string.
-
-    Error messages use `names` for the sentences. Heads are returned as the program prints them, even if they are not a
-    tree.
-    """
+def stanford_dependencies(trees: Sequence[Tree], jar: Path) -> list[WordTree | str]:
+    """Convert trees without empty elements; a sentence that fails has the reason as a string."""
     java = find_java(jar)
     if not trees:
         return []
     # The program runs inside this block, so its files exist exactly as long as it needs them.
     with tempfile.TemporaryDirectory(prefix="zishu-") as folder:
         parsed = _run(java, jar, trees, Path(folder))
-    if len(parsed) != len(trees):
-        triples = zip(names, trees, parsed, strict=False)
-        last = names[min(len(parsed), len(names) - 1)]
-        first = next((name for name, tree, sentence in triples if _problem(tree, sentence)), last)
-        message = f"{len(parsed)} sentences for {len(trees)} trees, differing from {first} on"
-        raise ZishuError(f"the Stanford parser's output does not match: {message}")
-    results: list[Dependencies | str] = []
-    bad = []
-    for name, tree, sentence in zip(names, trees, parsed, strict=True):
-        if problem := _problem(tree, sentence):
-            bad.append(f"{name}: {problem}")
-        results.append(problem or Dependencies.of(tree, sentence))
-    if len(bad) > TOLERATED * len(trees):
-        message = f"{len(bad)} of {len(trees)} sentences have other words; the first is {bad[0]}"
-        raise ZishuError(f"the Stanford parser's output does not match: {message}")
-    return results
+    return match_trees(trees, parsed, "the Stanford parser's output")
 
 
 def _run(java: str, jar: Path, trees: Sequence[Tree], folder: Path) -> list[ConlluSentence]:
@@ -96,15 +75,3 @@ def _run(java: str, jar: Path, trees: Sequence[Tree], folder: Path) -> list[Conl
         return list(read_conllu(output, name="its output", dialect="x"))
     except FormatError as error:
         raise ZishuError(f"the Stanford parser did not print CoNLL-X: {error}") from None
-
-
-def _problem(tree: Tree, sentence: ConlluSentence) -> str:
-    """Say how the words of a result differ from those of its tree; return an empty string if they do not."""
-    words = [leaf.word for leaf in tree.leaves()]
-    found = [token.form for token in sentence.tokens]
-    if len(words) != len(found):
-        return f"the Stanford parser gives {len(found)} words for {len(words)}"
-    for number, (word, form) in enumerate(zip(words, found, strict=True), start=1):
-        if word != form:
-            return f"the Stanford parser gives {form} for word {number}, {word}"
-    return ""
