@@ -32,38 +32,23 @@ from zishu.tree import ROOT_LABEL, check_heads
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-# Relations whose dependent precedes its head, and those whose dependent follows it.
+# Relations whose dependent precedes its head, and those whose dependent follows it, with their names for readers.
 BEFORE: Final = {
-    "att": "attribute of a noun, or base of a word-forming element: 火<车, 科学<家",
-    "adv": "modifier of a verb, adjective or adverb: 热<爱, 不<同",
-    "sbj": "subject of a predicate: 地<震, 年<轻",
-    "pre": "prefix: 老<师, 第<一",
+    "att": "attribute",  # of a noun, or base of a word-forming element: 火<车, 科学<家
+    "adv": "adverbial",  # modifier of a verb, adjective or adverb: 热<爱, 不<同
+    "sbj": "subject",  # of a predicate: 地<震, 年<轻
+    "pre": "prefix",  # 老<师, 第<一
 }
 BEHIND: Final = {
-    "coo": "coordinated element: 朋>友, 大>小",
-    "obj": "object of a verb or preposition: 毕>业, 因>此",
-    "cmp": "complement of a verb: 提>高, 看>到, 起>来",
-    "cls": "measure word after its noun: 人>口, 车>辆",
-    "suf": "suffix: 桌>子, 我>们, 突>然",
-    "red": "reduplicated element: 妈>妈, 常>常",
-    "una": "part of an unanalysable word: 葡>萄, 巴>黎",
+    "coo": "coordination",  # 朋>友, 大>小
+    "obj": "object",  # of a verb or preposition: 毕>业, 因>此
+    "cmp": "complement",  # of a verb: 提>高, 看>到, 起>来
+    "cls": "measure word",  # after its noun: 人>口, 车>辆
+    "suf": "suffix",  # 桌>子, 我>们, 突>然
+    "red": "reduplication",  # 妈>妈, 常>常
+    "una": "unanalysable",  # part of such a word: 葡>萄, 巴>黎
 }
 RELATIONS: Final = BEFORE | BEHIND
-
-# Names of the relations for readers.
-NAMES: Final = {
-    "att": "attribute",
-    "adv": "adverbial",
-    "sbj": "subject",
-    "pre": "prefix",
-    "coo": "coordination",
-    "obj": "object",
-    "cmp": "complement",
-    "cls": "measure word",
-    "suf": "suffix",
-    "red": "reduplication",
-    "una": "unanalysable",
-}
 
 CLASSES: Final = 3  # of frequency, see `words_in_text`
 
@@ -102,11 +87,9 @@ def bundled_structures() -> Mapping[str, tuple[str, ...]]:
     Nothing is checked here: a model needs this on loading, and the tests check the file.
     """
     found: dict[str, tuple[str, ...]] = {}
-    with as_file(files("zishu") / "data" / "structures.txt") as path:
-        for line in path.read_text(encoding="utf-8").splitlines():
-            if line and not line.startswith("#"):
-                form, _, arcs = line.split(" ", 2)
-                found[form] = (*found.get(form, ()), arcs)
+    for line in _data_lines("structures.txt"):
+        form, _, arcs = line.split(" ", 2)
+        found[form] = (*found.get(form, ()), arcs)
     return found
 
 
@@ -117,12 +100,16 @@ def words_in_text() -> Mapping[str, int]:
     The structure scorer needs this to divide longer words. Nothing is checked here, as above.
     """
     found: dict[str, int] = {}
-    with as_file(files("zishu") / "data" / "words.txt") as path:
-        for line in path.read_text(encoding="utf-8").splitlines():
-            if line and not line.startswith("#"):
-                number, words = line.split(" ")
-                found |= dict.fromkeys(map("".join, zip(words[::2], words[1::2], strict=True)), int(number))
+    for line in _data_lines("words.txt"):
+        number, words = line.split(" ")
+        found |= dict.fromkeys(map("".join, zip(words[::2], words[1::2], strict=True)), int(number))
     return found
+
+
+def _data_lines(name: str) -> list[str]:
+    """Return the lines of a data file without comments and blank lines."""
+    text = (files("zishu") / "data" / name).read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 
 def read_structures(source: Source) -> list[Structure]:
@@ -167,7 +154,7 @@ def formation(chars: Sequence[str], heads: Sequence[int], relations: Sequence[st
     if len(chars) == 1:
         return chars[0]
     text, relation = _part(chars, heads, relations, heads.index(0) + 1)
-    return f"{text} {NAMES.get(relation, relation)}"
+    return f"{text} {RELATIONS.get(relation, relation)}"
 
 
 def _part(chars: Sequence[str], heads: Sequence[int], relations: Sequence[str], root: int) -> tuple[str, str]:

@@ -9,8 +9,8 @@ the same gold sentences with the same options; other runs raise InputError. `com
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from zishu.errors import InputError
 from zishu.metrics import (
@@ -61,8 +61,8 @@ class ComparedSystem:
     name: str
     runs: tuple[Run, ...]
     scores: Mapping[str, Average]
-    differences: Mapping[str, Bootstrap] = field(default_factory=dict)
-    p_values: Mapping[str, float] = field(default_factory=dict)
+    differences: Mapping[str, Bootstrap]
+    p_values: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,18 +137,10 @@ def compare(
         warn(f"no evaluation file, so no test of significance: {places}")
 
     reference = baseline if baseline is not None else next(iter(groups))
-    differences = _test(groups, reference, chosen, samples=samples, draw_seeds=draw_seeds, seed=seed)
-    tests = [(name, metric) for name, tested in differences.items() for metric in tested]
-    corrected = holm([differences[name][metric].p_value for name, metric in tests])
-    p_values = dict(zip(tests, corrected, strict=True))
+    scores = {name: _scores(group, chosen) for name, group in groups.items()}
+    tested = _test(groups, scores, reference, samples=samples, draw_seeds=draw_seeds, seed=seed)
     systems = tuple(
-        ComparedSystem(
-            name,
-            group,
-            _scores(group, chosen),
-            tested := differences.get(name, {}),
-            {metric: p_values[name, metric] for metric in tested},
-        )
+        ComparedSystem(name, group, scores[name], *tested.get(name, ({}, {})))
         for name, group in groups.items()
     )
     return Comparison(
@@ -156,7 +148,7 @@ def compare(
         given_words=given_words,
         metrics=chosen,
         systems=systems,
-        baseline=reference if any(differences.values()) else None,
+        baseline=reference if tested else None,
         samples=samples,
         draw_seeds=draw_seeds,
         sentences=len(kept[0].counts) if kept else None,
@@ -209,35 +201,28 @@ def _scores(group: Sequence[Run], metrics: Sequence[str]) -> dict[str, Average]:
 
 def _test(
     groups: Mapping[str, Sequence[Run]],
+    scores: Mapping[str, Mapping[str, Average]],
     baseline: str,
-    metrics: Sequence[str],
-    *,
-    samples: int,
-    draw_seeds: bool,
-    seed: int,
-) -> dict[str, dict[str, Bootstrap]]:
-    """Test every system against the baseline in every metric that both have, if all evaluations were kept."""
-    kept = {
-        name: [run.evaluation for run in group if run.evaluation is not None]
-        for name, group in groups.items()
-        if all(run.evaluation is not None for run in group)
-    }
-    if baseline not in kept:
+    **options: Any,
+) -> dict[str, tuple[dict[str, Bootstrap], dict[str, float]]]:
+    """Test every system against the baseline in every metric that both have, if all evaluations were kept.
+
+    Return the differences and the corrected p-values of each system by metric.
+    """
+    kept = {name: [run.evaluation for run in group if run.evaluation] for name, group in groups.items()}
+    testable = [name for name, group in groups.items() if len(kept[name]) == len(group)]
+    if baseline not in testable:
         return {}
-    shown = {name: _scores(group, metrics) for name, group in groups.items()}
     tests = [
         (name, metric)
-        for name in kept
-        for metric in metrics
-        if name != baseline and metric in shown[name] and metric in shown[baseline]
+        for name in testable
+        for metric in scores[name]
+        if name != baseline and metric in scores[baseline]
     ]
-    results = bootstrap_all(
-        [(kept[baseline], kept[name], metric) for name, metric in tests],
-        samples=samples,
-        draw_seeds=draw_seeds,
-        seed=seed,
-    )
-    differences: dict[str, dict[str, Bootstrap]] = {}
-    for (name, metric), result in zip(tests, results, strict=True):
-        differences.setdefault(name, {})[metric] = result
-    return differences
+    results = bootstrap_all([(kept[baseline], kept[name], metric) for name, metric in tests], **options)
+    tested: dict[str, tuple[dict[str, Bootstrap], dict[str, float]]] = {}
+    corrected = holm([result.p_value for result in results])
+    for (name, metric), result, p_value in zip(tests, results, corrected, strict=True):
+        differences, p_values = tested.setdefault(name, ({}, {}))
+        differences[metric], p_values[metric] = result, p_value
+    return tested
