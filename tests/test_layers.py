@@ -74,7 +74,7 @@ LAYERS: dict[str, set[str]] = {
     "model": _GROUND | {"chart", "document", "sentences", "structures"},
     "parser": _RUNTIME | {"lexicon", "constraints", "sentences"},
     "suggest": _RUNTIME | {"lexicon", "sentences", "parser"},
-    "analysis": _RUNTIME | {"metrics", "treebank", "parser"},
+    "analysis": _RUNTIME | {"metrics", "treebank", "parser", "structures"},
     "granularity": _GROUND | {"document", "structures"},
     "corpus": _RUNTIME | {"lexicon", "constraints", "sentences", "parser", "granularity"},
     "train": _RUNTIME

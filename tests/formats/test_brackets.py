@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from zishu.errors import FormatError, InputError
 from zishu.formats import brackets
-from zishu.formats.brackets import Tree, detect_encoding, format_tree, read_brackets, remove_empty
+from zishu.formats.brackets import Tree, format_tree, open_text, read_brackets, remove_empty
 
 GOOD = "( (IP (NP-SBJ (PN 我)) (VP (VV 来))) )"
 GOOD_TREE = Tree("IP", (Tree("NP-SBJ", (Tree("PN", word="我"),)), Tree("VP", (Tree("VV", word="来"),))))
@@ -176,8 +176,9 @@ def test_utf8_and_gb18030_are_told_apart():
     text = "( (IP (NP (NN 联通)) (VP (VV 发展))) )\n"
     for encoding in ("utf-8", "utf-8-sig", "gbk", "gb18030"):
         assert read_all(text.encode(encoding)) == ([(1, 1, "联通发展")], [])
-    assert detect_encoding(io.BytesIO(text.encode("gbk"))) == "gb18030"
-    assert detect_encoding(io.BytesIO(b"")) == "utf-8"
+    for encoded, encoding in (text.encode("gbk"), "gb18030"), (b"", "utf-8"):
+        with open_text(io.BytesIO(encoded)) as opened:
+            assert opened.encoding == encoding
 
 
 def test_a_given_encoding_is_obeyed():

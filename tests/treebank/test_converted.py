@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 
 import pytest
@@ -51,8 +52,11 @@ def test_a_sentence_that_is_missing_or_new_moves_no_other(tmp_path):
 def test_malt_tab_in_either_encoding(tmp_path, encoding):
     path = tmp_path / "train.tab"
     path.write_bytes("我\tPN\t2\tSUB\r\n来\tVV\t0\tROOT\r\n\r\n".encode(encoding))
-    (result,) = match_trees(trees(FORMS[:1]), read_converted([path]))
-    assert (result.heads, result.deprels) == ((2, 0), ("SUB", "ROOT"))
+    packed = tmp_path / "train.tab.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    for file in (path, packed):
+        (result,) = match_trees(trees(FORMS[:1]), read_converted([file]))
+        assert (result.heads, result.deprels) == ((2, 0), ("SUB", "ROOT"))
 
 
 @pytest.mark.parametrize("row", ["来\tVV\t0", "来\tVV\tx\tROOT", "来\tVV\t\tROOT"])

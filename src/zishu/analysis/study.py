@@ -28,13 +28,12 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-import regex  # type: ignore[import-untyped, unused-ignore]
-
 from zishu.analysis.structures import Heads, commonest, leftward_share, shares
 from zishu.errors import InputError
 from zishu.metrics import LENGTHS, Average, evaluate, pair, signature
 from zishu.model.decode import paper_decoding
 from zishu.model.model import Model, Pipeline, gold_sentence, parse_trees
+from zishu.structures import is_chinese
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,8 +50,6 @@ SCORES: Final = ("seg", "uf", "lf", "lcm")
 
 ALL: Final = "all"
 _MATCH_LENGTHS: Final = ("2", "3", "4+")
-
-_HAN = regex.compile(r"\p{Han}+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +310,6 @@ def _examples(
         if len(heads) in STRUCTURE_LENGTHS and heads not in seen:
             seen[heads] = Counter({form: 1})
     return {
-        heads: min(forms, key=lambda form: (not _HAN.fullmatch(form), -forms[form], form))
+        heads: min(forms, key=lambda form: (not is_chinese(form), -forms[form], form))
         for heads, forms in seen.items()
     }

@@ -26,11 +26,10 @@ import os
 import re
 from collections import deque
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from zishu.errors import FormatError, InputError
-from zishu.reading import FilePath
+from zishu.reading import FilePath, check_encoding, open_bytes, source_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -106,17 +105,9 @@ def read_brackets(
     A sentence that cannot be read is passed to `on_error`, and reading continues; without `on_error` the error is
     raised. Error messages call the input `name`.
     """
-    with contextlib.ExitStack() as stack:
-        if isinstance(source, str | os.PathLike):
-            path = name or os.fspath(source)
-            stream: IO[bytes] = stack.enter_context(Path(source).open("rb"))
-        else:
-            path = name or "<input>"
-            stream = source if source.seekable() else io.BytesIO(source.read())
-        encoding = _known(encoding) if encoding else detect_encoding(stream)
-        text = io.TextIOWrapper(stream, encoding, errors="surrogateescape")
-        stack.callback(text.detach)  # otherwise deleting `text` would close the caller's stream
-        reader = _Reader(_numbered(text), path, encoding)
+    path = name or source_name(source)
+    with open_text(source, encoding) as text:
+        reader = _Reader(_numbered(text), path, text.encoding)
         for number, item in enumerate(reader.sentences(), start=1):
             if not isinstance(item, FormatError):
                 line, tree = item
@@ -127,14 +118,21 @@ def read_brackets(
                 raise item
 
 
-def detect_encoding(stream: IO[bytes]) -> str:
-    """Return the encoding with the fewest invalid sequences in a stream; UTF-8 wins a tie."""
-    faults: dict[str, int] = {}
-    for encoding in ENCODINGS:
-        faults[encoding] = _broken_places(stream, encoding)
-        if not faults[encoding]:
-            return encoding
-    return min(ENCODINGS, key=faults.__getitem__)
+@contextlib.contextmanager
+def open_text(source: ByteSource, encoding: str | None = None) -> Iterator[io.TextIOWrapper]:
+    """Open a path or a binary stream as text; by default in the one of ENCODINGS with the fewest invalid sequences.
+
+    UTF-8 wins a tie. Invalid bytes become surrogates.
+    """
+    with contextlib.ExitStack() as stack:
+        if isinstance(source, str | os.PathLike):
+            source = stack.enter_context(open_bytes(source))
+        stream = source if source.seekable() else io.BytesIO(source.read())
+        if encoding is None:
+            encoding = min(ENCODINGS, key=lambda encoding: _broken_places(stream, encoding))
+        text = io.TextIOWrapper(stream, check_encoding(encoding), errors="surrogateescape")
+        stack.callback(text.detach)  # otherwise deleting `text` would close the caller's stream
+        yield text
 
 
 def _broken_places(stream: IO[bytes], encoding: str) -> int:
@@ -170,14 +168,6 @@ def _format(tree: Tree) -> str:
 def _split(label: str) -> list[str]:
     # -NONE- and -LRB- are categories, not function tags of an empty category.
     return [label] if label.startswith("-") else re.split("[-=]", label)
-
-
-def _known(encoding: str) -> str:
-    try:
-        "".encode(encoding)
-    except LookupError:
-        raise InputError(f"unknown encoding {encoding!r}: UTF-8 and GB18030 are detected") from None
-    return encoding
 
 
 def _numbered(text: io.TextIOWrapper) -> Iterator[tuple[int, str]]:
@@ -285,22 +275,14 @@ class _Reader:
 
     def parse(self, pieces: list[tuple[int, str]]) -> Tree | FormatError:
         """Build the tree from balanced brackets."""
-        stack: list[_Open] = []
-        root: Tree | None = None
+        stack = [_Open("")]  # the lowest node collects the root
         for number, text in pieces:
             if broken := _UNDECODED.search(text):
                 return self.fault(f"not valid {self.encoding}: 0x{ord(broken[0][0]) - 0xDC00:02x}", number)
             for token in _TOKEN.findall(text):
-                if token == "(":
-                    problem = _open(stack)
-                elif token == ")":
-                    closed = _close(stack)
-                    root, problem = (closed, "") if isinstance(closed, Tree) else (None, closed)
-                else:
-                    problem = _add(stack[-1], token)
-                if problem:
+                if problem := _read_token(stack, token):
                     return self.fault(problem, number)
-        assert root is not None, "the last bracket of a balanced text closes the first"
+        [root] = stack[0].children
         # The unlabelled bracket around a tree carries no information.
         return root.children[0] if not root.label and len(root.children) == 1 else root
 
@@ -322,23 +304,25 @@ def _balance(line: str, depth: int) -> tuple[int | None, int]:
     return None, depth
 
 
-def _open(stack: list[_Open]) -> str:
-    """Open a node; return the error, if any."""
-    if len(stack) == MAX_DEPTH:
-        return f"brackets are nested more than {MAX_DEPTH} deep"
-    if stack and stack[-1].word is not None:
-        return f"the word {stack[-1].word} is next to a bracket"
-    if stack and stack[-1].label is None:
-        if len(stack) > 1:
-            return "a bracket without a label"
-        stack[-1].label = ""
-    stack.append(_Open())
-    return ""
-
-
-def _add(node: _Open, token: str) -> str:
-    """Add a token as the label or the word of a node; return the error, if any."""
-    if node.label is None:
+def _read_token(stack: list[_Open], token: str) -> str:
+    """Add a bracket, label or word to the open nodes; return the error, if any."""
+    node = stack[-1]
+    if token == "(":
+        if len(stack) > MAX_DEPTH:
+            return f"brackets are nested more than {MAX_DEPTH} deep"
+        if node.word is not None:
+            return f"the word {node.word} is next to a bracket"
+        if node.label is None:
+            if len(stack) > 2:
+                return "a bracket without a label"
+            node.label = ""
+        stack.append(_Open())
+    elif token == ")":
+        if node.word is None and not node.children:
+            return f"the bracket of {node.label} is empty" if node.label else "an empty bracket"
+        stack.pop()
+        stack[-1].children.append(Tree(node.label or "", tuple(node.children), node.word))
+    elif node.label is None:
         node.label = token
     elif node.children or not node.label:
         return f"the word {token} is next to a bracket"
@@ -347,14 +331,3 @@ def _add(node: _Open, token: str) -> str:
     else:
         node.word = token
     return ""
-
-
-def _close(stack: list[_Open]) -> Tree | str:
-    """Close the innermost node and attach it to its parent; return the error, if any."""
-    node = stack.pop()
-    if node.word is None and not node.children:
-        return f"the bracket of {node.label} is empty" if node.label else "an empty bracket"
-    tree = Tree(node.label or "", tuple(node.children), node.word)
-    if stack:
-        stack[-1].children.append(tree)
-    return tree

@@ -11,12 +11,10 @@ one output file.
 
 from __future__ import annotations
 
-import contextlib
-import io
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from zishu.errors import FormatError, InputError
 from zishu.formats.brackets import Bracketed, ByteSource, Tree, read_brackets, remove_empty
@@ -116,8 +114,7 @@ def convert_ctb(
             sources = ((files[number], f"chtb_{number:04d}") for number in present)
             given = find_converted(converted, part, present) if converted else []
             method = partial(_dependencies, scheme=scheme, labels=labels, jar=jar, converted=given)
-            with _text(file) as stream:
-                _convert(sources, counts, stream, method, encoding)
+            file.writelines(text.encode("utf-8") for text in _convert(sources, counts, method, encoding))
     return report
 
 
@@ -137,21 +134,14 @@ def convert_brackets(
     given = [converted] if converted else []
     method = partial(_dependencies, scheme=scheme, labels=labels, jar=jar, converted=given)
     counts = FileCounts(files=1)
-    with contextlib.ExitStack() as stack:
-        if isinstance(output, Path):
-            check_not_input(source, output)
-            output = stack.enter_context(_text(stack.enter_context(replacing(output))))
-        _convert([(source, name)], counts, output, method, encoding)
+    texts = _convert([(source, name)], counts, method, encoding)
+    if isinstance(output, Path):
+        check_not_input(source, output)
+        with replacing(output) as file:
+            file.writelines(text.encode("utf-8") for text in texts)
+    else:
+        output.writelines(texts)
     return Report(scheme, None, {name: counts})
-
-
-@contextlib.contextmanager
-def _text(file: BinaryIO) -> Iterator[TextIO]:
-    """Wrap a binary file as a text stream without closing the file."""
-    stream = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
-    yield stream
-    stream.flush()
-    stream.detach()
 
 
 def _check(scheme: Scheme, labels: Labels, jar: Path | None, converted: Path | None) -> None:
@@ -189,13 +179,9 @@ def _dependencies(
 
 
 def _convert(
-    sources: Iterable[tuple[ByteSource, str]],
-    counts: FileCounts,
-    stream: TextIO,
-    method: Method,
-    encoding: str | None,
-) -> None:
-    """Convert the trees of several files into one stream."""
+    sources: Iterable[tuple[ByteSource, str]], counts: FileCounts, method: Method, encoding: str | None
+) -> Iterator[str]:
+    """Yield the trees of several files as CoNLL-U, one sentence at a time, and count them."""
     sentences = (
         sentence for source, name in sources for sentence in _read(source, name, encoding, counts.problems)
     )
@@ -210,7 +196,7 @@ def _convert(
         counts.sentences += 1
         counts.words += len(tree.forms)
         counts.projective += tree.is_projective
-        stream.write(format_sentence(done))
+        yield format_sentence(done)
     counts.problems.sort(key=lambda problem: (problem.path, problem.line))
 
 

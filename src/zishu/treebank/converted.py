@@ -17,9 +17,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from zishu.errors import FormatError, InputError
-from zishu.formats.brackets import Tree, detect_encoding
+from zishu.formats.brackets import Tree, open_text
 from zishu.formats.conllu import ConlluSentence, ConlluToken, blocks, read_conllu
-from zishu.reading import open_bytes
 from zishu.tree import WordTree
 from zishu.treebank.ctb import numbered_files, unescape
 
@@ -85,8 +84,7 @@ def match_trees(
 
 
 def _read(path: Path) -> Iterator[ConlluSentence]:
-    with open_bytes(path) as stream:
-        text = io.TextIOWrapper(stream, detect_encoding(stream), errors="replace")
+    with open_text(path) as text:
         lines = [line.rstrip("\r\n") for line in text]
     first = next((line for line in lines if line and not line.startswith("#")), "")
     if first.count("\t") != 3:
