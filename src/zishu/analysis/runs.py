@@ -85,7 +85,7 @@ def _expand(path: Path, warn: Callable[[str], None]) -> Iterator[Path]:
     if path.is_file() or (path / RESULT).exists():
         yield path
         return
-    seeds = sorted(path.glob("seed-*/"), key=_by_number)
+    seeds = seed_folders(path)
     for folder in seeds:
         if (folder / RESULT).exists():
             yield folder
@@ -97,9 +97,9 @@ def _expand(path: Path, warn: Callable[[str], None]) -> Iterator[Path]:
         raise InputError(f"{path}: not a run's folder (no {RESULT}, no seed-* folders)")
 
 
-def _by_number(folder: Path) -> tuple[int, str]:
-    number = _seed_of(folder)
-    return (-1 if number is None else number, folder.name)
+def seed_folders(folder: Path) -> list[Path]:
+    """Return the `seed-*` folders in a folder, by number."""
+    return sorted(folder.glob("seed-*/"), key=lambda seed: (_seed_of(seed) or 0, seed.name))
 
 
 def _seed_of(folder: Path) -> int | None:

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from zishu.analysis.structures import Heads, commonest, leftward_share, shares
 from zishu.errors import InputError
@@ -80,17 +80,6 @@ class Matches:
         """Return the many-to-one complete match in per cent; None if no word is in the lexicon."""
         return 100 * self.by_any / self.words if self.words else None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the counts and the scores as plain objects."""
-        cm = self.cm
-        return {
-            "words": self.words,
-            "by_seed": list(self.by_seed),
-            "by_any": self.by_any,
-            "cm": cm and cm.as_dict(),
-            "m1": self.many_to_one,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
@@ -98,10 +87,6 @@ class Attachment:
 
     words: int
     uas: Average | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the count and the scores as plain objects."""
-        return {"words": self.words, "uas": self.uas and self.uas.as_dict()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,10 +65,7 @@ def _shares_to_dict(study: Study, length: int) -> dict[str, Any]:
             "heads": list(heads),
             "drawing": draw_structure(heads),
             "example": study.examples[heads],
-            "systems": {
-                name: share and share.as_dict()
-                for name, share in ((name, system.share(heads)) for name, system in study.systems.items())
-            },
+            "systems": {name: _average(system.share(heads)) for name, system in study.systems.items()},
             "reference": study.reference_share(heads),
         }
         for heads in study.structures(length)
@@ -77,14 +74,26 @@ def _shares_to_dict(study: Study, length: int) -> dict[str, Any]:
 
 
 def _system_to_dict(system: StudiedSystem) -> dict[str, Any]:
-    leftward = system.leftward
-    matches = system.matches
+    matches = None
+    if system.matches is not None:
+        matches = {
+            name: {
+                "words": found.words,
+                "by_seed": list(found.by_seed),
+                "by_any": found.by_any,
+                "cm": _average(found.cm),
+                "m1": found.many_to_one,
+            }
+            for name, found in system.matches.items()
+        }
     return {
         "models": list(system.runs),
-        "leftward": leftward and leftward.as_dict(),
-        "matches": matches and {name: found.as_dict() for name, found in matches.items()},
-        "uas_by_length": {length: at.as_dict() for length, at in system.attachment.items()},
-        "scores": {name: average.as_dict() for name, average in system.scores.items()},
+        "leftward": _average(system.leftward),
+        "matches": matches,
+        "uas_by_length": {
+            length: {"words": at.words, "uas": _average(at.uas)} for length, at in system.attachment.items()
+        },
+        "scores": {name: _average(score) for name, score in system.scores.items()},
         "structures": [_counts_to_dict(counts) for counts in system.counts],  # words of any length, by seed
     }
 
@@ -95,10 +104,10 @@ def _system_from_dict(data: Mapping[str, Any]) -> StudiedSystem:
         runs=tuple(data["models"]),
         counts=tuple(_counts_from_dict(counts) for counts in data["structures"]),
         attachment={
-            length: Attachment(at["words"], at["uas"] and _average(at["uas"]))
+            length: Attachment(at["words"], at["uas"] and _read_average(at["uas"]))
             for length, at in data["uas_by_length"].items()
         },
-        scores={name: _average(score) for name, score in data["scores"].items()},
+        scores={name: _read_average(score) for name, score in data["scores"].items()},
         matches=matches
         and {
             name: Matches(found["words"], tuple(found["by_seed"]), found["by_any"])
@@ -107,7 +116,11 @@ def _system_from_dict(data: Mapping[str, Any]) -> StudiedSystem:
     )
 
 
-def _average(data: Mapping[str, Any]) -> Average:
+def _average(average: Average | None) -> dict[str, Any] | None:
+    return None if average is None else average.as_dict()
+
+
+def _read_average(data: Mapping[str, Any]) -> Average:
     return Average(tuple(data["seeds"]))
 
 

@@ -14,6 +14,7 @@ import json
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from zishu.analysis.runs import seed_folders
 from zishu.analysis.study import Predictions, Study, TokensOrTypes, predict, study
 from zishu.errors import InputError
 from zishu.formats.conllu import read_conllu
@@ -89,19 +90,15 @@ def _kept_name(path: Path) -> str:
 
 def _expand(path: Path) -> list[Path]:
     """Return the models of a path: the path itself, the model of a run, or those of its seeds."""
-    kept = [path] if path.suffix == KEPT and path.is_file() else sorted(path.glob(f"*{KEPT}"), key=_by_seed)
+    kept = [path] if path.suffix == KEPT and path.is_file() else [*path.glob(f"*{KEPT}")]
+    kept.sort(key=lambda path: (len(path.name), path.name))  # seed-2 before seed-10
     if kept and not (path / CONFIG).is_file():
         return kept
-    for found in ([path], [path / "model"], sorted(path.glob("seed-*/model"), key=_by_seed)):
+    seeds = [seed / "model" for seed in seed_folders(path) if (seed / "model").exists()]
+    for found in ([path], [path / "model"], seeds):
         if found and all((folder / CONFIG).is_file() for folder in found):
             return found
     raise InputError(f"{path}: neither a model directory nor a training run with one")
-
-
-def _by_seed(path: Path) -> tuple[int, str]:
-    """Return a sort key for the models of seeds: 2 before 10."""
-    name = _kept_name(path)
-    return len(name), name
 
 
 # --- kept predictions ---------------------------------------------------------------------------------------------
