@@ -166,7 +166,9 @@ def test_a_closed_input_is_one_line_and_code_2(good, command):
     assert_one_line(done.stderr, "standard input is closed")
 
 
-@pytest.mark.parametrize("place", ["README*.md", "Makefile", "CHANGELOG.md", "docs/*.md", "configs/*.toml"])
+@pytest.mark.parametrize(
+    "place", ["README*.md", "Makefile", "CHANGELOG.md", "docs/*.md", "configs/**/*.toml"]
+)
 def test_every_command_that_is_documented_is_there(place):
     known = set(cli.COMMANDS)
     texts = [path.read_text(encoding="utf-8") for path in Path(__file__).parents[2].glob(place)]
@@ -196,9 +198,11 @@ def test_every_command_has_a_short_way_to_its_help():
 
 def test_configurations_are_known_by_name(tmp_path):
     listed = run("config").stdout
+    folder = Path(__file__).parents[2] / "configs"
     assert {line.split()[0] for line in listed.splitlines()} == {
-        path.stem for path in (Path(__file__).parents[2] / "configs").glob("*.toml")
+        path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.toml")
     }
+    assert run("config", "paper/latent").stdout == (folder / "paper/latent.toml").read_text(encoding="utf-8")
     printed = run("config", "latent-c2f")
     assert printed.stdout == (Path(__file__).parents[2] / "configs/latent-c2f.toml").read_text(
         encoding="utf-8"

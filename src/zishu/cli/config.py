@@ -45,6 +45,9 @@ def find_config(name: str) -> Path:
 
 
 def bundled_configs() -> dict[str, Path]:
-    """Return the bundled configurations by name."""
+    """Return the bundled configurations by name, such as `latent-c2f` or `paper/latent-c2f`."""
     folder = next((folder for folder in _FOLDERS if folder.is_dir()), None)
-    return {} if folder is None else {path.stem: path for path in sorted(folder.glob("*.toml"))}
+    if folder is None:
+        return {}
+    found = [*sorted(folder.glob("*.toml")), *sorted(folder.glob("*/*.toml"))]
+    return {path.relative_to(folder).with_suffix("").as_posix(): path for path in found}
