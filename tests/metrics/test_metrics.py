@@ -645,12 +645,13 @@ def test_samples_in_several_matrices_are_those_in_one(monkeypatch: pytest.Monkey
 
 def test_comparisons_made_together_are_those_made_alone() -> None:
     a, b = seeds_of_systems()
-    asked = [(a, b, "seg"), (b, a, "lf"), (a[0], b, "lf"), (a, a, "uf")]
-    assert bootstrap_all(asked, samples=50) == [bootstrap(*one, samples=50) for one in asked]
+    several = [(a, b, "seg"), (b, a, "lf"), (a, a, "uf")]
+    for draw_seeds, asked in (False, [*several, (a[0], b, "lf")]), (True, several):
+        alone = [bootstrap(*one, samples=50, draw_seeds=draw_seeds) for one in asked]
+        together = bootstrap_all(asked, samples=50, draw_seeds=draw_seeds)
+        assert [replace(result, p_corrected=result.p_value) for result in together] == alone
+        assert [result.p_corrected for result in together] == holm([result.p_value for result in alone])
     assert bootstrap_all([]) == []
-    asked = [(a, b, "seg"), (b, a, "lf"), (a, a, "uf")]
-    together = bootstrap_all(asked, samples=50, draw_seeds=True)
-    assert together == [bootstrap(*one, samples=50, draw_seeds=True) for one in asked]
 
 
 # ---- files

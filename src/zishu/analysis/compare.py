@@ -20,7 +20,6 @@ from zishu.metrics import (
     average_seeds,
     bootstrap_all,
     check_comparable,
-    holm,
     signature,
 )
 
@@ -54,15 +53,13 @@ DECIMALS = 2
 class ComparedSystem:
     """Hold one row of the table.
 
-    `scores` omits metrics that any seed lacks; `differences` omits metrics that were not tested. `p_values` are those of
-    the differences, corrected for the number of tests in the table.
+    `scores` omits metrics that any seed lacks; `differences` omits metrics that were not tested.
     """
 
     name: str
     runs: tuple[Run, ...]
     scores: Mapping[str, Average]
     differences: Mapping[str, Bootstrap]
-    p_values: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,8 +137,7 @@ def compare(
     scores = {name: _scores(group, chosen) for name, group in groups.items()}
     tested = _test(groups, scores, reference, samples=samples, draw_seeds=draw_seeds, seed=seed)
     systems = tuple(
-        ComparedSystem(name, group, scores[name], *tested.get(name, ({}, {})))
-        for name, group in groups.items()
+        ComparedSystem(name, group, scores[name], tested.get(name, {})) for name, group in groups.items()
     )
     return Comparison(
         part=part,
@@ -204,11 +200,8 @@ def _test(
     scores: Mapping[str, Mapping[str, Average]],
     baseline: str,
     **options: Any,
-) -> dict[str, tuple[dict[str, Bootstrap], dict[str, float]]]:
-    """Test every system against the baseline in every metric that both have, if all evaluations were kept.
-
-    Return the differences and the corrected p-values of each system by metric.
-    """
+) -> dict[str, dict[str, Bootstrap]]:
+    """Test every system against the baseline in every metric that both have, if all evaluations were kept."""
     kept = {name: [run.evaluation for run in group if run.evaluation] for name, group in groups.items()}
     testable = [name for name, group in groups.items() if len(kept[name]) == len(group)]
     if baseline not in testable:
@@ -220,9 +213,7 @@ def _test(
         if name != baseline and metric in scores[baseline]
     ]
     results = bootstrap_all([(kept[baseline], kept[name], metric) for name, metric in tests], **options)
-    tested: dict[str, tuple[dict[str, Bootstrap], dict[str, float]]] = {}
-    corrected = holm([result.p_value for result in results])
-    for (name, metric), result, p_value in zip(tests, results, corrected, strict=True):
-        differences, p_values = tested.setdefault(name, ({}, {}))
-        differences[metric], p_values[metric] = result, p_value
+    tested: dict[str, dict[str, Bootstrap]] = {}
+    for (name, metric), result in zip(tests, results, strict=True):
+        tested.setdefault(name, {})[metric] = result
     return tested

@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from zishu.analysis.compare import DECIMALS, ComparedSystem, Comparison
+from zishu.analysis.compare import DECIMALS, Comparison
 from zishu.analysis.tables import ABSENT, Table, escape_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from zishu.metrics import Bootstrap
 
 _LATEX_TITLES = {"seeds": "Seeds", "F1seg": "F1$_{seg}$", "UF": "UF$_{dep}$", "LF": "LF$_{dep}$"}
 _LATEX_ESCAPES = {
@@ -95,7 +97,7 @@ def as_dict(comparison: Comparison) -> dict[str, Any]:
                         "low": test.low,
                         "high": test.high,
                         "p_value": test.p_value,
-                        "p_corrected": system.p_values[metric],
+                        "p_corrected": test.p_corrected,
                     }
                     for metric, test in system.differences.items()
                 },
@@ -126,7 +128,7 @@ def _tables(
             cells.append(cell(mean, sd, system.name in comparison.best(metric)))
         rows.append((escape(system.name), str(len(system.runs)), *cells))
         if system.differences:
-            tests = (_difference(system, metric) for metric in comparison.metrics)
+            tests = (_difference(system.differences.get(metric)) for metric in comparison.metrics)
             differences.append((escape(system.name), *tests))
     tables = [Table(("system", "seeds", *titles), rows)]
     if comparison.baseline is not None:
@@ -160,12 +162,11 @@ def _notes(comparison: Comparison, *, best: str) -> list[str]:
     return lines
 
 
-def _difference(system: ComparedSystem, metric: str) -> str:
-    test = system.differences.get(metric)
+def _difference(test: Bootstrap | None) -> str:
     if test is None:
         return ABSENT
-    d, p_value = DECIMALS, system.p_values[metric]
-    p = "p<0.001" if p_value < 0.001 else f"p={p_value:.3f}"
+    d = DECIMALS
+    p = "p<0.001" if test.p_corrected < 0.001 else f"p={test.p_corrected:.3f}"
     return f"{test.difference:+.{d}f} [{test.low:+.{d}f}, {test.high:+.{d}f}] {p}"
 
 

@@ -22,7 +22,7 @@ call.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,6 +53,7 @@ class Bootstrap:
     low: float
     high: float
     p_value: float
+    p_corrected: float  # for the number of comparisons that were made together, by `holm`
     samples: int
 
 
@@ -83,7 +84,7 @@ def bootstrap_all(
 ) -> list[Bootstrap]:
     """Run several comparisons (a, b, metric) on the same draws of the same gold sentences.
 
-    Each result equals that of a separate call of `bootstrap`.
+    Each result equals that of a separate call of `bootstrap`, except for the corrected p-value.
     """
     if samples < 1 or not 0 < confidence < 1:
         raise InputError("bootstrap needs at least one sample and a confidence between 0 and 1")
@@ -123,10 +124,12 @@ def bootstrap_all(
                 low=float(low),
                 high=float(high),
                 p_value=float((1 + extreme.sum()) / (1 + samples)),
+                p_corrected=1.0,
                 samples=samples,
             )
         )
-    return results
+    corrected = holm([result.p_value for result in results])
+    return [replace(result, p_corrected=p) for result, p in zip(results, corrected, strict=True)]
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
