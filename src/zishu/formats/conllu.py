@@ -55,11 +55,6 @@ class ConlluToken:
     deps: str = EMPTY
     misc: str = EMPTY
 
-    @property
-    def space_after(self) -> bool:
-        """Tell whether a space follows the word, that is, MISC does not contain `SpaceAfter=No`."""
-        return _space_after(self.misc)
-
 
 @dataclass(slots=True)
 class Extra:
@@ -233,6 +228,7 @@ def from_tree(
 
 
 def _space_after(misc: str) -> bool:
+    """Tell whether a space follows a word, that is, its MISC does not contain `SpaceAfter=No`."""
     return misc == EMPTY or "SpaceAfter=No" not in misc.split("|")
 
 
