@@ -59,6 +59,13 @@ def test_malt_tab_in_either_encoding(tmp_path, encoding):
         assert (result.heads, result.deprels) == ((2, 0), ("SUB", "ROOT"))
 
 
+def test_invalid_bytes_can_be_written(tmp_path):
+    path = tmp_path / "train.tab"
+    path.write_bytes("我\tPN\t2\tSU".encode() + b"\xff" + "B\n来\tVV\t0\tROOT\n".encode())
+    (result,) = match_trees(trees(FORMS[:1]), read_converted([path]))
+    assert result.deprels[0] == "SU\ufffdB"
+
+
 @pytest.mark.parametrize("row", ["来\tVV\t0", "来\tVV\tx\tROOT", "来\tVV\t\tROOT"])
 def test_a_broken_line_is_named(tmp_path, row):
     path = tmp_path / "train.tab"

@@ -119,10 +119,12 @@ def read_brackets(
 
 
 @contextlib.contextmanager
-def open_text(source: ByteSource, encoding: str | None = None) -> Iterator[io.TextIOWrapper]:
+def open_text(
+    source: ByteSource, encoding: str | None = None, *, errors: str = "surrogateescape"
+) -> Iterator[io.TextIOWrapper]:
     """Open a path or a binary stream as text; by default in the one of ENCODINGS with the fewest invalid sequences.
 
-    UTF-8 wins a tie. Invalid bytes become surrogates.
+    UTF-8 wins a tie. `errors` says what becomes of invalid bytes.
     """
     with contextlib.ExitStack() as stack:
         if isinstance(source, str | os.PathLike):
@@ -130,7 +132,7 @@ def open_text(source: ByteSource, encoding: str | None = None) -> Iterator[io.Te
         stream = source if source.seekable() else io.BytesIO(source.read())
         if encoding is None:
             encoding = min(ENCODINGS, key=lambda encoding: _broken_places(stream, encoding))
-        text = io.TextIOWrapper(stream, check_encoding(encoding), errors="surrogateescape")
+        text = io.TextIOWrapper(stream, check_encoding(encoding), errors=errors)
         stack.callback(text.detach)  # otherwise deleting `text` would close the caller's stream
         yield text
 

@@ -84,7 +84,7 @@ def match_trees(
 
 
 def _read(path: Path) -> Iterator[ConlluSentence]:
-    with open_text(path) as text:
+    with open_text(path, errors="replace") as text:
         lines = [line.rstrip("\r\n") for line in text]
     first = next((line for line in lines if line and not line.startswith("#")), "")
     if first.count("\t") != 3:
