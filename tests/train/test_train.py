@@ -464,11 +464,11 @@ def test_a_run_goes_on_only_with_its_own_configuration(treebank, tmp_path):
 
 @pytest.mark.parametrize("policy", ["leftward", "rightward"])
 def test_a_model_can_be_confined_to_its_chain(policy, treebank, tmp_path):
-    structure = {"policy": policy, "roles": 1, "chain": True}
+    structure = {"policy": policy, "roles": 1, "chain": True, "release_recovery": True}
     scores = train(make_config(treebank, tmp_path / "run", structure=structure))
     assert scores["dev.lf"] == 100
     model = load_model(tmp_path / "run" / "model")
-    assert model.settings.chain == policy
+    assert (model.settings.chain, model.settings.release_recovery) == (policy, True)
     assert parse_trees(model, tiny.TREES) == list(tiny.TREES)
 
 
