@@ -24,7 +24,7 @@ from zishu import cli
 from zishu.errors import ConfigError, ZishuError
 from zishu.train.checkpoint import load_checkpoint
 from zishu.train.config import config_from_dict
-from zishu.train.data import TrainingTree, Treebank, collate, make_example
+from zishu.train.data import TrainingTree, make_example
 from zishu.train.distributed import ALONE, Group, _launched
 from zishu.train.initial import new_network
 
@@ -63,10 +63,11 @@ def test_gradients_of_the_shares_add_up_to_those_of_the_batch(task: str, size: i
         }
     )
     torch.manual_seed(0)
-    network = new_network(config, Treebank(tuple(map(TrainingTree, tiny.TREES))))
-    examples = [make_example(tree, network, config.structure) for tree in tiny.TREES]
+    treebank = [*map(TrainingTree, tiny.TREES)]
+    network = new_network(config, treebank)
+    examples = [make_example(item, network, config.structure) for item in treebank]
     lengths = [example.length for example in examples]
-    everything = network.loss(collate(examples, network))
+    everything = network.loss(examples)
     everything.backward()
     expected = [weight.grad.clone() for weight in network.parameters()]
     network.zero_grad()
@@ -75,7 +76,7 @@ def test_gradients_of_the_shares_add_up_to_those_of_the_batch(task: str, size: i
         share = [examples[k] for k in Group(rank, size).shard(np.arange(len(examples)), lengths)]
         if share:
             part = sum(e.units for e in share) / sum(e.units for e in examples)
-            loss = network.loss(collate(share, network)) * part
+            loss = network.loss(share) * part
             loss.backward()  # adds to the gradients
             total = total + loss.detach()
     assert float(total) == pytest.approx(everything.item(), rel=1e-5)

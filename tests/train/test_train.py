@@ -451,7 +451,7 @@ def test_tag_columns_can_be_left_out_and_added_to_another_run(treebank, tmp_path
 
 def test_non_projective_sentences_are_left_out_and_counted(treebank, tmp_path, capfd):
     train(make_config(treebank, tmp_path / "run", optimiser={"epochs": 1}))
-    assert "1 non-projective" in capfd.readouterr().err
+    assert "left out: 1 non-projective" in capfd.readouterr().err
 
 
 def test_a_run_goes_on_only_with_its_own_configuration(treebank, tmp_path):

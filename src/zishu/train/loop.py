@@ -34,6 +34,7 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from zishu import chart
 from zishu.errors import ZishuError
+from zishu.model.decode import paper_decoding
 from zishu.train.checkpoint import (
     BEST,
     Interrupted,
@@ -43,34 +44,33 @@ from zishu.train.checkpoint import (
     save_checkpoint,
     under,
 )
-from zishu.train.config import Config, TrainedTask, by_style, check_unchanged, config_from_dict
-from zishu.train.data import (
-    Example,
-    Trainable,
-    Treebank,
-    Unlabelled,
-    collate,
-    epoch_batches,
-    make_examples,
-    read_treebank,
-    read_trees,
-)
+from zishu.train.config import Config, TrainedTask, check_unchanged, config_from_dict
+from zishu.train.data import Example, Gold, epoch_batches, make_examples, read_gold, read_treebank
 from zishu.train.distributed import ALONE, Group
-from zishu.train.evaluation import RESULT, Gold, criterion, dev_scores, finish, finish_pipeline, read_result
+from zishu.train.evaluation import (
+    RESULT,
+    criterion,
+    dev_scores,
+    finish,
+    finish_pipeline,
+    network_model,
+    read_result,
+)
 from zishu.train.initial import build_network, describe_network, load_initial, new_network, read_description
 from zishu.train.optimisation import denormals_flushed, learning_rate
 from zishu.train.provenance import record_run
 from zishu.train.report import MetricsLog, Progress, plot_curve
-from zishu.train.teacher import Teacher, load_teacher, read_unlabelled
+from zishu.train.teacher import Teacher, load_teacher, read_raw_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from zishu.train.data import TrainingTree
     from zishu.train.network import Network
 
 LAST, METRICS, CURVE = "last.safetensors", "metrics.jsonl", "curve.png"
@@ -101,7 +101,7 @@ class _Run:
     position: _Position
     group: Group = ALONE
     teacher: Teacher | None = None
-    examples: list[Trainable] = field(default_factory=list)
+    examples: list[Example] = field(default_factory=list)
     steps: int = 0  # of the whole run
 
 
@@ -123,20 +123,20 @@ def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict
     torch.set_num_threads(threads)
     chart.set_threads(threads)
 
-    treebank = read_treebank(config)
-    dev = {style: read_trees(paths) for style, paths in by_style(config.data.dev).items()}
+    treebank, problems = read_treebank(config)
+    dev = read_gold(config.data.dev)
     going_on = group.tell(resume and (folder / LAST).exists())
     run = _restore(config, group) if going_on else _start(config, treebank, group)
     if group.is_writer:
         record_run(config, folder, device=run.network.device.type, processes=group.size)
-    known, problems = make_examples(config, run.network, treebank)
     run.teacher = load_teacher(config, run.network.settings)
-    run.examples = [*known, *read_unlabelled(config, run.network.settings.styles)]
+    run.examples = make_examples(config, run.network, treebank, problems)
+    run.examples += read_raw_text(config, run.network.settings.styles)
     log = MetricsLog(folder / METRICS, epochs=run.position.epoch) if group.is_writer else None
     console = Console(stderr=True, quiet=not group.is_writer)
     with (
         _interruptible() as interrupted,
-        Progress(config, len(run.examples), treebank.left_out, console=console) as progress,
+        Progress(config, len(run.examples), console=console) as progress,
     ):
         for problem in problems:
             progress.say(f"left out: {problem}")
@@ -146,15 +146,14 @@ def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict
             batches = epoch_batches(config, run.examples, run.position.epoch)
             _train_epoch(run, batches, progress, interrupted)
             _end_epoch(run, dev, log, progress)
-    scores = {}
     if group.is_writer:
         plot_curve(folder / METRICS, folder / CURVE)
         # The results are those of the best weights.
         run = _restore(config, group, BEST)
         with _averaged(run):
-            scores = finish(config, run.network, dev, best_epoch=run.position.best_epoch + 1)
+            finish(config, run.network, dev, best_epoch=run.position.best_epoch + 1)
     group.barrier()
-    return scores
+    return read_result(folder) if group.is_writer else {}
 
 
 def _train_epoch(
@@ -198,7 +197,7 @@ def _train_epoch(
             saved = time.monotonic()
 
 
-def _backward(run: _Run, batch: list[Trainable], share: list[Trainable]) -> Tensor | None:
+def _backward(run: _Run, batch: list[Example], share: list[Example]) -> Tensor | None:
     """Compute the gradients of a share of a batch, and return its contribution to the batch's loss."""
     run.optimiser.zero_grad(set_to_none=True)
     if not share:
@@ -208,12 +207,11 @@ def _backward(run: _Run, batch: list[Trainable], share: list[Trainable]) -> Tens
     # The loss is the mean over the share's own units.
     part = sum(example.units for example in share) / sum(example.units for example in batch)
     with torch.autocast(network.device.type, torch.bfloat16, enabled=config.run.precision == "bfloat16"):
-        if known := [example for example in share if isinstance(example, Example)]:
-            loss = network.loss(collate(known, network).to(network.device)) * part
-        else:
+        if share[0].raw:
             assert run.teacher is not None
-            text = [example for example in share if isinstance(example, Unlabelled)]
-            loss = run.teacher.loss(network, text) * (part * config.teacher.weight)
+            loss = run.teacher.loss(network, share) * (part * config.teacher.weight)
+        else:
+            loss = network.loss(share) * part
     loss.backward()  # type: ignore[no-untyped-call]
     return loss
 
@@ -224,7 +222,8 @@ def _end_epoch(run: _Run, dev: Gold, log: MetricsLog | None, progress: Progress)
     scores: dict[str, float] = {}
     if run.group.is_writer:
         with _averaged(run):
-            scores = dev_scores(run.network, dev)
+            model = network_model(run.network)
+            scores = dev_scores(model, dev, decoding=paper_decoding(model.settings))
     line = {
         "epoch": position.epoch + 1,
         "step": position.step,
@@ -258,14 +257,13 @@ def _train_pipeline(config: Config, group: Group, *, resume: bool) -> dict[str, 
         run = replace(config.run, directory=str(place))
         part = replace(config, task=task, name=f"{config.name}-{place.name}", run=run)
         train(part, resume=resume, group=group)
-    scores = {}
     if group.is_writer:
-        scores = finish_pipeline(config, segmenter=parts["segment"], treecrf=parts["parse-words"])
+        finish_pipeline(config, segmenter=parts["segment"], treecrf=parts["parse-words"])
     group.barrier()
-    return scores
+    return read_result(config.folder) if group.is_writer else {}
 
 
-def _start(config: Config, treebank: Treebank, group: Group = ALONE) -> _Run:
+def _start(config: Config, treebank: Sequence[TrainingTree], group: Group = ALONE) -> _Run:
     torch.manual_seed(config.seed)
     network = load_initial(config, treebank) if config.initial else new_network(config, treebank)
     network.to(group.device(config.run.device))
