@@ -496,9 +496,9 @@ def test_batches_can_count_words_where_words_are_given(treebank, tmp_path, monke
 def test_the_learning_rate_falls_to_zero_with_the_last_step(treebank, tmp_path, monkeypatch):
     rates, batches = [], []
 
-    def record(run):
-        set_rates(run)
-        rates.append(run.optimiser.param_groups[0]["lr"])
+    def record(optimisers, *place, **shares):
+        set_rates(optimisers, *place, **shares)
+        rates.append(optimisers[0].param_groups[0]["lr"])
 
     def deal(lengths, batch_chars, *, seed, epoch):
         # Make the number of batches per epoch vary more than it does by chance.
@@ -506,8 +506,8 @@ def test_the_learning_rate_falls_to_zero_with_the_last_step(treebank, tmp_path, 
         batches.append(len(dealt))
         return dealt
 
-    set_rates, random_batches = loop._set_learning_rates, data.random_batches
-    monkeypatch.setattr(loop, "_set_learning_rates", record)
+    set_rates, random_batches = loop.set_learning_rates, data.random_batches
+    monkeypatch.setattr(loop, "set_learning_rates", record)
     monkeypatch.setattr(data, "random_batches", deal)
     train(make_config(treebank, tmp_path / "run", optimiser={"epochs": 4, "warmup": 0.25}))
     assert len(set(batches)) > 1

@@ -39,9 +39,9 @@ from zishu.train.checkpoint import (
     BEST,
     Interrupted,
     load_checkpoint,
-    optimiser_state,
-    restore_optimiser,
+    restore_training,
     save_checkpoint,
+    training_state,
     under,
 )
 from zishu.train.config import Config, TrainedTask, check_unchanged, config_from_dict
@@ -57,7 +57,7 @@ from zishu.train.evaluation import (
     read_result,
 )
 from zishu.train.initial import build_network, describe_network, load_initial, new_network, read_description
-from zishu.train.optimisation import denormals_flushed, learning_rate
+from zishu.train.optimisation import denormals_flushed, set_learning_rates
 from zishu.train.provenance import record_run
 from zishu.train.report import MetricsLog, Progress, plot_curve
 from zishu.train.teacher import Teacher, load_teacher, read_raw_text
@@ -97,9 +97,9 @@ class _Run:
     config: Config
     network: Network
     optimiser: torch.optim.Optimizer
-    average: dict[str, Tensor]  # empty without averaging
-    position: _Position
-    group: Group = ALONE
+    group: Group
+    average: dict[str, Tensor] = field(default_factory=dict)  # empty without averaging
+    position: _Position = field(default_factory=_Position)
     teacher: Teacher | None = None
     examples: list[Example] = field(default_factory=list)
     steps: int = 0  # of the whole run
@@ -170,7 +170,8 @@ def _train_epoch(
     while position.batch < len(batches):
         started = time.monotonic()
         batch = batches[position.batch]
-        _set_learning_rates(run)
+        warmup = config.optimiser.warmup
+        set_learning_rates([run.optimiser], position.step, run.steps, warmup=warmup, decay=1 - warmup)
         share = group.shard(batch, lengths)
         loss = _backward(run, [examples[k] for k in batch], [examples[k] for k in share])
         value, stop = group.reduce(network.parameters(), loss, interrupted.is_set())
@@ -266,11 +267,42 @@ def _train_pipeline(config: Config, group: Group, *, resume: bool) -> dict[str, 
 def _start(config: Config, treebank: Sequence[TrainingTree], group: Group = ALONE) -> _Run:
     torch.manual_seed(config.seed)
     network = load_initial(config, treebank) if config.initial else new_network(config, treebank)
-    network.to(group.device(config.run.device))
-    average = {}
+    run = _new_run(config, network, group)
     if config.optimiser.averaging:
-        average = {name: weight.detach().clone() for name, weight in network.named_parameters()}
-    return _Run(config, network, _optimiser(config, network), average, _Position(), group)
+        run.average = {name: weight.detach().clone() for name, weight in network.named_parameters()}
+    return run
+
+
+def _restore(config: Config, group: Group, name: str = LAST) -> _Run:
+    path = config.folder / name
+    tensors, state = load_checkpoint(path)
+    before = config_from_dict(state["config"], source=str(path))
+    check_unchanged(replace(config, run=before.run), before)  # where and how the program runs may change
+    network = build_network(config, *read_description(config, state), hf_config=state["encoder"])
+    run = _new_run(config, network, group)
+    restore_training(tensors, network, {"": run.optimiser})
+    run.average = {key: value.to(network.device) for key, value in under("average.", tensors).items()}
+    run.position = _Position(**state["position"])
+    return run
+
+
+def _new_run(config: Config, network: Network, group: Group) -> _Run:
+    """Return a run before its first step."""
+    network.to(group.device(config.run.device))
+    return _Run(config, network, _optimiser(config, network), group)
+
+
+def _save(run: _Run, name: str) -> None:
+    if not run.group.is_writer:
+        return
+    tensors = training_state(run.network, {"": run.optimiser})
+    tensors |= {f"average.{key}": value for key, value in run.average.items()}
+    state = {
+        "config": asdict(run.config),
+        **describe_network(run.network),
+        "position": vars(run.position),
+    }
+    save_checkpoint(run.config.folder / name, tensors, state)
 
 
 def _optimiser(config: Config, network: Network) -> torch.optim.Optimizer:
@@ -291,14 +323,6 @@ def _optimiser(config: Config, network: Network) -> torch.optim.Optimizer:
         weight_decay=settings.weight_decay,
         fused=True,
     )
-
-
-def _set_learning_rates(run: _Run) -> None:
-    """Increase linearly to the peak over the warm-up, then decrease linearly to 0."""
-    warmup = run.config.optimiser.warmup
-    share = learning_rate(run.position.step, run.steps, warmup=warmup, decay=1 - warmup)
-    for group in run.optimiser.param_groups:
-        group["lr"] = group["peak"] * share
 
 
 def _update_average(run: _Run) -> None:
@@ -326,46 +350,6 @@ def _averaged(run: _Run) -> Iterator[None]:
         finally:
             for name, value in kept.items():
                 weights[name].copy_(value)
-
-
-def _save(run: _Run, name: str) -> None:
-    if not run.group.is_writer:
-        return
-    tensors = {f"model.{key}": value for key, value in run.network.state_dict().items()}
-    tensors.update({f"average.{key}": value for key, value in run.average.items()})
-    tensors.update(optimiser_state(run.optimiser, _names(run.network)))
-    tensors["random.torch"] = torch.get_rng_state()
-    if run.network.device.type == "cuda":
-        tensors["random.cuda"] = torch.cuda.get_rng_state(run.network.device)
-    state = {
-        "config": asdict(run.config),
-        **describe_network(run.network),
-        "position": vars(run.position),
-    }
-    save_checkpoint(run.config.folder / name, tensors, state)
-
-
-def _restore(config: Config, group: Group, name: str = LAST) -> _Run:
-    path = config.folder / name
-    tensors, state = load_checkpoint(path)
-    before = config_from_dict(state["config"], source=str(path))
-    check_unchanged(replace(config, run=before.run), before)  # where and how the program runs may change
-    network = build_network(config, *read_description(config, state), hf_config=state["encoder"])
-    network.load_state_dict(under("model.", tensors))
-    device = group.device(config.run.device)
-    network.to(device)
-    average = {key: value.to(device) for key, value in under("average.", tensors).items()}
-    optimiser = _optimiser(config, network)
-    restore_optimiser(optimiser, _names(network), tensors)
-    torch.set_rng_state(tensors["random.torch"])
-    if device.type == "cuda" and "random.cuda" in tensors:
-        torch.cuda.set_rng_state(tensors["random.cuda"], device)
-    position = _Position(**state["position"])
-    return _Run(config, network, optimiser, average, position, group)
-
-
-def _names(network: Network) -> dict[Tensor, str]:
-    return {weight: name for name, weight in network.named_parameters()}
 
 
 def _out_of_patience(run: _Run) -> bool:
