@@ -50,17 +50,15 @@ Gold = dict[str, list[WordTree]]  # by style; without styles there is one with a
 
 
 def read_gold(files: Files) -> Gold:
-    """Read the trees of CoNLL-U files, by style."""
-    return {
-        style: [tree for path in paths for tree in _read(path)] for style, paths in by_style(files).items()
-    }
-
-
-def _read(path: str) -> list[WordTree]:
-    trees = trees_of(read_conllu(path))
-    if not trees:
-        raise InputError(f"{path}: contains no sentence")
-    return trees
+    """Read the trees of CoNLL-U files."""
+    gold: Gold = {}
+    for style, paths in by_style(files).items():
+        for path in paths:
+            trees = trees_of(read_conllu(path))
+            if not trees:
+                raise InputError(f"{path}: contains no sentence")
+            gold.setdefault(style, []).extend(trees)
+    return gold
 
 
 def read_treebank(config: Config) -> tuple[list[TrainingTree], list[str]]:
