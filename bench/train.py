@@ -99,8 +99,7 @@ def _measure(config: Config, steps: int) -> None:
         if step == 3:  # the first steps compile code and allocate memory
             clock.seconds.clear()
         started = time.perf_counter()
-        numbers = batches[step % len(batches)]
-        batch = [examples[k] for k in numbers]
+        batch = batches[step % len(batches)]
         run.optimiser.zero_grad(set_to_none=True)
         loss = network.loss(batch)
         clock.wrap("backward", loss.backward)()

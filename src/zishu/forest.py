@@ -32,7 +32,7 @@ import numpy as np
 from zishu.arcs import ROOT_SPAN
 from zishu.errors import InputError, InvalidTree
 from zishu.gaps import FREE, JOIN, word_gaps
-from zishu.partial import PartialTree, Span
+from zishu.partial import KnownWord, PartialTree, known_words
 from zishu.tree import INTRA, ROOT, ROOT_LABEL, WordTree, check_heads
 
 if TYPE_CHECKING:
@@ -101,17 +101,12 @@ def build_forest(
     if policy == "annotated" and structures is None:
         raise InputError("the structure policy 'annotated' needs structures")
     chars = tree.chars
+    known = {word.span: word for word in known_words(tree)}
     if isinstance(tree, PartialTree):
         gaps, spans = tree.gaps, tree.stretches()
         words = {span for span in spans if tree.is_word(*span)}
-        known: dict[Span, tuple[Span | None, str | None]] = {
-            word.span: (word.head, word.deprel) for word in tree.words
-        }
     else:
-        spans = list(tree.spans)
-        gaps, words = word_gaps([end - start for start, end in spans]), set(spans)
-        heads = ((ROOT_SPAN, *spans)[head] for head in tree.heads)
-        known = dict(zip(spans, zip(heads, tree.deprels, strict=True), strict=True))
+        gaps, spans, words = word_gaps(tree.lengths), list(known), set(known)
     if not single_root:
         gaps = np.where(gaps == JOIN, np.int8(FREE), gaps)
 
@@ -135,7 +130,8 @@ def build_forest(
     inter: list[_Arc] = []
     has_root_label = any(label.lower() == ROOT_LABEL for label in label_index)
     for span in spans:
-        head, deprel = known.get(span, (None, None))
+        word = known.get(span, KnownWord(span))
+        head, deprel = word.head, word.deprel
         if deprel == INTRA:
             raise InputError(f"the label {INTRA} is reserved for arcs inside words")
         label = ANY if deprel is None else _number(deprel, label_index)

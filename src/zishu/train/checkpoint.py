@@ -106,7 +106,7 @@ def training_state(network: nn.Module, optimisers: Mapping[str, Optimizer]) -> d
     The names of an optimiser's state begin with its key in `optimisers`. Learning rates are not included: they follow
     from the configuration and the step.
     """
-    names = {weight: name for name, weight in network.named_parameters()}
+    names: dict[Tensor, str] = {weight: name for name, weight in network.named_parameters()}
     tensors = {f"model.{name}": tensor for name, tensor in network.state_dict().items()}
     for prefix, optimiser in optimisers.items():
         for weight, slots in optimiser.state.items():
@@ -138,7 +138,7 @@ def _restore_optimiser(optimiser: Optimizer, network: nn.Module, tensors: Mappin
         # A weight's name has dots, a slot's has none.
         weight, _, slot = key.rpartition(".")
         slots.setdefault(weight, {})[slot] = value
-    names = {weight: name for name, weight in network.named_parameters()}
+    names: dict[Tensor, str] = {weight: name for name, weight in network.named_parameters()}
     stranger = next(iter(slots.keys() - set(names.values())), None)
     if stranger is not None:
         raise InputError(

@@ -451,23 +451,20 @@ def _parse_override(key: str, text: str) -> object:
     return text if parsed or is_text else value
 
 
-def _list_keys(section: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every dotted key of a dataclass, with its type."""
-    for name, kind in get_type_hints(section, include_extras=True).items():
-        if is_dataclass(kind) and isinstance(kind, type):
-            yield from _list_keys(kind, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", kind
-
-
-_KEYS: dict[str, Any] = dict(_list_keys(Config))
-# Keys whose value may be a table.
-_TABLES = {key for key, kind in _KEYS.items() if kind in (Files, StyleWeights)}
 _SECTIONS: dict[str, type] = {
     name: kind
     for name, kind in get_type_hints(Config).items()
     if isinstance(kind, type) and is_dataclass(kind)
 }
+# The dotted keys with their types.
+_KEYS: dict[str, Any] = {
+    f"{section}.{name}".removeprefix("."): kind
+    for section, owner in {"": Config, **_SECTIONS}.items()
+    for name, kind in get_type_hints(owner, include_extras=True).items()
+    if section or name not in _SECTIONS
+}
+# Keys whose value may be a table.
+_TABLES = {key for key, kind in _KEYS.items() if kind in (Files, StyleWeights)}
 
 
 def _build(values: Mapping[str, _Value], source: str) -> Config:

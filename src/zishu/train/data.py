@@ -192,8 +192,8 @@ def _check_feasible(forest: Forest, *, root_as_head: bool) -> None:
 # --- batches ------------------------------------------------------------------------------------------------------
 
 
-def epoch_batches(config: Config, examples: Sequence[Example], epoch: int) -> list[NDArray[np.int64]]:
-    """Return the batches of an epoch as numbers of examples; the number of batches varies slightly.
+def epoch_batches(config: Config, examples: Sequence[Example], epoch: int) -> list[list[Example]]:
+    """Return the batches of an epoch; their number varies slightly.
 
     Raw text has batches of its own, one style each, because a teacher parses a batch in one style.
     """
@@ -208,7 +208,7 @@ def epoch_batches(config: Config, examples: Sequence[Example], epoch: int) -> li
     if kinds.any():
         order = np.random.default_rng((config.seed, epoch, 2)).permutation(len(dealt))
         dealt = [dealt[k] for k in order]
-    return dealt
+    return [[examples[k] for k in batch] for batch in dealt]
 
 
 def random_batches(

@@ -103,11 +103,6 @@ def dev_scores(model: Model, dev: Gold, *, decoding: Decoding = "mbr") -> dict[s
     return mean
 
 
-def criterion(task: TaskName) -> str:
-    """Name the score by which the best epoch of a task is chosen."""
-    return "lf" if TASKS[task].parses else "seg"
-
-
 def scores_of(evaluation: Evaluation, task: TaskName) -> dict[str, float]:
     """Select the scores that are meaningful for a task; with given words UF and LF are UAS and LAS."""
     can, overall = TASKS[task], evaluation.scores.overall

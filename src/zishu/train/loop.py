@@ -49,7 +49,6 @@ from zishu.train.data import Example, Gold, epoch_batches, make_examples, read_g
 from zishu.train.distributed import ALONE, Group
 from zishu.train.evaluation import (
     RESULT,
-    criterion,
     dev_scores,
     finish,
     finish_pipeline,
@@ -66,8 +65,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    import numpy as np
-    from numpy.typing import NDArray
     from torch import Tensor
 
     from zishu.train.data import TrainingTree
@@ -157,12 +154,10 @@ def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict
 
 
 def _train_epoch(
-    run: _Run, batches: list[NDArray[np.int64]], progress: Progress, interrupted: threading.Event
+    run: _Run, batches: Sequence[Sequence[Example]], progress: Progress, interrupted: threading.Event
 ) -> None:
     """Run the rest of an epoch, with occasional checkpoints."""
-    config, position, network = run.config, run.position, run.network
-    group, examples = run.group, run.examples
-    lengths = [example.length for example in examples]
+    config, position, network, group = run.config, run.position, run.network, run.group
     progress.start_epoch(position.epoch, len(batches), position.batch)
     network.train()
     group.spread(network.parameters())
@@ -172,8 +167,8 @@ def _train_epoch(
         batch = batches[position.batch]
         warmup = config.optimiser.warmup
         set_learning_rates([run.optimiser], position.step, run.steps, warmup=warmup, decay=1 - warmup)
-        share = group.shard(batch, lengths)
-        loss = _backward(run, [examples[k] for k in batch], [examples[k] for k in share])
+        lengths = [example.length for example in batch]
+        loss = _backward(run, batch, group.shard(batch, lengths))
         value, stop = group.reduce(network.parameters(), loss, interrupted.is_set())
         if not math.isfinite(value):
             raise ZishuError(f"the loss is not a number (step {position.step}): lower the learning rate")
@@ -181,7 +176,7 @@ def _train_epoch(
             torch.nn.utils.clip_grad_norm_(network.parameters(), config.optimiser.clip)
         run.optimiser.step()
         _update_average(run)
-        chars = sum(lengths[k] for k in batch)
+        chars = sum(lengths)
         position.loss += value * chars
         position.chars += chars
         position.step += 1
@@ -198,7 +193,7 @@ def _train_epoch(
             saved = time.monotonic()
 
 
-def _backward(run: _Run, batch: list[Example], share: list[Example]) -> Tensor | None:
+def _backward(run: _Run, batch: Sequence[Example], share: Sequence[Example]) -> Tensor | None:
     """Compute the gradients of a share of a batch, and return its contribution to the batch's loss."""
     run.optimiser.zero_grad(set_to_none=True)
     if not share:
@@ -233,7 +228,7 @@ def _end_epoch(run: _Run, dev: Gold, log: MetricsLog | None, progress: Progress)
         "chars_per_second": round(position.chars / max(position.seconds, 1e-9)),
         "dev": scores,
     }
-    score = run.group.tell(scores.get(criterion(run.config.task), 0.0))
+    score = run.group.tell(scores.get("lf" if run.config.can.parses else "seg", 0.0))
     # If two epochs are equal, the later one has seen more.
     better = score >= position.best
     if better:

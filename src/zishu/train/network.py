@@ -131,7 +131,8 @@ class Network(nn.Module):
     ) -> dict[str, Tensor]:
         """Return the outputs for the characters of sentences in one style or in several.
 
-        A word-level network needs `word_lengths`.
+        A word-level network needs `word_lengths`. Outputs are in single precision, whatever the precision of the matrix
+        products, because they enter sums over trees.
         """
         arrays: dict[str, NDArray[Any]] = {}
         arrays |= features(sentences, self.vocabulary, self.bigram_vocabulary)
@@ -141,7 +142,7 @@ class Network(nn.Module):
             arrays["pool"] = pooling(word_lengths)
         inputs = {name: torch.from_numpy(array).to(self.device) for name, array in arrays.items()}
         outputs: dict[str, Tensor] = self(**{"bigrams": None, **inputs})
-        return outputs
+        return {name: output.float() for name, output in outputs.items()}
 
     def loss(self, examples: Sequence[Example]) -> Tensor:
         """Return the negative log-likelihood of a batch, per unit."""
@@ -150,8 +151,6 @@ class Network(nn.Module):
             [example.style for example in examples] if self.settings.styles else None,
             [example.word_lengths for example in examples] if self.settings.can.units == "words" else None,
         )
-        # Sums over trees use single precision, whatever the precision of the matrix products.
-        outputs = {name: output.float() for name, output in outputs.items()}
         if not self.settings.can.parses:
             return self._segmentation_loss(outputs["tags"][:, 1:], examples)
         targets = collate(examples, self.device)

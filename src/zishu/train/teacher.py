@@ -62,13 +62,13 @@ class Teacher:
         style = sentences[0].style if styles else None
         model = self.model if style is None else self.model.in_style(styles[style])
         lengths = np.array([len(sentence) for sentence in chars])
-        outputs = {name: output.float() for name, output in network.run(chars, style).items()}
+        outputs = network.run(chars, style)
         given = model.networks.run(chars)
         assert given.inter is not None
+        assert given.intra is not None
         gaps = no_gaps(*given.inter.shape[:2])
         trees = tree_distribution(given, lengths, model.settings, model.networks.score_labels, gaps)
         found = trees.marginals()
-        assert given.intra is not None
         loss = tree_divergence(
             outputs["inter"],
             outputs["intra"],
