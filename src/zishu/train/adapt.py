@@ -239,7 +239,7 @@ def _move_back(config: Config, kept: float) -> None:
     before = old.state_dict()
     new.load_state_dict({name: before[name].lerp(after, kept) for name, after in new.state_dict().items()})
     result: Any = read_json(config.folder / RESULT)
-    finish(config, new, read_gold(config.data.dev), best_epoch=result["best_epoch"])
+    finish(config, new, treebank, read_gold(config.data.dev), best_epoch=result["best_epoch"])
 
 
 def _complete(model: Path, base: Path, *, calibrated: bool) -> None:

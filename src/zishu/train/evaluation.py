@@ -25,7 +25,7 @@ from zishu.model.runtime import load_model
 from zishu.model.settings import CONFIG, TASKS, TaskName, read_json, write_json
 from zishu.tags import COLUMNS
 from zishu.train.compact import compact
-from zishu.train.data import Gold, read_gold, read_treebank
+from zishu.train.data import Gold, TrainingTree, read_gold
 from zishu.train.export import export_model, settings_of
 
 if TYPE_CHECKING:
@@ -113,8 +113,13 @@ def scores_of(evaluation: Evaluation, task: TaskName) -> dict[str, float]:
     return {name: round(evaluation.value(name), 3) for name in names}
 
 
-def finish(config: Config, network: Network, dev: Gold, *, best_epoch: int) -> None:
-    """Score the best weights on dev and, once, on test; export and calibrate them; write result.json."""
+def finish(
+    config: Config, network: Network, treebank: Sequence[TrainingTree], dev: Gold, *, best_epoch: int
+) -> None:
+    """Score the best weights on dev and, once, on test; export and calibrate them; write result.json.
+
+    An 8-bit model finds the scales of its activations on sentences of the treebank.
+    """
     folder = config.folder
     if config.export.compact:
         compact(network.encoder)
@@ -122,7 +127,7 @@ def finish(config: Config, network: Network, dev: Gold, *, best_epoch: int) -> N
     result |= _final_scores(config, network_model(network), dev)
     model = export_model(network, folder / MODEL, training={"config": asdict(config), **result})
     if config.export.precision == "int8":
-        model = _quantise(config, model, dev, result)
+        model = _quantise(config, model, treebank, dev, result)
     if dev and config.can.parses and not model.settings.beam:
         default = next(iter(dev))
         set_temperatures(folder / MODEL, calibrate(model.in_style(default or None), dev[default]))
@@ -169,14 +174,16 @@ def _final_scores(config: Config, model: Model | Pipeline, dev: Gold) -> dict[st
     return scores
 
 
-def _quantise(config: Config, model: Model, dev: Gold, result: dict[str, Any]) -> Model:
+def _quantise(
+    config: Config, model: Model, treebank: Sequence[TrainingTree], dev: Gold, result: dict[str, Any]
+) -> Model:
     """Convert the exported model to 8 bits, and record its dev scores before and after."""
     # Imported here because the quantiser imports onnx.
     from zishu.train.quantise import quantise
 
     folder = config.folder / MODEL
     samples: dict[str, list[Sequence[str]]] = {}
-    for tree, style, _ in read_treebank(config)[0]:
+    for tree, style, _ in treebank:
         if len(samples.setdefault(style, [])) < _SAMPLES:
             samples[style].append(tree.chars)
     result["float32"] = dev_scores(model, dev)

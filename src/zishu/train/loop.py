@@ -148,7 +148,7 @@ def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict
         # The results are those of the best weights.
         run = _restore(config, group, BEST)
         with _averaged(run):
-            finish(config, run.network, dev, best_epoch=run.position.best_epoch + 1)
+            finish(config, run.network, treebank, dev, best_epoch=run.position.best_epoch + 1)
     group.barrier()
     return read_result(folder) if group.is_writer else {}
 

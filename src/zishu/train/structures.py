@@ -161,7 +161,7 @@ def _static_vectors(samples: Samples, vocabulary: Vocabulary) -> Tensor:
     means = torch.zeros(len(vocabulary), width)
     numbers = torch.tensor(vocabulary.ids(list(samples.sums)), dtype=torch.long)
     if len(numbers):
-        counts = torch.tensor(list(samples.singles.values()))[:, None]
+        counts = torch.tensor([samples.counts[char] for char in samples.sums])[:, None]
         found = torch.from_numpy(np.stack(list(samples.sums.values()))).float() / counts
         means[numbers] = (found - found.mean(0)) * counts / (counts + 2)
         means[vocabulary.unknown] = 0
