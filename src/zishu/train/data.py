@@ -74,7 +74,8 @@ def read_treebank(config: Config) -> tuple[list[TrainingTree], list[str]]:
             files = (path for paths in by_style(data.train).values() for path in paths)
             raise InputError(f"{', '.join(files)}: contains no projective sentence")
     treebank = [TrainingTree(tree, style, weights.get(style, 1.0)) for style, tree in kept]
-    problems = [f"{len(found) - len(kept):,} non-projective sentences"] if len(kept) < len(found) else []
+    left_out = len(found) - len(kept)
+    problems = [f"{left_out:,} non-projective sentence{'s' if left_out > 1 else ''}"] if left_out else []
     for style, paths in by_style(data.partial).items():
         weight = weights.get(style, 1.0) * data.partial_weight
         for known in map(read_annotations, paths):
@@ -88,7 +89,7 @@ def read_treebank(config: Config) -> tuple[list[TrainingTree], list[str]]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Example:
-    """Hold one training sentence in numbers; position 0 is ROOT.
+    """Hold one training sentence in numbers: n characters, and u units, which are words or characters; position 0 is ROOT.
 
     Raw text has only characters and a style: a network learns from it what a teacher finds (`zishu.train.teacher`).
     """
@@ -97,9 +98,7 @@ class Example:
     style: int = 0
     weight: float = 1.0  # how often an epoch sees it
     word_lengths: tuple[int, ...] = ()  # of the words whose boundaries are known
-    columns: NDArray[np.int64] | None = (
-        None  # c u+1: the tags in each column, -1 unknown; u units: words or characters
-    )
+    columns: NDArray[np.int64] | None = None  # c u+1: the tags in each column, -1 unknown
     shares: NDArray[np.float32] | None = None  # u+1: the units of a word share its weight of 1
     forest: Forest | None = None  # a segmenter has none
     raw: bool = False
