@@ -112,8 +112,8 @@ def prepare(data: Path, options: AdaptOptions) -> tuple[dict[str, int], tuple[st
         (WATCH, _lines(watched)),
     ):
         write_atomically(data / name, text)
-    kinds = {"known": known, "held out": held_out, "raw text": found, "rehearsal": rehearsed}
-    counts = {kind: len(sentences) for kind, sentences in kinds.items()}
+    counts = {"known": len(known), "held out": len(held_out), "raw text": len(found)}
+    counts["rehearsal"] = len(rehearsed)
     write_json(path, {"arguments": arguments, "counts": counts, "problems": problems})
     return counts, tuple(problems)
 
