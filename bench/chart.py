@@ -140,8 +140,9 @@ def gold_forests(
     for b in range(len(inter)):
         forest = build_forest(random_words(inter.shape[1] - 1, random), LABELS)
         gaps[b] = forest.gaps
-        for gold, scores, arcs in ((gold_inter, inter, forest.inter), (gold_intra, intra, forest.intra)):
-            gold[b, arcs.dependents, arcs.heads] = scores[b, arcs.dependents, arcs.heads]
+        for gold, scores, inside in ((gold_inter, inter, False), (gold_intra, intra, True)):
+            dependents, heads, _ = forest.arcs(intra=inside)
+            gold[b, dependents, heads] = scores[b, dependents, heads]
     return gold_inter, gold_intra, gaps
 
 

@@ -22,8 +22,9 @@ import torch
 from zishu import chart
 from zishu.formats.conllu import from_tree, write_conllu
 from zishu.train import loop, torch_chart
+from zishu.train import network as networks
 from zishu.train.config import config_from_dict, load_config
-from zishu.train.data import collate, epoch_batches, make_examples, read_treebank
+from zishu.train.data import epoch_batches, make_examples, read_treebank
 from zishu.tree import WordTree
 
 if TYPE_CHECKING:
@@ -77,14 +78,16 @@ def _measure(config: Config, steps: int) -> None:
     threads = config.run.threads or chart.get_threads()
     torch.set_num_threads(threads)
     chart.set_threads(threads)
-    treebank = read_treebank(config)
+    treebank, problems = read_treebank(config)
     run = loop._start(config, treebank)
-    examples, _ = make_examples(config, run.network, treebank)
+    examples = make_examples(config, run.network, treebank, problems)
     batches = epoch_batches(config, examples, 0)
     network, clock = run.network, Clock()
+    networks.features = clock.wrap("data", networks.features)
+    networks.collate = clock.wrap("data", networks.collate)
     network.encoder.forward = clock.wrap("encoder", network.encoder.forward)
     if config.task != "segment":
-        network._slot_labels = clock.wrap("labels", network._slot_labels)
+        network._label_scores = clock.wrap("labels", network._label_scores)
         network.arcs.forward = clock.wrap("scorer", network.arcs.forward)
         for name in ("arc_dep", "arc_head", "label_dep", "label_head"):
             projection = getattr(network, name)
@@ -96,15 +99,14 @@ def _measure(config: Config, steps: int) -> None:
         if step == 3:  # the first steps compile code and allocate memory
             clock.seconds.clear()
         started = time.perf_counter()
-        numbers = batches[step % len(batches)]
-        batch = clock.wrap("data", collate)([examples[k] for k in numbers], network)
+        batch = batches[step % len(batches)]
         run.optimiser.zero_grad(set_to_none=True)
         loss = network.loss(batch)
         clock.wrap("backward", loss.backward)()
         clock.wrap("optimiser", _optimise)(run)
         if step >= 3:
             times.append(time.perf_counter() - started)
-            chars.append(int(batch.lengths.sum()))
+            chars.append(sum(example.length for example in batch))
     total = sum(times)
     print(f"{config.name}: encoder {config.encoder.kind}, {threads} threads, {steps} steps")
     print(

@@ -13,7 +13,7 @@ import oracle
 from oracle import BREAK, FREE, JOIN, TypedTree
 from strategies import LABELS, structures_for, tree_heads, word_trees
 from zishu.errors import InputError
-from zishu.forest import POLICIES, Arcs, Forest, build_forest
+from zishu.forest import POLICIES, Forest, build_forest
 from zishu.tree import INTRA, CharTree, WordTree, recover
 
 if TYPE_CHECKING:
@@ -29,19 +29,17 @@ EVERY_SETTING = [
 ]
 
 
-def arc_labels(arcs: Arcs) -> dict[tuple[int, int], str]:
-    """Turn index arrays into (dependent, head) -> label, and check that no arc occurs twice."""
-    found = {
-        (int(d), int(h)): LABEL_AT[label]
-        for d, h, label in zip(arcs.dependents, arcs.heads, arcs.labels, strict=True)
-    }
+def arc_labels(forest: Forest, *, intra: bool) -> dict[tuple[int, int], str]:
+    """Return the arcs of a forest as (dependent, head) -> label, and check that none occurs twice."""
+    arcs = [[int(number) for number in arc] for arc in zip(*forest.arcs(intra=intra), strict=True)]
+    found = {(d, h): LABEL_AT[label] for d, h, label in arcs}
     assert len(found) == len(arcs)
     return found
 
 
 def trees_of(forest: Forest, *, root_as_head: bool) -> Iterator[TypedTree]:
     """Filter all legal typed trees by the gaps and arcs of a forest."""
-    inter, intra = arc_labels(forest.inter), arc_labels(forest.intra)
+    inter, intra = arc_labels(forest, intra=False), arc_labels(forest, intra=True)
     for tree in oracle.typed_trees(forest.length, forest.gaps.tolist(), root_as_head=root_as_head):
         arcs = zip(enumerate(tree.heads, start=1), tree.intra, strict=True)
         if all(arc in (intra if inside else inter) for arc, inside in arcs):
@@ -113,7 +111,7 @@ def test_a_tree_drawn_from_a_long_forest_leads_back_to_the_word_tree(data: st.Da
     """Draw a root and a structure for each word, which is possible for any length and any word tree."""
     words = data.draw(word_trees(max_words=12, max_chars=40, projective=None))
     forest = build_forest(words, LABEL_INDEX)
-    intra, inter = arc_labels(forest.intra), arc_labels(forest.inter)
+    intra, inter = arc_labels(forest, intra=True), arc_labels(forest, intra=False)
     inner = [data.draw(tree_heads(end - start)) for start, end in words.spans]
     roots = [start + heads.index(0) for (start, _), heads in zip(words.spans, inner, strict=True)]
     arcs = [
@@ -148,7 +146,7 @@ def test_gaps_and_arcs_of_a_sentence() -> None:
     forest = build_forest(SENTENCE, LABEL_INDEX)
     assert forest.length == 6
     assert forest.gaps.tolist() == [BREAK, JOIN, BREAK, BREAK, JOIN, JOIN, BREAK]
-    assert arc_labels(forest.inter) == {
+    assert arc_labels(forest, intra=False) == {
         (1, 3): "nsubj",
         (2, 3): "nsubj",
         (3, 0): "root",
@@ -156,8 +154,17 @@ def test_gaps_and_arcs_of_a_sentence() -> None:
         (5, 3): "obj",
         (6, 3): "obj",
     }
-    assert set(arc_labels(forest.intra)) == {(1, 2), (2, 1), (4, 5), (4, 6), (5, 4), (5, 6), (6, 4), (6, 5)}
-    assert set(arc_labels(forest.intra).values()) == {INTRA}
+    assert set(arc_labels(forest, intra=True)) == {
+        (1, 2),
+        (2, 1),
+        (4, 5),
+        (4, 6),
+        (5, 4),
+        (5, 6),
+        (6, 4),
+        (6, 5),
+    }
+    assert set(arc_labels(forest, intra=True).values()) == {INTRA}
 
 
 @pytest.mark.parametrize(
@@ -171,9 +178,9 @@ def test_gaps_and_arcs_of_a_sentence() -> None:
 def test_arcs_inside_words(policy: str, expected: set[tuple[int, int]]) -> None:
     structures = {"金融业": (3, 1, 0), "上海": (2, 0)} if policy == "annotated" else None
     forest = build_forest(SENTENCE, LABEL_INDEX, policy=policy, structures=structures)
-    assert set(arc_labels(forest.intra)) == expected
+    assert set(arc_labels(forest, intra=True)) == expected
     assert forest.gaps.tolist() == build_forest(SENTENCE, LABEL_INDEX).gaps.tolist()
-    assert arc_labels(forest.inter) == arc_labels(build_forest(SENTENCE, LABEL_INDEX).inter)
+    assert arc_labels(forest, intra=False) == arc_labels(build_forest(SENTENCE, LABEL_INDEX), intra=False)
 
 
 def test_without_single_root_words_may_fall_apart_but_only_below_their_head() -> None:
@@ -193,18 +200,17 @@ def test_the_arrays_are_what_kernels_expect() -> None:
         forest = build_forest(words, LABEL_INDEX)
         assert forest.gaps.dtype == np.int8
         assert forest.gaps.shape == (forest.length + 1,)
-        for arcs in (forest.inter, forest.intra):
-            for column in (arcs.dependents, arcs.heads, arcs.labels):
-                assert column.dtype == np.int32
-                assert column.shape == (len(arcs),)
-                assert column.flags.c_contiguous
+        for table, kind in ((forest.heads, np.int64), (forest.labels, np.int64), (forest.intra, np.bool_)):
+            assert table.dtype == kind
+            assert table.shape == (forest.length + 1, forest.heads.shape[1])
+            assert table.flags.c_contiguous
 
 
 def test_the_characters_of_a_forest_are_those_that_a_reader_sees() -> None:
     words = WordTree(("e\u0301a", "👨‍👩‍👧"), (0, 1), ("root", "obj"))
     forest = build_forest(words, LABEL_INDEX)
     assert forest.length == 3
-    assert set(arc_labels(forest.inter)) == {(1, 0), (2, 0), (3, 1), (3, 2)}
+    assert set(arc_labels(forest, intra=False)) == {(1, 0), (2, 0), (3, 1), (3, 2)}
 
 
 @pytest.mark.parametrize(
@@ -237,14 +243,14 @@ def test_one_tree_is_one_tree(policy: str, heads: tuple[int, ...]) -> None:
     """Every character has one head; 我们 has no annotated structure and is leftward."""
     structures = {"金融业": (3, 1, 0)}
     forest = build_forest(SENTENCE, LABEL_INDEX, policy=policy, structures=structures, one_tree=True)
-    assert len(forest.inter) + len(forest.intra) == forest.length
+    assert (forest.heads >= 0).sum() == forest.length
     [tree] = trees_of(forest, root_as_head=True)
     assert tree.heads == heads
     assert tree in oracle.forest_trees(SENTENCE, policy="latent")
 
 
 def _labelled(words: WordTree, forest: Forest, tree: TypedTree) -> CharTree:
-    inter, intra = arc_labels(forest.inter), arc_labels(forest.intra)
+    inter, intra = arc_labels(forest, intra=False), arc_labels(forest, intra=True)
     labels = tuple(
         (intra if inside else inter)[arc]
         for arc, inside in zip(enumerate(tree.heads, start=1), tree.intra, strict=True)

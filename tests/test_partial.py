@@ -68,7 +68,7 @@ def test_a_forest_holds_exactly_the_trees_that_agree(kind, root_as_head):
     forest = build_forest(partial, LABEL_INDEX)
     everything = oracle.typed_trees(4, None, root_as_head=root_as_head)
     expected = {tree for tree in everything if agrees(tree, partial)}
-    forest.inter.labels[:] = np.maximum(forest.inter.labels, 1)  # the helper needs names
+    forest.labels[forest.labels == ANY] = 1  # the helper needs names
     found = list(trees_of(forest, root_as_head=root_as_head))
     assert set(found) == expected
     assert len(found) == len(expected) > 0
@@ -79,26 +79,26 @@ def test_the_forest_of_a_full_tree_is_that_of_its_word_tree():
     tree = WordTree(("上海", "计划", "发展"), (2, 0, 2), (LABEL, "root", LABEL))
     full, partial = build_forest(tree, LABEL_INDEX), build_forest(partial_tree(tree), LABEL_INDEX)
     assert full.gaps[:-1].tolist() == partial.gaps[:-1].tolist()
-    for one, other in ((full.inter, partial.inter), (full.intra, partial.intra)):
-        arcs = [
-            set(zip(a.dependents.tolist(), a.heads.tolist(), a.labels.tolist(), strict=True))
-            for a in (one, other)
-        ]
-        assert arcs[0] == arcs[1]
+    for intra in (False, True):
+        one, other = (
+            {tuple(arc) for arc in np.transpose(forest.arcs(intra=intra)).tolist()}
+            for forest in (full, partial)
+        )
+        assert one == other
     assert partial_tree(tree).is_full
 
 
 def test_an_unknown_relation_is_any():
     forest = build_forest(KINDS["a head"], LABEL_INDEX)
-    assert set(forest.inter.labels.tolist()) == {ANY}
+    assert set(forest.arcs(intra=False)[2].tolist()) == {ANY}
     forest = build_forest(KINDS["a relation without its head"], LABEL_INDEX)
-    assert LABEL_INDEX[LABEL] in forest.inter.labels
+    assert LABEL_INDEX[LABEL] in forest.arcs(intra=False)[2]
 
 
 def test_a_structure_policy_is_for_known_words():
     forest = build_forest(KINDS["some words"], LABEL_INDEX, policy="leftward")
-    arcs = set(zip(forest.intra.dependents.tolist(), forest.intra.heads.tolist(), strict=True))
-    assert arcs == {(1, 2), (3, 4), (4, 3)}
+    dependents, heads, _ = forest.arcs(intra=True)
+    assert set(zip(dependents.tolist(), heads.tolist(), strict=True)) == {(1, 2), (3, 4), (4, 3)}
 
 
 def test_what_a_lexicon_and_pins_tell_is_a_partial_tree():

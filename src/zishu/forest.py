@@ -2,7 +2,7 @@
 
 A word tree represents every character tree that satisfies the paper's two constraints (section 2.2): each word is a
 single-root subtree, and only roots take part in arcs between words. The forest is never enumerated. It is given by what
-a chart needs: the gaps that the gold words fix, and the allowed arcs, as index arrays with their labels. The structure
+a chart needs: the gaps that the gold words fix, and the allowed heads of every character with their labels. The structure
 policy defines which trees are allowed inside a word (section 2.1, Figure 1):
 
     latent      every tree over the word's characters
@@ -32,7 +32,7 @@ import numpy as np
 from zishu.arcs import ROOT_SPAN
 from zishu.errors import InputError, InvalidTree
 from zishu.gaps import FREE, JOIN, word_gaps
-from zishu.partial import PartialTree, Span
+from zishu.partial import KnownWord, PartialTree, known_words
 from zishu.tree import INTRA, ROOT, ROOT_LABEL, WordTree, check_heads
 
 if TYPE_CHECKING:
@@ -43,29 +43,32 @@ ANY: Final = -1  # instead of a label: any label that an arc between two words m
 
 POLICIES: Final = ("latent", "leftward", "rightward", "annotated")
 
+_Arc = tuple[int, int, int, bool]  # dependent, head, label, whether it lies inside a word
 Structures = Mapping[str, tuple[int, ...]]  # word form -> heads inside the word, from 1; 0 = root of the word
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Arcs:
-    """Hold labelled arcs as three arrays of equal length; characters are numbered from 1, head 0 is ROOT."""
-
-    dependents: NDArray[np.int32]
-    heads: NDArray[np.int32]
-    labels: NDArray[np.int32]  # indices into the label vocabulary, or ANY
-
-    def __len__(self) -> int:
-        return len(self.dependents)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Forest:
-    """Represent the character trees of one word tree: those made of these arcs that respect these gaps."""
+    """Represent the character trees of one word tree: those made of the allowed arcs that respect the gaps.
 
-    length: int  # number of characters
-    gaps: NDArray[np.int8]  # length + 1 values of zishu.gaps; [k] lies between k and k+1, the last is unused
-    inter: Arcs
-    intra: Arcs
+    Row d of the tables has one place for each allowed arc to character d. Unused places have the head -1. Row 0 is ROOT,
+    which has no head.
+    """
+
+    gaps: NDArray[np.int8]  # n+1 values of zishu.gaps; [k] lies between k and k+1, the last is unused
+    heads: NDArray[np.int64]  # n+1 k
+    labels: NDArray[np.int64]  # n+1 k: indices into the label vocabulary, or ANY
+    intra: NDArray[np.bool_]  # n+1 k: whether the arc lies inside a word
+
+    @property
+    def length(self) -> int:
+        """Count the characters."""
+        return len(self.gaps) - 1
+
+    def arcs(self, *, intra: bool) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return the dependents, heads and labels of the arcs inside words, or of those between words."""
+        dependents, places = np.nonzero((self.heads >= 0) & (self.intra == intra))
+        return dependents, self.heads[dependents, places], self.labels[dependents, places]
 
 
 def build_forest(
@@ -98,21 +101,16 @@ def build_forest(
     if policy == "annotated" and structures is None:
         raise InputError("the structure policy 'annotated' needs structures")
     chars = tree.chars
+    known = {word.span: word for word in known_words(tree)}
     if isinstance(tree, PartialTree):
         gaps, spans = tree.gaps, tree.stretches()
         words = {span for span in spans if tree.is_word(*span)}
-        known: dict[Span, tuple[Span | None, str | None]] = {
-            word.span: (word.head, word.deprel) for word in tree.words
-        }
     else:
-        spans = list(tree.spans)
-        gaps, words = word_gaps([end - start for start, end in spans]), set(spans)
-        heads = ((ROOT_SPAN, *spans)[head] for head in tree.heads)
-        known = dict(zip(spans, zip(heads, tree.deprels, strict=True), strict=True))
+        gaps, spans, words = word_gaps(tree.lengths), list(known), set(known)
     if not single_root:
         gaps = np.where(gaps == JOIN, np.int8(FREE), gaps)
 
-    intra: list[tuple[int, int, int]] = []
+    intra: list[_Arc] = []
     intra_label = _number(INTRA, label_index)
     roots = {span: range(*span) for span in (*spans, ROOT_SPAN)}  # characters with arcs to other words
     for start, end in spans:
@@ -127,12 +125,13 @@ def build_forest(
             if one_tree:
                 root = start + inner.index(ROOT)
                 roots[start, end] = range(root, root + 1)
-        intra += [(d, h, intra_label) for d, h in inside]
+        intra += [(d, h, intra_label, True) for d, h in inside]
 
-    inter: list[tuple[int, int, int]] = []
+    inter: list[_Arc] = []
     has_root_label = any(label.lower() == ROOT_LABEL for label in label_index)
     for span in spans:
-        head, deprel = known.get(span, (None, None))
+        word = known.get(span, KnownWord(span))
+        head, deprel = word.head, word.deprel
         if deprel == INTRA:
             raise InputError(f"the label {INTRA} is reserved for arcs inside words")
         label = ANY if deprel is None else _number(deprel, label_index)
@@ -144,8 +143,8 @@ def build_forest(
                 # A relation decides whether the head is the root, and the other way round.
                 is_root = deprel.lower() == ROOT_LABEL
                 outside = [h for h in outside if (h == ROOT) == is_root]
-        inter += [(d, h, label) for d in roots[span] for h in outside if d != h]
-    return Forest(len(gaps) - 1, gaps, _arcs(inter), _arcs(intra))
+        inter += [(d, h, label, False) for d in roots[span] for h in outside if d != h]
+    return _tabulate(gaps, inter + intra)
 
 
 def _structure(
@@ -175,7 +174,16 @@ def _number(label: str, label_index: Mapping[str, int]) -> int:
         raise InputError(f"label {label!r} is not in the label vocabulary") from None
 
 
-def _arcs(triples: list[tuple[int, int, int]]) -> Arcs:
-    """Store (dependent, head, label) triples column by column."""
-    table = np.array(triples, dtype=np.int32).reshape(-1, 3)
-    return Arcs(*np.ascontiguousarray(table.T))
+def _tabulate(gaps: NDArray[np.int8], arcs: list[_Arc]) -> Forest:
+    """Arrange arcs in rows, one for each dependent."""
+    arcs.sort(key=lambda arc: arc[0])
+    dependents, heads, labels, intra = np.array(arcs, dtype=np.int64).reshape(-1, 4).T
+    counts = np.bincount(dependents, minlength=len(gaps))
+    places = np.arange(len(arcs)) - np.repeat(np.cumsum(counts) - counts, counts)
+    shape = len(gaps), counts.max()
+    forest = Forest(
+        gaps, np.full(shape, -1), np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.bool_)
+    )
+    for table, values in ((forest.heads, heads), (forest.labels, labels), (forest.intra, intra)):
+        table[dependents, places] = values
+    return forest

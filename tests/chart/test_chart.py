@@ -285,8 +285,9 @@ def masked(forest, *, root_as_head=True, seed=0, scores=None):
     if scores is None:
         scores = np.random.default_rng(seed).normal(size=(2, forest.length + 1, forest.length + 1))
     both = np.full(scores.shape, -np.inf)
-    for kept, score, arcs in zip(both, scores, (forest.inter, forest.intra), strict=True):
-        kept[arcs.dependents, arcs.heads] = score[arcs.dependents, arcs.heads]
+    for kept, score, inside in zip(both, scores, (False, True), strict=True):
+        dependents, heads, _ = forest.arcs(intra=inside)
+        kept[dependents, heads] = score[dependents, heads]
     return Problem(both[:1], np.array([forest.length]), both[1:], forest.gaps[None], root_as_head)
 
 

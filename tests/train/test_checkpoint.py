@@ -18,9 +18,9 @@ from zishu.train import checkpoint
 from zishu.train.checkpoint import (
     Interrupted,
     load_checkpoint,
-    optimiser_state,
-    restore_optimiser,
+    restore_training,
     save_checkpoint,
+    training_state,
     write_atomically,
 )
 
@@ -238,10 +238,6 @@ def _optimiser(network: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.AdamW(groups, betas=(0.9, 0.9), eps=1e-12)
 
 
-def _names(network: nn.Module) -> dict[Tensor, str]:
-    return {weight: name for name, weight in network.named_parameters()}
-
-
 def _step(network: nn.Module, optimiser: torch.optim.Optimizer) -> None:
     optimiser.zero_grad()
     network(torch.arange(6.0).reshape(2, 3)).square().sum().backward()
@@ -253,8 +249,7 @@ def test_an_optimiser_goes_on_exactly_where_it_was(path: Path) -> None:
     optimiser = _optimiser(network)
     for _ in range(3):
         _step(network, optimiser)
-    tensors = {f"model.{name}": weight for name, weight in network.state_dict().items()}
-    tensors |= optimiser_state(optimiser, _names(network))
+    tensors = training_state(network, {"": optimiser})
     assert "optimiser.0.weight.exp_avg_sq" in tensors
     save_checkpoint(path, tensors, {})
     for _ in range(3):
@@ -262,11 +257,8 @@ def test_an_optimiser_goes_on_exactly_where_it_was(path: Path) -> None:
 
     loaded, _ = load_checkpoint(path)
     again = _network()
-    again.load_state_dict(
-        {name.removeprefix("model."): t for name, t in loaded.items() if name.startswith("model.")}
-    )
     restored = _optimiser(again)
-    restore_optimiser(restored, _names(again), loaded)
+    restore_training(loaded, again, {"": restored})
     for _ in range(3):
         _step(again, restored)
     for weight, other in zip(network.parameters(), again.parameters(), strict=True):
@@ -276,16 +268,18 @@ def test_an_optimiser_goes_on_exactly_where_it_was(path: Path) -> None:
 def test_an_optimiser_without_a_step_has_no_state(path: Path) -> None:
     network = _network()
     optimiser = _optimiser(network)
-    assert optimiser_state(optimiser, _names(network)) == {}
-    restore_optimiser(optimiser, _names(network), {})
+    tensors = training_state(network, {"0.": optimiser})
+    assert not any("optimiser" in name for name in tensors)
+    restore_training(tensors, network, {"0.": optimiser})
     _step(network, optimiser)
 
 
 def test_the_state_of_another_model_is_an_input_error() -> None:
     network = _network()
     optimiser = _optimiser(network)
+    tensors = training_state(network, {}) | {"optimiser.7.weight.step": torch.tensor(1.0)}
     with pytest.raises(InputError, match=r"optimiser's state for 7\.weight"):
-        restore_optimiser(optimiser, _names(network), {"optimiser.7.weight.step": torch.tensor(1.0)})
+        restore_training(tensors, network, {"": optimiser})
 
 
 def test_write_atomically(tmp_path: Path) -> None:

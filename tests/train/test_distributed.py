@@ -24,7 +24,7 @@ from zishu import cli
 from zishu.errors import ConfigError, ZishuError
 from zishu.train.checkpoint import load_checkpoint
 from zishu.train.config import config_from_dict
-from zishu.train.data import TrainingTree, Treebank, collate, make_example
+from zishu.train.data import TrainingTree, make_example
 from zishu.train.distributed import ALONE, Group, _launched
 from zishu.train.initial import new_network
 
@@ -44,10 +44,11 @@ ENCODERS = {
 @given(st.lists(st.integers(1, 100), min_size=1), st.integers(1, 5))
 def test_the_shares_of_a_batch_make_up_the_batch(lengths: list[int], size: int) -> None:
     batch = np.random.default_rng(0).permutation(len(lengths))[: len(lengths) // 2 + 1]
-    shares = [Group(rank, size).shard(batch, lengths).tolist() for rank in range(size)]
-    assert sorted(example for share in shares for example in share) == sorted(batch.tolist())
+    batch = batch.tolist()
+    shares = [Group(rank, size).shard(batch, [lengths[k] for k in batch]) for rank in range(size)]
+    assert sorted(example for share in shares for example in share) == sorted(batch)
     # The order of the batch is kept, so that a group of one trains exactly as without a group.
-    assert all(share == [example for example in batch if example in share] for share in shares)
+    assert all(list(share) == [example for example in batch if example in share] for share in shares)
 
 
 @pytest.mark.parametrize("task", ["parse", "parse-words", "segment"])
@@ -63,19 +64,20 @@ def test_gradients_of_the_shares_add_up_to_those_of_the_batch(task: str, size: i
         }
     )
     torch.manual_seed(0)
-    network = new_network(config, Treebank(tuple(map(TrainingTree, tiny.TREES))))
-    examples = [make_example(tree, network, config.structure) for tree in tiny.TREES]
+    treebank = [*map(TrainingTree, tiny.TREES)]
+    network = new_network(config, treebank)
+    examples = [make_example(item, network, config.structure) for item in treebank]
     lengths = [example.length for example in examples]
-    everything = network.loss(collate(examples, network))
+    everything = network.loss(examples)
     everything.backward()
     expected = [weight.grad.clone() for weight in network.parameters()]
     network.zero_grad()
     total = torch.zeros(())
     for rank in range(size):
-        share = [examples[k] for k in Group(rank, size).shard(np.arange(len(examples)), lengths)]
+        share = Group(rank, size).shard(examples, lengths)
         if share:
             part = sum(e.units for e in share) / sum(e.units for e in examples)
-            loss = network.loss(collate(share, network)) * part
+            loss = network.loss(share) * part
             loss.backward()  # adds to the gradients
             total = total + loss.detach()
     assert float(total) == pytest.approx(everything.item(), rel=1e-5)
@@ -94,8 +96,8 @@ def test_a_group_of_one_changes_nothing() -> None:
     assert ALONE.reduce([weight], torch.tensor(0.5, dtype=torch.float64), False) == (0.5, False)
     assert weight.grad is gradient
     assert ALONE.tell(3.0) == 3.0
-    batch = np.array([4, 2])
-    assert ALONE.shard(batch, [1] * 5) is batch
+    batch = [4, 2]
+    assert ALONE.shard(batch, [1, 1]) is batch
     state = torch.get_rng_state()
     ALONE.seed(0, 0)
     ALONE.spread([weight])

@@ -17,11 +17,12 @@ from zishu.model.settings import Settings
 from zishu.model.vocabulary import Vocabulary
 from zishu.partial import KnownWord
 from zishu.train.config import ScorerConfig, StructureConfig
-from zishu.train.data import collate, make_example
+from zishu.train.data import TrainingTree, collate, make_example
 from zishu.train.network import Network
 from zishu.tree import INTRA
 
 LABELS = (INTRA, "root", LABEL, "other")
+CPU = torch.device("cpu")
 
 
 def make_network(roles=2, *, root_as_head=True):
@@ -37,7 +38,7 @@ def make_network(roles=2, *, root_as_head=True):
 
 
 def example_of(partial, network):
-    return make_example(partial, network, StructureConfig())
+    return make_example(TrainingTree(partial), network, StructureConfig())
 
 
 def make_outputs(n, roles, seed=1):
@@ -88,7 +89,7 @@ def by_enumeration(network, outputs, partial, *, root_as_head):
 def test_the_loss_is_that_of_enumeration(kind, roles, root_as_head):
     network = make_network(roles, root_as_head=root_as_head)
     partial = KINDS[kind]
-    batch = collate([example_of(partial, network)], network)
+    batch = collate([example_of(partial, network)], CPU)
     outputs = make_outputs(4, roles)
     loss = network._tree_loss(outputs, batch)
     expected = by_enumeration(network, outputs, partial, root_as_head=root_as_head)
@@ -101,7 +102,7 @@ def test_the_loss_is_that_of_enumeration(kind, roles, root_as_head):
 )
 def test_gradients_are_those_of_finite_differences(kind):
     network = make_network()
-    batch = collate([example_of(KINDS[kind], network)], network)
+    batch = collate([example_of(KINDS[kind], network)], CPU)
     outputs = make_outputs(4, 2)
     names = list(outputs)
 
@@ -114,12 +115,12 @@ def test_gradients_are_those_of_finite_differences(kind):
 def test_sentences_with_different_knowledge_share_a_batch():
     network = make_network()
     examples = [example_of(partial, network) for partial in KINDS.values()]
-    together = collate(examples, network)
+    together = collate(examples, CPU)
     single = make_outputs(4, 2)
     outputs = {name: tensor.repeat(len(examples), 1, 1) for name, tensor in single.items()}
     losses = network._tree_loss(outputs, together).tolist()
     for loss, example in zip(losses, examples, strict=True):
-        alone = network._tree_loss(single, collate([example], network)).item()
+        alone = network._tree_loss(single, collate([example], CPU)).item()
         assert loss == pytest.approx(alone, abs=1e-9)
 
 
@@ -144,6 +145,6 @@ def test_knowing_more_costs_more():
     network = make_network()
     outputs = make_outputs(4, 2)
     kinds = ["nothing", "a boundary", "some words", "all words", "a head", "everything"]
-    batch = [collate([example_of(KINDS[kind], network)], network) for kind in kinds]
+    batch = [collate([example_of(KINDS[kind], network)], CPU) for kind in kinds]
     losses = [network._tree_loss(outputs, one).item() for one in batch]
     assert np.all(np.diff(losses) > 0)

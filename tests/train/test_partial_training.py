@@ -15,7 +15,7 @@ from zishu.model.runtime import load_model
 from zishu.parser import find_model
 from zishu.train.checkpoint import BEST, load_checkpoint, under
 from zishu.train.config import config_from_dict
-from zishu.train.data import Treebank, read_treebank
+from zishu.train.data import read_treebank
 from zishu.train.evaluation import TorchNetworks
 from zishu.train.exported import read_weights
 from zishu.train.initial import load_initial
@@ -105,7 +105,7 @@ def test_bundled_models_can_be_trained_further(name):
     folder = find_model(name)
     model = load_model(folder)
     trained = config_from_dict({**_known_sections(model.settings.training["config"]), "initial": str(folder)})
-    network = load_initial(trained, Treebank(()))
+    network = load_initial(trained, [])
     sentences = [tuple("上海计划发展金融业。"), tuple("他们昨天已经离开北京了")]
     own = TorchNetworks(network.eval(), 0).run(sentences)
     theirs = model.networks.run(sentences)
@@ -138,7 +138,7 @@ def test_new_styles_and_relations_are_added_to_a_model(treebank, tmp_path):
         initial=str(tmp_path / "first" / "model"),
         optimiser={"epochs": 30},
     )
-    network = load_initial(config, read_treebank(config))
+    network = load_initial(config, read_treebank(config)[0])
     assert network.settings.styles == ("a", "b")
     assert network.settings.labels[-1] == "obj:new"
     styles = network.encoder.embeddings.styles.weight
@@ -151,4 +151,4 @@ def test_new_styles_and_relations_are_added_to_a_model(treebank, tmp_path):
 def test_an_initial_folder_without_weights_is_named(treebank, tmp_path):
     config = make_config(treebank, tmp_path, initial=str(tmp_path / "nowhere"))
     with pytest.raises(ConfigError, match="neither a finished run"):
-        load_initial(config, Treebank(()))
+        load_initial(config, [])

@@ -24,7 +24,6 @@ from zishu.train.config import (
     RunConfig,
     load_config,
 )
-from zishu.train.data import Treebank
 from zishu.train.encoders import Topped, build_encoder
 from zishu.train.exported import read_weights
 from zishu.train.initial import load_initial
@@ -239,7 +238,7 @@ def test_the_encoder_of_a_bundled_model_reads_as_the_model_does_in_its_first_sty
     encoder = build_encoder(config.encoder, chars, pairs, weights=weights).eval()
     nothing = ["data.train={gsd = 'x'}", "data.dev=", "data.weights={}", "teacher.model=", "teacher.text="]
     further = load_config(CONFIGS / f"{name}.toml", [f"initial={name}", *nothing])
-    network = load_initial(further, Treebank(()))
+    network = load_initial(further, [])
     assert network.vocabulary.symbols == chars.symbols
     assert isinstance(encoder, Topped)
     assert isinstance(network.encoder, Topped)

@@ -15,7 +15,7 @@ onnx = pytest.importorskip("onnx")
 import tiny  # noqa: E402
 from zishu.model.runtime import load_model  # noqa: E402
 from zishu.train.config import load_config  # noqa: E402
-from zishu.train.data import TrainingTree, Treebank  # noqa: E402
+from zishu.train.data import TrainingTree  # noqa: E402
 from zishu.train.export import export_model  # noqa: E402
 from zishu.train.initial import new_network  # noqa: E402
 from zishu.train.quantise import quantise  # noqa: E402
@@ -33,7 +33,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Return the folders of a model before and after."""
     config = load_config("configs/default.toml", [f"encoder.{setting}" for setting in _SMALL])
     torch.manual_seed(1)
-    network = new_network(config, Treebank(tuple(map(TrainingTree, tiny.TREES))))
+    network = new_network(config, [*map(TrainingTree, tiny.TREES)])
     for parameter in network.parameters():  # biases and biaffine weights start as zeros
         if not parameter.any():
             torch.nn.init.normal_(parameter, std=0.3)

@@ -451,7 +451,7 @@ def test_tag_columns_can_be_left_out_and_added_to_another_run(treebank, tmp_path
 
 def test_non_projective_sentences_are_left_out_and_counted(treebank, tmp_path, capfd):
     train(make_config(treebank, tmp_path / "run", optimiser={"epochs": 1}))
-    assert "1 non-projective" in capfd.readouterr().err
+    assert "left out: 1 non-projective" in capfd.readouterr().err
 
 
 def test_a_run_goes_on_only_with_its_own_configuration(treebank, tmp_path):
@@ -496,9 +496,9 @@ def test_batches_can_count_words_where_words_are_given(treebank, tmp_path, monke
 def test_the_learning_rate_falls_to_zero_with_the_last_step(treebank, tmp_path, monkeypatch):
     rates, batches = [], []
 
-    def record(run):
-        set_rates(run)
-        rates.append(run.optimiser.param_groups[0]["lr"])
+    def record(optimisers, *place, **shares):
+        set_rates(optimisers, *place, **shares)
+        rates.append(optimisers[0].param_groups[0]["lr"])
 
     def deal(lengths, batch_chars, *, seed, epoch):
         # Make the number of batches per epoch vary more than it does by chance.
@@ -506,8 +506,8 @@ def test_the_learning_rate_falls_to_zero_with_the_last_step(treebank, tmp_path, 
         batches.append(len(dealt))
         return dealt
 
-    set_rates, random_batches = loop._set_learning_rates, data.random_batches
-    monkeypatch.setattr(loop, "_set_learning_rates", record)
+    set_rates, random_batches = loop.set_learning_rates, data.random_batches
+    monkeypatch.setattr(loop, "set_learning_rates", record)
     monkeypatch.setattr(data, "random_batches", deal)
     train(make_config(treebank, tmp_path / "run", optimiser={"epochs": 4, "warmup": 0.25}))
     assert len(set(batches)) > 1

@@ -125,6 +125,7 @@ def test_what_is_written_is_read_again_and_suits_a_forest(expected: dict[str, tu
     assert found == expected
     for form, heads in found.items():
         word = WordTree((form,), (0,), ("root",))
-        arcs = build_forest(word, {INTRA: 0, "root": 1}, policy="annotated", structures=found).intra
+        forest = build_forest(word, {INTRA: 0, "root": 1}, policy="annotated", structures=found)
+        arcs = list(zip(*forest.arcs(intra=True), strict=True))
         assert len(arcs) == len(characters(form)) - 1
-        assert all(heads[d - 1] == h for d, h in zip(arcs.dependents, arcs.heads, strict=True))
+        assert all(heads[d - 1] == h for d, h, _ in arcs)

@@ -257,8 +257,9 @@ def _given_forests(trees: TreeDistribution, forests: Sequence[Forest]) -> TreeDi
     inter, intra = np.zeros((2, *trees.gaps.shape, trees.gaps.shape[1]), dtype=np.bool_)
     for b, forest in enumerate(forests):
         gaps[b, : forest.length] = forest.gaps[: forest.length]
-        inter[b, forest.inter.dependents, forest.inter.heads] = True
-        intra[b, forest.intra.dependents, forest.intra.heads] = True
+        for allowed, inside in ((inter, False), (intra, True)):
+            dependents, heads, _ = forest.arcs(intra=inside)
+            allowed[b, dependents, heads] = True
     return trees.given(gaps, inter=inter, intra=intra) if trees.typed else trees.given(inter=inter)
 
 

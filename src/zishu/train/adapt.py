@@ -49,8 +49,8 @@ from zishu.train.adapt_data import (
     AdaptOptions,
     prepare,
 )
-from zishu.train.config import by_style, config_from_dict
-from zishu.train.data import read_treebank, read_trees
+from zishu.train.config import config_from_dict
+from zishu.train.data import read_gold, read_treebank
 from zishu.train.evaluation import MODEL, RESULT, evaluate_model, finish
 from zishu.train.initial import load_initial
 from zishu.train.loop import train
@@ -233,14 +233,13 @@ def _precision() -> str:
 
 def _move_back(config: Config, kept: float) -> None:
     """Export the model again, with weights between the old and the new ones."""
-    treebank = read_treebank(config)
+    treebank, _ = read_treebank(config)
     starts = (config.initial, str(config.folder))
     old, new = (load_initial(replace(config, initial=start), treebank) for start in starts)
     before = old.state_dict()
     new.load_state_dict({name: before[name].lerp(after, kept) for name, after in new.state_dict().items()})
-    dev = {style: read_trees(paths) for style, paths in by_style(config.data.dev).items()}
     result: Any = read_json(config.folder / RESULT)
-    finish(config, new, dev, best_epoch=result["best_epoch"])
+    finish(config, new, treebank, read_gold(config.data.dev), best_epoch=result["best_epoch"])
 
 
 def _complete(model: Path, base: Path, *, calibrated: bool) -> None:

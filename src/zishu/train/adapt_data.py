@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from zishu.annotations import partial_to_conllu, read_annotations
+from zishu.arcs import ROOT_SPAN
 from zishu.errors import InputError
 from zishu.formats.conllu import format_sentence, read_conllu, trees_of
 from zishu.gaps import BREAK, FREE, JOIN
@@ -31,7 +32,6 @@ from zishu.parser import load
 from zishu.partial import KnownWord, PartialTree, partial_of_raw
 from zishu.reading import read_lines
 from zishu.sentences import text_sentences
-from zishu.text import characters
 from zishu.train.checkpoint import write_atomically
 
 if TYPE_CHECKING:
@@ -114,8 +114,7 @@ def prepare(data: Path, options: AdaptOptions) -> tuple[dict[str, int], tuple[st
         write_atomically(data / name, text)
     counts = {"known": len(known), "held out": len(held_out), "raw text": len(found)}
     counts["rehearsal"] = len(rehearsed)
-    state = {"arguments": arguments, "counts": counts, "problems": problems}
-    write_json(path, state)
+    write_json(path, {"arguments": arguments, "counts": counts, "problems": problems})
     return counts, tuple(problems)
 
 
@@ -163,13 +162,8 @@ def _read_text(options: AdaptOptions, parser: Parser) -> Iterator[PartialTree]:
 def sure_tree(sentence: Sentence, sure: float) -> PartialTree:
     """Keep the words of a parse, and their heads, relations and parts of speech, that are probable enough."""
     certain = {word.id for word in sentence if (word.boundary_prob or 0) >= sure}
-    spans: dict[int, tuple[int, int]] = {0: (0, 1)}
-    place = 1
-    for word in sentence:
-        size = len(characters(word.form))
-        spans[word.id] = (place, place + size)
-        place += size
-    gaps = np.full(place, FREE, dtype=np.int8)
+    spans = (ROOT_SPAN, *sentence.tree.spans)
+    gaps = np.full(len(sentence.chars) + 1, FREE, dtype=np.int8)
     gaps[0] = BREAK
     words = []
     for word in sentence:

@@ -9,7 +9,7 @@ full disk leaves the previous checkpoint intact. The next save removes what a ki
 replaced, not followed, because the folder may belong to someone else.
 
 Saving takes one pass over the tensors for a checksum, which loading compares, and one to write them. This module does
-not know what a run consists of.
+not know what the JSON object of a run contains.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from zishu.writing import replacing
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from torch import Tensor
+    from torch import Tensor, nn
     from torch.optim import Optimizer
 
 BEST = "best.safetensors"  # the checkpoint of a run's best epoch
@@ -100,28 +100,45 @@ def load_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], di
     return tensors, json.loads(text)
 
 
-def optimiser_state(optimiser: Optimizer, names: Mapping[Tensor, str]) -> dict[str, Tensor]:
-    """Return the state of an optimiser as tensors `optimiser.<weight>.<slot>`.
+def training_state(network: nn.Module, optimisers: Mapping[str, Optimizer]) -> dict[str, Tensor]:
+    """Return all tensors that training changes: weights, states of optimisers and random states.
 
-    Learning rates are not included: they follow from the configuration and the step.
+    The names of an optimiser's state begin with its key in `optimisers`. Learning rates are not included: they follow
+    from the configuration and the step.
     """
-    return {
-        f"optimiser.{names[weight]}.{slot}": torch.as_tensor(value)
-        for weight, slots in optimiser.state.items()
-        for slot, value in slots.items()
-    }
+    names: dict[Tensor, str] = {weight: name for name, weight in network.named_parameters()}
+    tensors = {f"model.{name}": tensor for name, tensor in network.state_dict().items()}
+    for prefix, optimiser in optimisers.items():
+        for weight, slots in optimiser.state.items():
+            for slot, value in slots.items():
+                tensors[f"{prefix}optimiser.{names[weight]}.{slot}"] = torch.as_tensor(value)
+    tensors["random.torch"] = torch.get_rng_state()
+    device = next(network.parameters()).device
+    if device.type == "cuda":
+        tensors["random.cuda"] = torch.cuda.get_rng_state(device)
+    return tensors
 
 
-def restore_optimiser(
-    optimiser: Optimizer, names: Mapping[Tensor, str], tensors: Mapping[str, Tensor]
+def restore_training(
+    tensors: Mapping[str, Tensor], network: nn.Module, optimisers: Mapping[str, Optimizer]
 ) -> None:
-    """Load the tensors of `optimiser_state` into a new optimiser of the same weights; ignore all others."""
+    """Load the tensors of `training_state` into a new network and new optimisers of its weights; ignore all others."""
+    network.load_state_dict(under("model.", tensors))
+    for prefix, optimiser in optimisers.items():
+        _restore_optimiser(optimiser, network, under(f"{prefix}optimiser.", tensors))
+    torch.set_rng_state(tensors["random.torch"])
+    device = next(network.parameters()).device
+    if device.type == "cuda" and "random.cuda" in tensors:
+        torch.cuda.set_rng_state(tensors["random.cuda"], device)
+
+
+def _restore_optimiser(optimiser: Optimizer, network: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     slots: dict[str, dict[str, Tensor]] = {}
     for key, value in tensors.items():
-        if key.startswith("optimiser."):
-            # A weight's name has dots, a slot's has none.
-            weight, _, slot = key.removeprefix("optimiser.").rpartition(".")
-            slots.setdefault(weight, {})[slot] = value
+        # A weight's name has dots, a slot's has none.
+        weight, _, slot = key.rpartition(".")
+        slots.setdefault(weight, {})[slot] = value
+    names: dict[Tensor, str] = {weight: name for name, weight in network.named_parameters()}
     stranger = next(iter(slots.keys() - set(names.values())), None)
     if stranger is not None:
         raise InputError(

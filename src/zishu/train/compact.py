@@ -7,8 +7,13 @@ value, with an error of at most 0.4 % of that value. Published scores are those 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _LEVELS = 127  # on each side of 0
 
@@ -49,10 +54,12 @@ class CompactLinear(nn.Module):
         return nn.functional.linear(x, self.weight.rows.float() * self.weight.scales, self.bias)
 
 
-def compact(network: nn.Module) -> None:
-    """Replace every table of characters or bigrams in a network by a compact one."""
+def compact(network: nn.Module, names: Iterable[str] = ("chars", "bigrams")) -> None:
+    """Replace the tables and linear layers with these names anywhere in a network by compact ones."""
     for module in list(network.modules()):
-        for name in ("chars", "bigrams"):
-            table = getattr(module, name, None)
-            if isinstance(table, nn.Embedding):
-                setattr(module, name, CompactEmbedding(table.weight))
+        for name in names:
+            part = getattr(module, name, None)
+            if isinstance(part, nn.Embedding):
+                setattr(module, name, CompactEmbedding(part.weight))
+            elif isinstance(part, nn.Linear):
+                setattr(module, name, CompactLinear(part))

@@ -454,23 +454,20 @@ def _parse_override(key: str, text: str) -> object:
     return text if parsed or is_text else value
 
 
-def _list_keys(section: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every dotted key of a dataclass, with its type."""
-    for name, kind in get_type_hints(section, include_extras=True).items():
-        if is_dataclass(kind) and isinstance(kind, type):
-            yield from _list_keys(kind, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", kind
-
-
-_KEYS: dict[str, Any] = dict(_list_keys(Config))
-# Keys whose value may be a table.
-_TABLES = {key for key, kind in _KEYS.items() if kind in (Files, StyleWeights)}
 _SECTIONS: dict[str, type] = {
     name: kind
     for name, kind in get_type_hints(Config).items()
     if isinstance(kind, type) and is_dataclass(kind)
 }
+# The dotted keys with their types.
+_KEYS: dict[str, Any] = {
+    f"{section}.{name}".removeprefix("."): kind
+    for section, owner in {"": Config, **_SECTIONS}.items()
+    for name, kind in get_type_hints(owner, include_extras=True).items()
+    if section or name not in _SECTIONS
+}
+# Keys whose value may be a table.
+_TABLES = {key for key, kind in _KEYS.items() if kind in (Files, StyleWeights)}
 
 
 def _build(values: Mapping[str, _Value], source: str) -> Config:
@@ -493,7 +490,8 @@ def _build(values: Mapping[str, _Value], source: str) -> Config:
         top[name] = kind(**parts[name])
     _require(Config, top, source)
     config = Config(**top)
-    _check_together(config, source)
+    for message in _contradictions(config):
+        raise ConfigError(f"{source}: {message}")
     return config
 
 
@@ -599,62 +597,48 @@ def _check_effect(config: Config, values: Mapping[str, _Value]) -> None:
             raise ConfigError(f"{values[key].source}: {key} has no effect: {why}; remove it")
 
 
-def _check_together(config: Config, source: str) -> None:
-    """Check combinations of keys."""
-
-    def demand(holds: bool, message: str) -> None:
-        if not holds:
-            raise ConfigError(f"{source}: {message}")
-
-    safe = re.fullmatch(r"[\w-][\w.-]*", config.name)
-    demand(safe is not None, f"name = {config.name!r}: expected letters, digits, '_', '-' and '.'")
-    data = config.data
-    if data.partial:
-        learns = config.task == "parse" and config.objective == "tree-crf" and config.structure.single_root
-        demand(
-            learns, "data.partial is for the task 'parse', the objective 'tree-crf' and structure.single_root"
-        )
-    demand(data.train != "" or data.partial != "", "data.train is empty: expected a CoNLL-U file")
-    # A run that starts from another model may have too little data for a dev set.
-    demand(data.dev != "" or config.initial != "", "data.dev is empty: expected a CoNLL-U file")
-    styles = config.styles
-    demand(
-        "" not in styles or len(styles) == 1, "data.partial: give the style of each file, as in data.train"
-    )
+def _contradictions(config: Config) -> Iterator[str]:
+    """Yield what is wrong with a combination of keys."""
+    data, structure, encoder, styles = config.data, config.structure, config.encoder, config.styles
+    transition = config.objective == "transition"
+    if not re.fullmatch(r"[\w-][\w.-]*", config.name):
+        yield f"name = {config.name!r}: expected letters, digits, '_', '-' and '.'"
+    if data.partial and not (
+        config.task == "parse" and config.objective == "tree-crf" and structure.single_root
+    ):
+        yield "data.partial is for the task 'parse', the objective 'tree-crf' and structure.single_root"
+    if not data.train and not data.partial:
+        yield "data.train is empty: expected a CoNLL-U file"
+    if not data.dev and not config.initial:  # otherwise there may be too little data for a dev set
+        yield "data.dev is empty: expected a CoNLL-U file"
+    if "" in styles and len(styles) > 1:
+        yield "data.partial: give the style of each file, as in data.train"
     for name, part in (
         ("data.dev", by_style(data.dev)),
         ("data.test", by_style(data.test)),
         ("data.weights", data.weights),
         ("teacher.text", by_style(config.teacher.text)),
     ):
-        for style in () if config.initial else part:
-            named = f"style {style!r}" if style else "a file without a style"
-            demand(style in styles, f"{name}: {named} is not in data.train: {', '.join(styles)}")
-    demand(
-        bool(config.teacher.model) == bool(config.teacher.text),
-        "teacher.model and teacher.text must be set together",
-    )
-    if config.structure.policy == "annotated":
-        found = config.data.structures != ""
-        demand(found, "structure.policy = 'annotated' needs data.structures, a WIST-format file")
-    if config.objective == "transition":
-        structure = config.structure
-        demand(config.task == "parse", "objective = 'transition' is for the task 'parse'")
-        demand(
-            structure.policy != "latent",
-            "objective = 'transition' needs a structure.policy other than 'latent'",
+        for style in part:
+            if style not in styles and not config.initial:
+                named = f"style {style!r}" if style else "a file without a style"
+                yield f"{name}: {named} is not in data.train: {', '.join(styles)}"
+    if bool(config.teacher.model) != bool(config.teacher.text):
+        yield "teacher.model and teacher.text must be set together"
+    if structure.policy == "annotated" and not data.structures:
+        yield "structure.policy = 'annotated' needs data.structures, a WIST-format file"
+    if transition and config.task != "parse":
+        yield "objective = 'transition' is for the task 'parse'"
+    if transition and structure.policy == "latent":
+        yield "objective = 'transition' needs a structure.policy other than 'latent'"
+    if transition and not (structure.single_root and structure.root_as_head):
+        yield "objective = 'transition' needs structure.single_root and structure.root_as_head"
+    if transition and structure.beam > WIDEST_BEAM:
+        yield f"structure.beam = {structure.beam}: at most {WIDEST_BEAM}"
+    if encoder.kind == "bert" and not encoder.pretrained:
+        yield (
+            "encoder.kind = 'bert' needs encoder.pretrained, a folder or hub:NAME: "
+            "--set encoder.pretrained=FOLDER"
         )
-        demand(
-            structure.single_root and structure.root_as_head,
-            "objective = 'transition' needs structure.single_root and structure.root_as_head",
-        )
-        demand(structure.beam <= WIDEST_BEAM, f"structure.beam = {structure.beam}: at most {WIDEST_BEAM}")
-    encoder = config.encoder
-    if encoder.kind == "bert":
-        demand(
-            encoder.pretrained != "",
-            "encoder.kind = 'bert' needs encoder.pretrained, a folder or hub:NAME: --set encoder.pretrained=FOLDER",
-        )
-    if encoder.kind == "transformer":
-        fits = encoder.hidden % encoder.heads == 0
-        demand(fits, f"encoder.hidden = {encoder.hidden}: expected a multiple of the {encoder.heads} heads")
+    if encoder.kind == "transformer" and encoder.hidden % encoder.heads:
+        yield f"encoder.hidden = {encoder.hidden}: expected a multiple of the {encoder.heads} heads"

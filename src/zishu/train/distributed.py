@@ -23,7 +23,7 @@ import os
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
@@ -36,7 +36,7 @@ from zishu.errors import ConfigError, ZishuError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from numpy.typing import NDArray
+_Sentence = TypeVar("_Sentence")
 
 WRITER = 0  # the rank that writes files and reports to the user
 
@@ -96,14 +96,14 @@ class Group:
             state = np.random.SeedSequence((seed, step, self.rank)).generate_state(1, np.uint64)
             torch.manual_seed(int(state[0]))
 
-    def shard(self, batch: NDArray[np.int64], lengths: Sequence[int]) -> NDArray[np.int64]:
-        """Return this process's examples of a batch, possibly none; `lengths` covers all examples."""
+    def shard(self, batch: Sequence[_Sentence], lengths: Sequence[int]) -> Sequence[_Sentence]:
+        """Return this process's share of a batch of sentences with these lengths; it may be empty."""
         if self.size == 1:
             return batch
         # The cost of a sentence is between its length (a BiLSTM) and its cube (the chart), so the square is a
         # compromise.
-        costs = [float(lengths[example]) ** 2 for example in batch]
-        return batch[deal(costs, self.size)[self.rank]]
+        costs = [float(length) ** 2 for length in lengths]
+        return [batch[k] for k in deal(costs, self.size)[self.rank]]
 
     def reduce(self, weights: Iterable[Tensor], loss: Tensor | None, stop: bool) -> tuple[float, bool]:
         """Sum the gradients in place; return the sum of the losses, and whether any process wants to stop.

@@ -20,9 +20,9 @@ from zishu.model.settings import CONFIG, Settings, read_settings
 from zishu.model.stand_ins import stand_ins
 from zishu.model.vocabulary import Vocabulary, bigrams
 from zishu.parser import find_model
+from zishu.partial import known_words
 from zishu.tags import COLUMNS
 from zishu.train.checkpoint import BEST, load_checkpoint, under
-from zishu.train.data import Treebank, by_count
 from zishu.train.encoders import build_encoder
 from zishu.train.exported import LABEL_WEIGHT, STYLES, Weights, read_vocabularies, read_weights
 from zishu.train.network import Network
@@ -30,17 +30,18 @@ from zishu.train.pretrain import load_pretrained
 from zishu.tree import INTRA
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from torch import Tensor
 
     from zishu.train.config import Config
+    from zishu.train.data import TrainingTree
 
 # The score of a new relation starts lower by this than that of the relation it is copied from.
 _IMPROBABLE: Final = 3.0
 
 
-def new_network(config: Config, treebank: Treebank) -> Network:
+def new_network(config: Config, treebank: Sequence[TrainingTree]) -> Network:
     """Return a network for the characters, labels, tags and styles of a treebank.
 
     Its encoder is pre-trained if the configuration names one; then the vocabularies are the encoder's.
@@ -56,7 +57,7 @@ def new_network(config: Config, treebank: Treebank) -> Network:
         chars = hf_vocabulary(source)
     elif source:
         weights, chars, pairs = load_pretrained(source)
-    sentences = [list(tree.chars) for tree, *_ in treebank.trees]
+    sentences = [list(item.tree.chars) for item in treebank]
     if chars is None:
         chars = Vocabulary.build(Counter(char for sentence in sentences for char in sentence))
     if kind == "bert" or not config.encoder.bigram_width:
@@ -65,24 +66,54 @@ def new_network(config: Config, treebank: Treebank) -> Network:
         counts = Counter(pair for sentence in sentences for pair in bigrams(sentence))
         pairs = Vocabulary.build(counts, min_count=config.encoder.bigram_min_count)
     chars = replace(chars, stand_ins=stand_ins(chars.symbols, lowercase=chars.lowercase))
-    tag_counts, present = treebank.count_tags()
-    tags = {column: by_count(found) for column, found in tag_counts.items() if found}
-    styles = tuple(style for style in config.styles if style)
-    absent = {style: tuple(column for column in tags if (style, column) not in present) for style in styles}
-    settings = settings_for(
-        config,
-        labels=((INTRA,) if config.can.finds_structures else ()) + by_count(treebank.deprels),
-        tags=tags,
-        styles=styles,
-        absent_tags=absent,
-    )
+    settings = _extended(config, Settings("segment"), treebank)  # which has no symbols yet
     return build_network(config, settings, chars, pairs, pretrained=True, weights=weights)
+
+
+def _extended(config: Config, known: Settings, treebank: Sequence[TrainingTree]) -> Settings:
+    """Return the settings of the configured network for what is known before and for the symbols of a treebank.
+
+    A style has the tag columns that it had before and those of the treebank.
+    """
+    counts: dict[str, Counter[str]] = {column: Counter() for column in ("labels", *COLUMNS)}
+    present = set()
+    for tree, style, _ in treebank:
+        for word in known_words(tree):
+            if word.deprel is not None:
+                counts["labels"][word.deprel] += 1
+            for column, tag in word.tags.items():
+                counts[column][tag] += 1
+                present.add((style, column))
+    found = {name: _by_count(number) for name, number in counts.items() if number}
+    inside = (INTRA,) if config.can.finds_structures else ()
+    labels = tuple(dict.fromkeys((*known.labels, *inside, *found.pop("labels", ()))))
+    tags: dict[str, tuple[str, ...]] = {
+        column: known.tags.get(column) or found[column]
+        for column in COLUMNS
+        if column in known.tags or column in found
+    }
+    styles = tuple(dict.fromkeys((*known.styles, *filter(None, config.styles))))
+    absent = {
+        style: tuple(
+            column
+            for column in tags
+            if (style, column) not in present
+            and (column not in known.tags or column in known.absent_tags.get(style, ()))
+        )
+        for style in styles
+    }
+    return settings_for(config, labels=labels, tags=tags, styles=styles, absent_tags=absent)
+
+
+def _by_count(counts: Mapping[str, int]) -> tuple[str, ...]:
+    """Return symbols, the most frequent first."""
+    return tuple(sorted(counts, key=lambda symbol: (-counts[symbol], symbol)))
 
 
 def settings_for(
     config: Config,
     *,
-    labels: Sequence[str],
+    labels: Iterable[str],
     tags: Mapping[str, Sequence[str]],
     styles: Sequence[str],
     absent_tags: Mapping[str, Sequence[str]],
@@ -161,7 +192,7 @@ def read_description(config: Config, state: dict[str, Any]) -> tuple[Settings, V
 # --- a network that is trained further ----------------------------------------------------------------------------
 
 
-def load_initial(config: Config, treebank: Treebank) -> Network:
+def load_initial(config: Config, treebank: Sequence[TrainingTree]) -> Network:
     """Return the network of the run or model that a configuration starts from, ready to learn from a treebank.
 
     Tag columns that it does not know are added, with random weights.
@@ -178,6 +209,9 @@ def load_initial(config: Config, treebank: Treebank) -> Network:
         chars, pairs = read_vocabularies(folder)
     else:
         raise ConfigError(f"initial: {config.initial}: neither a finished run ({BEST}) nor a model")
+    if any(config.styles) != bool(settings.styles):
+        has = f"the styles {', '.join(settings.styles)}" if settings.styles else "no styles"
+        raise ConfigError(f"initial: {config.initial} has {has}: data.train and data.partial must agree")
     extended = _extended(config, settings, treebank)
     network = build_network(config, extended, chars, pairs, hf_config=hf_config)
     _grow(weights, settings, extended)
@@ -189,31 +223,6 @@ def load_initial(config: Config, treebank: Treebank) -> Network:
         reason = one_line(str(error))
         raise ConfigError(f"initial: the weights of {config.initial} do not match: {reason}") from error
     return network
-
-
-def _extended(config: Config, known: Settings, treebank: Treebank) -> Settings:
-    """Return settings with the styles, relations and tag columns of a treebank, too."""
-    own = tuple(style for style in config.styles if style)
-    if bool(own) != bool(known.styles):
-        has = f"the styles {', '.join(known.styles)}" if known.styles else "no styles"
-        raise ConfigError(f"initial: {config.initial} has {has}: data.train and data.partial must agree")
-    labels = by_count({label: n for label, n in treebank.deprels.items() if label not in known.labels})
-    styles = (*known.styles, *(style for style in own if style not in known.styles))
-    counts, present = treebank.count_tags()
-    new = {column: by_count(found) for column, found in counts.items() if found and column not in known.tags}
-    both = known.tags | new
-    tags = {str(column): both[column] for column in COLUMNS if column in both}
-    # A style has the columns that it had before and those of the treebank.
-    absent = {
-        style: tuple(
-            column
-            for column in tags
-            if (style, column) not in present
-            and (column in new or column in known.absent_tags.get(style, ()))
-        )
-        for style in styles
-    }
-    return settings_for(config, labels=(*known.labels, *labels), tags=tags, styles=styles, absent_tags=absent)
 
 
 def _grow(weights: Weights, before: Settings, after: Settings) -> None:

@@ -34,43 +34,40 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from zishu import chart
 from zishu.errors import ZishuError
+from zishu.model.decode import paper_decoding
 from zishu.train.checkpoint import (
     BEST,
     Interrupted,
     load_checkpoint,
-    optimiser_state,
-    restore_optimiser,
+    restore_training,
     save_checkpoint,
+    training_state,
     under,
 )
-from zishu.train.config import Config, TrainedTask, by_style, check_unchanged, config_from_dict
-from zishu.train.data import (
-    Example,
-    Trainable,
-    Treebank,
-    Unlabelled,
-    collate,
-    epoch_batches,
-    make_examples,
-    read_treebank,
-    read_trees,
-)
+from zishu.train.config import Config, TrainedTask, check_unchanged, config_from_dict
+from zishu.train.data import Example, Gold, epoch_batches, make_examples, read_gold, read_treebank
 from zishu.train.distributed import ALONE, Group
-from zishu.train.evaluation import RESULT, Gold, criterion, dev_scores, finish, finish_pipeline, read_result
+from zishu.train.evaluation import (
+    RESULT,
+    dev_scores,
+    finish,
+    finish_pipeline,
+    network_model,
+    read_result,
+)
 from zishu.train.initial import build_network, describe_network, load_initial, new_network, read_description
-from zishu.train.optimisation import denormals_flushed, learning_rate
+from zishu.train.optimisation import denormals_flushed, set_learning_rates
 from zishu.train.provenance import record_run
 from zishu.train.report import MetricsLog, Progress, plot_curve
-from zishu.train.teacher import Teacher, load_teacher, read_unlabelled
+from zishu.train.teacher import Teacher, load_teacher, read_raw_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    import numpy as np
-    from numpy.typing import NDArray
     from torch import Tensor
 
+    from zishu.train.data import TrainingTree
     from zishu.train.network import Network
 
 LAST, METRICS, CURVE = "last.safetensors", "metrics.jsonl", "curve.png"
@@ -97,11 +94,11 @@ class _Run:
     config: Config
     network: Network
     optimiser: torch.optim.Optimizer
-    average: dict[str, Tensor]  # empty without averaging
-    position: _Position
-    group: Group = ALONE
+    group: Group
+    average: dict[str, Tensor] = field(default_factory=dict)  # empty without averaging
+    position: _Position = field(default_factory=_Position)
     teacher: Teacher | None = None
-    examples: list[Trainable] = field(default_factory=list)
+    examples: list[Example] = field(default_factory=list)
     steps: int = 0  # of the whole run
 
 
@@ -123,20 +120,20 @@ def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict
     torch.set_num_threads(threads)
     chart.set_threads(threads)
 
-    treebank = read_treebank(config)
-    dev = {style: read_trees(paths) for style, paths in by_style(config.data.dev).items()}
+    treebank, problems = read_treebank(config)
+    dev = read_gold(config.data.dev)
     going_on = group.tell(resume and (folder / LAST).exists())
     run = _restore(config, group) if going_on else _start(config, treebank, group)
     if group.is_writer:
         record_run(config, folder, device=run.network.device.type, processes=group.size)
-    known, problems = make_examples(config, run.network, treebank)
     run.teacher = load_teacher(config, run.network.settings)
-    run.examples = [*known, *read_unlabelled(config, run.network.settings.styles)]
+    run.examples = make_examples(config, run.network, treebank, problems)
+    run.examples += read_raw_text(config, run.network.settings.styles)
     log = MetricsLog(folder / METRICS, epochs=run.position.epoch) if group.is_writer else None
     console = Console(stderr=True, quiet=not group.is_writer)
     with (
         _interruptible() as interrupted,
-        Progress(config, len(run.examples), treebank.left_out, console=console) as progress,
+        Progress(config, len(run.examples), console=console) as progress,
     ):
         for problem in problems:
             progress.say(f"left out: {problem}")
@@ -146,24 +143,21 @@ def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict
             batches = epoch_batches(config, run.examples, run.position.epoch)
             _train_epoch(run, batches, progress, interrupted)
             _end_epoch(run, dev, log, progress)
-    scores = {}
     if group.is_writer:
         plot_curve(folder / METRICS, folder / CURVE)
         # The results are those of the best weights.
         run = _restore(config, group, BEST)
         with _averaged(run):
-            scores = finish(config, run.network, dev, best_epoch=run.position.best_epoch + 1)
+            finish(config, run.network, treebank, dev, best_epoch=run.position.best_epoch + 1)
     group.barrier()
-    return scores
+    return read_result(folder) if group.is_writer else {}
 
 
 def _train_epoch(
-    run: _Run, batches: list[NDArray[np.int64]], progress: Progress, interrupted: threading.Event
+    run: _Run, batches: Sequence[Sequence[Example]], progress: Progress, interrupted: threading.Event
 ) -> None:
     """Run the rest of an epoch, with occasional checkpoints."""
-    config, position, network = run.config, run.position, run.network
-    group, examples = run.group, run.examples
-    lengths = [example.length for example in examples]
+    config, position, network, group = run.config, run.position, run.network, run.group
     progress.start_epoch(position.epoch, len(batches), position.batch)
     network.train()
     group.spread(network.parameters())
@@ -171,9 +165,10 @@ def _train_epoch(
     while position.batch < len(batches):
         started = time.monotonic()
         batch = batches[position.batch]
-        _set_learning_rates(run)
-        share = group.shard(batch, lengths)
-        loss = _backward(run, [examples[k] for k in batch], [examples[k] for k in share])
+        warmup = config.optimiser.warmup
+        set_learning_rates([run.optimiser], position.step, run.steps, warmup=warmup, decay=1 - warmup)
+        lengths = [example.length for example in batch]
+        loss = _backward(run, batch, group.shard(batch, lengths))
         value, stop = group.reduce(network.parameters(), loss, interrupted.is_set())
         if not math.isfinite(value):
             raise ZishuError(f"the loss is not a number (step {position.step}): lower the learning rate")
@@ -181,7 +176,7 @@ def _train_epoch(
             torch.nn.utils.clip_grad_norm_(network.parameters(), config.optimiser.clip)
         run.optimiser.step()
         _update_average(run)
-        chars = sum(lengths[k] for k in batch)
+        chars = sum(lengths)
         position.loss += value * chars
         position.chars += chars
         position.step += 1
@@ -198,7 +193,7 @@ def _train_epoch(
             saved = time.monotonic()
 
 
-def _backward(run: _Run, batch: list[Trainable], share: list[Trainable]) -> Tensor | None:
+def _backward(run: _Run, batch: Sequence[Example], share: Sequence[Example]) -> Tensor | None:
     """Compute the gradients of a share of a batch, and return its contribution to the batch's loss."""
     run.optimiser.zero_grad(set_to_none=True)
     if not share:
@@ -208,12 +203,11 @@ def _backward(run: _Run, batch: list[Trainable], share: list[Trainable]) -> Tens
     # The loss is the mean over the share's own units.
     part = sum(example.units for example in share) / sum(example.units for example in batch)
     with torch.autocast(network.device.type, torch.bfloat16, enabled=config.run.precision == "bfloat16"):
-        if known := [example for example in share if isinstance(example, Example)]:
-            loss = network.loss(collate(known, network).to(network.device)) * part
-        else:
+        if share[0].raw:
             assert run.teacher is not None
-            text = [example for example in share if isinstance(example, Unlabelled)]
-            loss = run.teacher.loss(network, text) * (part * config.teacher.weight)
+            loss = run.teacher.loss(network, share) * (part * config.teacher.weight)
+        else:
+            loss = network.loss(share) * part
     loss.backward()  # type: ignore[no-untyped-call]
     return loss
 
@@ -224,7 +218,8 @@ def _end_epoch(run: _Run, dev: Gold, log: MetricsLog | None, progress: Progress)
     scores: dict[str, float] = {}
     if run.group.is_writer:
         with _averaged(run):
-            scores = dev_scores(run.network, dev)
+            model = network_model(run.network)
+            scores = dev_scores(model, dev, decoding=paper_decoding(model.settings))
     line = {
         "epoch": position.epoch + 1,
         "step": position.step,
@@ -233,7 +228,7 @@ def _end_epoch(run: _Run, dev: Gold, log: MetricsLog | None, progress: Progress)
         "chars_per_second": round(position.chars / max(position.seconds, 1e-9)),
         "dev": scores,
     }
-    score = run.group.tell(scores.get(criterion(run.config.task), 0.0))
+    score = run.group.tell(scores.get("lf" if run.config.can.parses else "seg", 0.0))
     # If two epochs are equal, the later one has seen more.
     better = score >= position.best
     if better:
@@ -258,21 +253,51 @@ def _train_pipeline(config: Config, group: Group, *, resume: bool) -> dict[str, 
         run = replace(config.run, directory=str(place))
         part = replace(config, task=task, name=f"{config.name}-{place.name}", run=run)
         train(part, resume=resume, group=group)
-    scores = {}
     if group.is_writer:
-        scores = finish_pipeline(config, segmenter=parts["segment"], treecrf=parts["parse-words"])
+        finish_pipeline(config, segmenter=parts["segment"], treecrf=parts["parse-words"])
     group.barrier()
-    return scores
+    return read_result(config.folder) if group.is_writer else {}
 
 
-def _start(config: Config, treebank: Treebank, group: Group = ALONE) -> _Run:
+def _start(config: Config, treebank: Sequence[TrainingTree], group: Group = ALONE) -> _Run:
     torch.manual_seed(config.seed)
     network = load_initial(config, treebank) if config.initial else new_network(config, treebank)
-    network.to(group.device(config.run.device))
-    average = {}
+    run = _new_run(config, network, group)
     if config.optimiser.averaging:
-        average = {name: weight.detach().clone() for name, weight in network.named_parameters()}
-    return _Run(config, network, _optimiser(config, network), average, _Position(), group)
+        run.average = {name: weight.detach().clone() for name, weight in network.named_parameters()}
+    return run
+
+
+def _restore(config: Config, group: Group, name: str = LAST) -> _Run:
+    path = config.folder / name
+    tensors, state = load_checkpoint(path)
+    before = config_from_dict(state["config"], source=str(path))
+    check_unchanged(replace(config, run=before.run), before)  # where and how the program runs may change
+    network = build_network(config, *read_description(config, state), hf_config=state["encoder"])
+    run = _new_run(config, network, group)
+    restore_training(tensors, network, {"": run.optimiser})
+    run.average = {key: value.to(network.device) for key, value in under("average.", tensors).items()}
+    run.position = _Position(**state["position"])
+    return run
+
+
+def _new_run(config: Config, network: Network, group: Group) -> _Run:
+    """Return a run before its first step."""
+    network.to(group.device(config.run.device))
+    return _Run(config, network, _optimiser(config, network), group)
+
+
+def _save(run: _Run, name: str) -> None:
+    if not run.group.is_writer:
+        return
+    tensors = training_state(run.network, {"": run.optimiser})
+    tensors |= {f"average.{key}": value for key, value in run.average.items()}
+    state = {
+        "config": asdict(run.config),
+        **describe_network(run.network),
+        "position": vars(run.position),
+    }
+    save_checkpoint(run.config.folder / name, tensors, state)
 
 
 def _optimiser(config: Config, network: Network) -> torch.optim.Optimizer:
@@ -293,14 +318,6 @@ def _optimiser(config: Config, network: Network) -> torch.optim.Optimizer:
         weight_decay=settings.weight_decay,
         fused=True,
     )
-
-
-def _set_learning_rates(run: _Run) -> None:
-    """Increase linearly to the peak over the warm-up, then decrease linearly to 0."""
-    warmup = run.config.optimiser.warmup
-    share = learning_rate(run.position.step, run.steps, warmup=warmup, decay=1 - warmup)
-    for group in run.optimiser.param_groups:
-        group["lr"] = group["peak"] * share
 
 
 def _update_average(run: _Run) -> None:
@@ -328,46 +345,6 @@ def _averaged(run: _Run) -> Iterator[None]:
         finally:
             for name, value in kept.items():
                 weights[name].copy_(value)
-
-
-def _save(run: _Run, name: str) -> None:
-    if not run.group.is_writer:
-        return
-    tensors = {f"model.{key}": value for key, value in run.network.state_dict().items()}
-    tensors.update({f"average.{key}": value for key, value in run.average.items()})
-    tensors.update(optimiser_state(run.optimiser, _names(run.network)))
-    tensors["random.torch"] = torch.get_rng_state()
-    if run.network.device.type == "cuda":
-        tensors["random.cuda"] = torch.cuda.get_rng_state(run.network.device)
-    state = {
-        "config": asdict(run.config),
-        **describe_network(run.network),
-        "position": vars(run.position),
-    }
-    save_checkpoint(run.config.folder / name, tensors, state)
-
-
-def _restore(config: Config, group: Group, name: str = LAST) -> _Run:
-    path = config.folder / name
-    tensors, state = load_checkpoint(path)
-    before = config_from_dict(state["config"], source=str(path))
-    check_unchanged(replace(config, run=before.run), before)  # where and how the program runs may change
-    network = build_network(config, *read_description(config, state), hf_config=state["encoder"])
-    network.load_state_dict(under("model.", tensors))
-    device = group.device(config.run.device)
-    network.to(device)
-    average = {key: value.to(device) for key, value in under("average.", tensors).items()}
-    optimiser = _optimiser(config, network)
-    restore_optimiser(optimiser, _names(network), tensors)
-    torch.set_rng_state(tensors["random.torch"])
-    if device.type == "cuda" and "random.cuda" in tensors:
-        torch.cuda.set_rng_state(tensors["random.cuda"], device)
-    position = _Position(**state["position"])
-    return _Run(config, network, optimiser, average, position, group)
-
-
-def _names(network: Network) -> dict[Tensor, str]:
-    return {weight: name for name, weight in network.named_parameters()}
 
 
 def _out_of_patience(run: _Run) -> bool:

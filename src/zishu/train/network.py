@@ -24,22 +24,25 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from zishu.chart.chain import word_tags
 from zishu.forest import ANY
 from zishu.model.features import features, pooling
 from zishu.model.labels import legal_labels
+from zishu.train.data import collate, pad
 from zishu.train.scorer import ArcBiaffine, ChainCRF, LabelBiaffine, Projection
 from zishu.train.torch_chart import log_partition
 from zishu.transitions import ACTIONS, FEATURES, LEAK, oracle
+from zishu.tree import INTRA
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from zishu.model.settings import Settings
     from zishu.model.vocabulary import Vocabulary
     from zishu.train.config import ScorerConfig, TreeObjective
-    from zishu.train.data import ExampleBatch
+    from zishu.train.data import Example, Targets
     from zishu.train.encoders import Encoder
 
 
@@ -63,9 +66,9 @@ class Network(nn.Module):
         self.objective = objective
         self.vocabulary = vocabulary
         self.bigram_vocabulary = bigram_vocabulary
-        self.tag_numbers = {
-            column: {tag: number for number, tag in enumerate(tags)} for column, tags in settings.tags.items()
-        }
+        # A forest needs a number for INTRA even if it has no such arcs.
+        self.label_numbers = _numbers(dict.fromkeys((*settings.labels, INTRA)))
+        self.tag_numbers = {column: _numbers(tags) for column, tags in settings.tags.items()}
         width = encoder.width
         self.encoder: nn.Module = encoder
         if not settings.can.parses:
@@ -123,77 +126,87 @@ class Network(nn.Module):
     def run(
         self,
         sentences: Sequence[Sequence[str]],
-        style: int | None = None,
+        style: int | Sequence[int] | None = None,
         word_lengths: Sequence[Sequence[int]] | None = None,
     ) -> dict[str, Tensor]:
-        """Return the outputs for the characters of sentences in a style; a word-level network needs `word_lengths`."""
+        """Return the outputs for the characters of sentences in one style or in several.
+
+        A word-level network needs `word_lengths`. Outputs are in single precision, whatever the precision of the matrix
+        products, because they enter sums over trees.
+        """
         arrays: dict[str, NDArray[Any]] = {}
-        arrays |= features(sentences, self.vocabulary, self.bigram_vocabulary, style)
+        arrays |= features(sentences, self.vocabulary, self.bigram_vocabulary)
+        if style is not None:
+            arrays["styles"] = np.full(len(sentences), style)
         if word_lengths is not None:
             arrays["pool"] = pooling(word_lengths)
         inputs = {name: torch.from_numpy(array).to(self.device) for name, array in arrays.items()}
-        outputs: dict[str, Tensor] = self(
-            inputs["chars"],
-            inputs.get("bigrams"),
-            inputs["lengths"],
-            inputs.get("pool"),
-            inputs.get("styles"),
-        )
-        return outputs
+        outputs: dict[str, Tensor] = self(**{"bigrams": None, **inputs})
+        return {name: output.float() for name, output in outputs.items()}
 
-    def loss(self, batch: ExampleBatch) -> Tensor:
+    def loss(self, examples: Sequence[Example]) -> Tensor:
         """Return the negative log-likelihood of a batch, per unit."""
-        outputs = self(batch.chars, batch.bigrams, batch.lengths, batch.pool, batch.styles)
-        # Sums over trees use single precision, whatever the precision of the matrix products.
-        outputs = {name: output.float() for name, output in outputs.items()}
-        units = batch.units.sum()
+        outputs = self.run(
+            [example.chars for example in examples],
+            [example.style for example in examples] if self.settings.styles else None,
+            [example.word_lengths for example in examples] if self.settings.can.units == "words" else None,
+        )
         if not self.settings.can.parses:
-            tags = self.crf.loss(outputs["tags"][:, 1:], batch.tags[:, 1:], batch.lengths)
-            return tags.sum() / batch.lengths.sum()
+            return self._segmentation_loss(outputs["tags"][:, 1:], examples)
+        targets = collate(examples, self.device)
+        units = targets.units.sum()
         of_trees = {
             "tree-crf": self._tree_loss,
             "head-selection": self._selection_loss,
             "transition": self._transition_loss,
         }[self.objective]
-        loss = of_trees(outputs, batch).sum() / units
-        for (column, weight), gold in zip(self.tag_weights.items(), batch.columns.unbind(1), strict=True):
-            loss = loss + weight * _tag_loss(outputs[column], gold, batch.shares) / units
+        loss = of_trees(outputs, targets).sum() / units
+        for (column, weight), gold in zip(self.tag_weights.items(), targets.columns.unbind(1), strict=True):
+            loss = loss + weight * _tag_loss(outputs[column], gold, targets.shares) / units
         return loss
 
-    def _tree_loss(self, outputs: dict[str, Tensor], batch: ExampleBatch) -> Tensor:
+    def _segmentation_loss(self, emissions: Tensor, examples: Sequence[Example]) -> Tensor:
+        """Return -log p(BMES tags) per character."""
+        lengths = torch.tensor([example.length for example in examples], device=self.device)
+        tags = pad([word_tags(example.word_lengths) for example in examples], 0)
+        return self.crf.loss(emissions, torch.from_numpy(tags).to(self.device), lengths).sum() / lengths.sum()
+
+    def _tree_loss(self, outputs: dict[str, Tensor], targets: Targets) -> Tensor:
         """Return -log p(forest) of every sentence (Appendix A.2)."""
         inter, intra = outputs["inter"], outputs.get("intra")
         root_as_head = self.settings.root_as_head
-        everything = log_partition(inter, batch.units, intra, root_as_head=root_as_head)
-        forest_inter, forest_intra = self._forest_scores(outputs, batch)
-        forest = log_partition(forest_inter, batch.units, forest_intra, batch.gaps, root_as_head=root_as_head)
+        everything = log_partition(inter, targets.units, intra, root_as_head=root_as_head)
+        forest_inter, forest_intra = self._forest_scores(outputs, targets)
+        forest = log_partition(
+            forest_inter, targets.units, forest_intra, targets.gaps, root_as_head=root_as_head
+        )
         return everything - forest
 
-    def _selection_loss(self, outputs: dict[str, Tensor], batch: ExampleBatch) -> Tensor:
+    def _selection_loss(self, outputs: dict[str, Tensor], targets: Targets) -> Tensor:
         """Return -log p(head and label | unit), summed over the units of each sentence.
 
         Every unit chooses its head, and with two roles the role of the arc, by one softmax.
         """
         inter = outputs["inter"]
         places = torch.arange(inter.shape[1], device=inter.device)
-        units = (places >= 1) & (places <= batch.units[:, None])
+        units = (places >= 1) & (places <= targets.units[:, None])
         dependents = units.nonzero(as_tuple=True)
         itself = places[:, None] == places
-        between = (places <= batch.units[:, None])[:, None, :] & ~itself
+        between = (places <= targets.units[:, None])[:, None, :] & ~itself
         scores = [inter.masked_fill(~between, -torch.inf)]
         if "intra" in outputs:
             inside = between & (places > 0)
             scores.append(outputs["intra"].masked_fill(~inside, -torch.inf))
         everything = torch.cat(scores, dim=2)[dependents].logsumexp(dim=1)
-        right = torch.cat(self._forest_scores(outputs, batch), dim=2)[dependents].logsumexp(dim=1)
+        right = torch.cat(self._forest_scores(outputs, targets), dim=2)[dependents].logsumexp(dim=1)
         losses = everything - right
         return losses.new_zeros(len(inter)).index_add(0, dependents[0], losses)
 
-    def _transition_loss(self, outputs: dict[str, Tensor], batch: ExampleBatch) -> Tensor:
+    def _transition_loss(self, outputs: dict[str, Tensor], targets: Targets) -> Tensor:
         """Return -log p(action | state) along the oracle's path plus -log p(label | arc), summed over a sentence."""
         device = outputs["states"].device
         sentences, places, chosen, legal = [], [], [], []
-        columns = (batch.units, batch.slot_heads[:, 1:, 0], batch.slot_intra[:, 1:, 0])
+        columns = (targets.units, targets.heads[:, 1:, 0], targets.intra[:, 1:, 0])
         for b, (n, heads, intra) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
             for state, action in oracle(heads[:n], intra[:n]):
                 possible = state.legal(n)
@@ -208,7 +221,7 @@ class Network(nn.Module):
         scores = self.actions(self.state_dropout(nn.functional.leaky_relu(hidden, LEAK)))
         scores = scores.masked_fill(~torch.tensor(legal, device=device), -torch.inf)
         logp = torch.log_softmax(scores, dim=1)[torch.arange(len(rows)), torch.tensor(chosen, device=device)]
-        labels = self._slot_labels(outputs, batch).masked_fill(batch.slot_heads < 0, 0.0).sum((1, 2))
+        labels = self._label_scores(outputs, targets).masked_fill(targets.heads < 0, 0.0).sum((1, 2))
         return -labels.index_add(0, rows, logp)
 
     def action_weights(self) -> tuple[tuple[float, ...], ...]:
@@ -216,26 +229,26 @@ class Network(nn.Module):
         joined = torch.cat([self.actions.weight, self.actions.bias[:, None]], dim=1)
         return tuple(tuple(row) for row in joined.tolist())
 
-    def _forest_scores(self, outputs: dict[str, Tensor], batch: ExampleBatch) -> tuple[Tensor, Tensor]:
+    def _forest_scores(self, outputs: dict[str, Tensor], targets: Targets) -> tuple[Tensor, Tensor]:
         """Return the arc scores plus the log-probabilities of their labels; arcs outside the forest are -inf."""
         inter = outputs["inter"]
         intra = outputs.get("intra", inter)
-        label = self._slot_labels(outputs, batch)
+        label = self._label_scores(outputs, targets)
         forbidden = torch.full_like(inter, -torch.inf)
         forests = []
-        for scores, chosen in ((inter, ~batch.slot_intra), (intra, batch.slot_intra)):
-            b, d, k = torch.nonzero(chosen & (batch.slot_heads >= 0), as_tuple=True)
-            h = batch.slot_heads[b, d, k]
+        for scores, chosen in ((inter, ~targets.intra), (intra, targets.intra)):
+            b, d, k = torch.nonzero(chosen & (targets.heads >= 0), as_tuple=True)
+            h = targets.heads[b, d, k]
             forests.append(forbidden.index_put((b, d, h), scores[b, d, h] + label[b, d, k]))
         return forests[0], forests[1]
 
-    def _slot_labels(self, outputs: dict[str, Tensor], batch: ExampleBatch) -> Tensor:
-        """Return log p(gold label | arc) for every slot, `[b, u+1, k]`; ANY stands for all legal labels together."""
-        heads = batch.slot_heads.clamp(min=0)
+    def _label_scores(self, outputs: dict[str, Tensor], targets: Targets) -> Tensor:
+        """Return log p(gold label | arc) for every allowed arc, `[b, u+1, k]`; ANY stands for all legal labels together."""
+        heads = targets.heads.clamp(min=0)
         sentence = torch.arange(len(heads), device=heads.device)[:, None, None]
         ends = outputs["label_head"][sentence, heads]
         by_label = self.label_scorer.of_heads(outputs["label_dep"].flatten(0, 1), ends.flatten(0, 1))
-        labels = batch.slot_labels.flatten(0, 1)
+        labels = targets.labels.flatten(0, 1)
         gold = by_label.gather(2, labels.clamp(min=0)[..., None]).squeeze(2)
         unknown = labels == ANY
         if unknown.any():
@@ -250,3 +263,7 @@ def _tag_loss(logp: Tensor, tags: Tensor, shares: Tensor) -> Tensor:
     """Return the sum over words with a known tag of the mean over their characters of -log p(tag)."""
     gold = logp.gather(2, tags.clamp(min=0)[..., None]).squeeze(2)
     return -(gold * shares * (tags >= 0)).sum()
+
+
+def _numbers(symbols: Iterable[str]) -> dict[str, int]:
+    return {symbol: number for number, symbol in enumerate(symbols)}

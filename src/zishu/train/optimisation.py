@@ -1,4 +1,4 @@
-"""Define what all training loops share: the learning rate, small numbers, and the optimiser Muon.
+"""Define what all training loops share: learning rates, small numbers, and the optimiser Muon.
 
 Muon is an optimiser for the matrices inside a network's layers (Jordan et al., 2024). The momentum of a matrix is
 replaced by the nearest orthogonal matrix, so all directions of a layer learn at the same pace. Small encoders reach a
@@ -30,14 +30,19 @@ _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 _ROUNDS = 5
 
 
-def learning_rate(step: int, steps: int, *, warmup: float, decay: float) -> float:
-    """Return the share of the peak learning rate: linear increase, constant, then linear decrease to 0.
+def set_learning_rates(
+    optimisers: Iterable[torch.optim.Optimizer], step: int, steps: int, *, warmup: float, decay: float
+) -> None:
+    """Set the learning rates of a step: linear increase to the peak, constant, then linear decrease to 0.
 
-    `warmup` and `decay` are the shares of the steps in which it increases and decreases.
+    Each group of weights has its own peak. `warmup` and `decay` are the shares of the steps in which rates increase and
+    decrease.
     """
     rising = (step + 1) / max(1.0, warmup * steps)
     falling = (steps - step) / max(1.0, decay * steps)
-    return min(1.0, rising, falling)
+    for optimiser in optimisers:
+        for group in optimiser.param_groups:
+            group["lr"] = group["peak"] * min(1.0, rising, falling)
 
 
 @contextmanager
@@ -58,7 +63,7 @@ class Muon(torch.optim.Optimizer):
 
     def __init__(
         self,
-        weights: Iterable[Tensor],
+        weights: Iterable[Tensor] | Iterable[dict[str, Any]],
         *,
         lr: float,
         weight_decay: float = 0.0,

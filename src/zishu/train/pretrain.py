@@ -32,12 +32,12 @@ from torch import Tensor, nn
 from zishu.errors import ConfigError, ZishuError
 from zishu.model.settings import BIGRAMS, CHARS, CONFIG, write_json
 from zishu.parser import find_model
-from zishu.train.checkpoint import load_checkpoint, optimiser_state, restore_optimiser, save_checkpoint, under
+from zishu.train.checkpoint import load_checkpoint, restore_training, save_checkpoint, training_state
 from zishu.train.config import Config, EncoderConfig, check_unchanged, config_from_dict
 from zishu.train.data import random_batches
 from zishu.train.encoders import BiLSTM, Transformer, build_encoder
 from zishu.train.exported import Weights, read_encoder, read_vocabularies
-from zishu.train.optimisation import Muon, denormals_flushed, learning_rate, split_weights
+from zishu.train.optimisation import Muon, denormals_flushed, set_learning_rates, split_weights
 from zishu.train.tagged_text import IGNORED, PairTable, TaggedText, read_tagged_text
 
 if TYPE_CHECKING:
@@ -63,18 +63,7 @@ def pretrain(
     A folder with finished weights is returned unchanged with `resume`, and is an error otherwise.
     """
     settings = config.pretrain
-    folder = Path(config.encoder.pretrained)
-    if config.encoder.kind == "bert" or not settings.text or not config.encoder.pretrained:
-        raise ConfigError(
-            "pre-training needs pretrain.text, encoder.pretrained (the folder to write) and an encoder other "
-            "than BERT"
-        )
-    if config.run.device not in ("", "cpu"):
-        raise ConfigError(f"run.device: {config.run.device}: pre-training runs on the CPU only")
-    if (find_model(config.encoder.pretrained) / CONFIG).exists():
-        raise ConfigError(
-            f"encoder.pretrained: {folder} is a trained model: choose another folder for the encoder"
-        )
+    folder = _folder(config)
     if (folder / WEIGHTS).exists() and not (folder / LAST).exists():
         if resume:
             return folder
@@ -91,40 +80,26 @@ def pretrain(
     optimisers = _optimisers(config, network)
     batches = random_batches(text.lengths, settings.batch_chars, seed=config.seed, epoch=0)
     batches = batches[: settings.steps or len(batches)]
-    names: dict[Tensor, str] = {weight: name for name, weight in network.named_parameters()}
     step = 0
     if resume and (folder / LAST).exists():
         tensors, state = load_checkpoint(folder / LAST)
         check_unchanged(_what_counts(config), _what_counts(config_from_dict(state["config"])))
-        network.load_state_dict(under("model.", tensors))
-        for number, (optimiser, _) in enumerate(optimisers):
-            restore_optimiser(optimiser, names, under(f"{number}.", tensors))
-        torch.set_rng_state(tensors["random.torch"])
+        restore_training(tensors, network, optimisers)
         step = state["step"]
-
-    def save() -> None:
-        tensors = {f"model.{name}": tensor for name, tensor in network.state_dict().items()}
-        for number, (optimiser, _) in enumerate(optimisers):
-            state = optimiser_state(optimiser, names)
-            tensors.update({f"{number}.{name}": tensor for name, tensor in state.items()})
-        tensors["random.torch"] = torch.get_rng_state()
-        save_checkpoint(folder / LAST, tensors, {"step": step, "config": asdict(config)})
 
     sums: dict[str, float] = defaultdict(float)
     started = saved = time.monotonic()
     network.train()
     while step < len(batches):
-        share = learning_rate(step, len(batches), warmup=settings.warmup, decay=settings.decay)
-        for optimiser, peak in optimisers:
-            for group in optimiser.param_groups:
-                group["lr"] = share * peak
-            optimiser.zero_grad(set_to_none=True)
+        shares = {"warmup": settings.warmup, "decay": settings.decay}
+        set_learning_rates(optimisers.values(), step, len(batches), **shares)
+        network.zero_grad(set_to_none=True)
         with torch.autocast("cpu", torch.bfloat16, enabled=config.run.precision == "bfloat16"):
             losses = network(text.batch(batches[step]))
         torch.stack([network.weights[name] * loss for name, loss in losses.items()]).sum().backward()  # type: ignore[no-untyped-call]
         if settings.clip:
             nn.utils.clip_grad_norm_(network.parameters(), settings.clip)
-        for optimiser, _ in optimisers:
+        for optimiser in optimisers.values():
             optimiser.step()
         step += 1
         for name, loss in losses.items():
@@ -138,7 +113,8 @@ def pretrain(
                 report(step, len(batches), time.monotonic() - started, means)
             sums.clear()
         if time.monotonic() - saved >= config.run.checkpoint_seconds:
-            save()
+            state = {"step": step, "config": asdict(config)}
+            save_checkpoint(folder / LAST, training_state(network, optimisers), state)
             saved = time.monotonic()
     write_json(folder / CHARS, text.chars.to_json())
     if text.pairs is not None:
@@ -148,6 +124,23 @@ def pretrain(
     # Written last, because a folder with weights counts as finished.
     save_checkpoint(folder / WEIGHTS, weights, {"config": asdict(config)})
     (folder / LAST).unlink(missing_ok=True)
+    return folder
+
+
+def _folder(config: Config) -> Path:
+    """Check that a configuration can be pre-trained, and return the folder to write."""
+    folder = Path(config.encoder.pretrained)
+    if config.encoder.kind == "bert" or not config.pretrain.text or not config.encoder.pretrained:
+        raise ConfigError(
+            "pre-training needs pretrain.text, encoder.pretrained (the folder to write) and an encoder other "
+            "than BERT"
+        )
+    if config.run.device not in ("", "cpu"):
+        raise ConfigError(f"run.device: {config.run.device}: pre-training runs on the CPU only")
+    if (find_model(config.encoder.pretrained) / CONFIG).exists():
+        raise ConfigError(
+            f"encoder.pretrained: {folder} is a trained model: choose another folder for the encoder"
+        )
     return folder
 
 
@@ -248,10 +241,10 @@ class Pretraining(nn.Module):
         return F.linear(self.hidden(encoded), embeddings, self.bias).float()
 
 
-def _optimisers(config: Config, network: Pretraining) -> list[tuple[torch.optim.Optimizer, float]]:
-    """Return the optimisers with their peak learning rates."""
-    settings = config.pretrain
-    found: list[tuple[torch.optim.Optimizer, float]] = []
+def _optimisers(config: Config, network: Pretraining) -> dict[str, torch.optim.Optimizer]:
+    """Return the optimisers under their names in a checkpoint."""
+    settings, decay = config.pretrain, config.pretrain.weight_decay
+    found: list[torch.optim.Optimizer] = []
     others: list[Tensor] = list(network.parameters())
     if settings.optimiser == "muon":
         if not isinstance(network.encoder, Transformer):
@@ -259,15 +252,11 @@ def _optimisers(config: Config, network: Pretraining) -> list[tuple[torch.optim.
         matrices, others = split_weights(network.encoder.blocks, network)
         rate = settings.matrix_learning_rate
         dtype = torch.bfloat16 if config.run.precision == "bfloat16" else torch.float32
-        found.append((Muon(matrices, lr=rate, weight_decay=settings.weight_decay, dtype=dtype), rate))
-    adamw = torch.optim.AdamW(
-        others,
-        lr=settings.learning_rate,
-        betas=(settings.beta1, settings.beta2),
-        weight_decay=settings.weight_decay,
-        fused=True,
-    )
-    return [*found, (adamw, settings.learning_rate)]
+        found.append(Muon([{"params": matrices, "peak": rate}], lr=rate, weight_decay=decay, dtype=dtype))
+    rate, betas = settings.learning_rate, (settings.beta1, settings.beta2)
+    group = {"params": others, "peak": rate}
+    found.append(torch.optim.AdamW([group], lr=rate, betas=betas, weight_decay=decay, fused=True))
+    return {f"{number}.": optimiser for number, optimiser in enumerate(found)}
 
 
 def _bare_encoder(config: Config) -> EncoderConfig:

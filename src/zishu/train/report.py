@@ -49,7 +49,6 @@ class Progress:
         self,
         config: Config,
         sentences: int,
-        left_out: int = 0,
         *,
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -58,8 +57,6 @@ class Progress:
         self._clock = clock
         self._epochs = config.optimiser.epochs
         self._title = f"{config.name}, seed {config.seed}: {sentences:,} sentences"
-        if left_out:
-            self._title += f" ({left_out:,} non-projective ones skipped)"
         self._live = LiveProgress(
             TextColumn("{task.description}"),
             BarColumn(),

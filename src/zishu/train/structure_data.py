@@ -9,6 +9,7 @@ Cost: parsing the text. Memory: the encodings of `cap` occurrences per word of t
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TYPE_CHECKING
@@ -46,13 +47,13 @@ class Occurrence:
 
 @dataclass(slots=True, eq=False)
 class Samples:
-    """Hold occurrences of words, and the mean encodings of characters that are words by themselves."""
+    """Hold occurrences of words, and the summed encodings of characters that are words by themselves."""
 
     occurrences: dict[str, list[Occurrence]] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)  # number of occurrences of each word
-    # For characters that are words by themselves: the sums of their encodings, and their number.
-    sums: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-    singles: dict[str, int] = field(default_factory=dict)
+    sums: dict[str, NDArray[np.float64]] = field(
+        default_factory=dict
+    )  # of the encodings of one-character words
+    counts: Counter[str] = field(default_factory=Counter)  # number of occurrences of all these words
 
 
 def collect(
@@ -106,18 +107,18 @@ def _collect(
         for form, (start, end), upos in zip(tree.forms, tree.spans, tags, strict=True):
             rows = encoded[start - 1 : end - 1]
             if end - start == 1:
-                found.singles[form] = found.singles.get(form, 0) + 1
+                found.counts[form] += 1
                 found.sums[form] = found.sums.get(form, 0.0) + rows[0].astype(np.float64)
             elif form in lexicon:
-                count = found.counts[form] = found.counts.get(form, 0) + 1
+                found.counts[form] += 1
                 kept = found.occurrences.setdefault(form, [])
                 # The entry for the part of speech, or the first one.
                 entry = next((entry for entry in lexicon[form] if upos in entry.upos), lexicon[form][0])
                 occurrence = Occurrence(entry, rows)
-                # Each of the `count` occurrences so far is kept with the same probability.
+                # Each of the occurrences so far is kept with the same probability.
                 if len(kept) < cap:
                     kept.append(occurrence)
-                elif (place := int(random.integers(count))) < cap:
+                elif (place := int(random.integers(found.counts[form]))) < cap:
                     kept[place] = occurrence
 
 

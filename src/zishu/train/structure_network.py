@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from zishu.structures import BEFORE, CLASSES
-from zishu.train.compact import CompactEmbedding, CompactLinear
+from zishu.train.compact import CompactLinear, compact
 from zishu.tree import projective_trees
 
 if TYPE_CHECKING:
@@ -142,12 +142,7 @@ class StructureNetwork(nn.Module):
 
     def compact(self) -> None:
         """Store the large tables and layers in 8 bits; the network cannot be trained further."""
-        for name in ("static", "chars", "dependent", "head", "biaffine"):
-            part = getattr(self, name)
-            if isinstance(part, nn.Embedding):
-                setattr(self, name, CompactEmbedding(part.weight))
-            elif isinstance(part, nn.Linear):
-                setattr(self, name, CompactLinear(part))
+        compact(self, ("static", "chars", "dependent", "head", "biaffine"))
         self.root[0] = CompactLinear(self.root[0])  # type: ignore[arg-type]
 
 

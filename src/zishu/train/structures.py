@@ -28,7 +28,7 @@ from zishu.model.model import Model
 from zishu.model.networks import Networks
 from zishu.model.runtime import load_model
 from zishu.model.settings import STRUCTURES, STRUCTURES_CONFIG, write_json
-from zishu.structures import CLASSES, RELATIONS, Structure, bundled_structures, load_structures
+from zishu.structures import CLASSES, RELATIONS, Structure, load_structures
 from zishu.train.export import write_graph
 from zishu.train.optimisation import denormals_flushed
 from zishu.train.structure_data import Occurrence, Samples, collect
@@ -102,9 +102,9 @@ def train_structures(
         raise InputError(f"{directory}: train the structure scorers of its parts separately")
     if not model.settings.can.finds_structures:
         raise InputError(f"{directory}: only a character-level parser has trees inside words")
-    lexicon = bundled_structures() if entries is None else _texts(entries)
-    entries = [e for e in (entries or load_structures()) if len(e.form) <= _LONGEST]
-    samples = collect(model, entries, files, cap=cap, sentences=sentences, seed=seed)
+    entries = load_structures() if entries is None else entries
+    short = [entry for entry in entries if len(entry.form) <= _LONGEST]
+    samples = collect(model, short, files, cap=cap, sentences=sentences, seed=seed)
     found = sum(map(len, samples.occurrences.values()))
     report(f"{found:,} occurrences of {len(samples.occurrences):,} words")
     vocabulary = model.networks.chars
@@ -123,7 +123,7 @@ def train_structures(
         "seed": seed,
         "held_out": scores,
     }
-    settings = InnerSettings(_NAMES, lexicon, temperature, CLASSES, training)
+    settings = InnerSettings(_NAMES, _texts(entries), temperature, CLASSES, training)
     _write(network, settings, directory, vocabulary)
     return settings
 
@@ -161,7 +161,7 @@ def _static_vectors(samples: Samples, vocabulary: Vocabulary) -> Tensor:
     means = torch.zeros(len(vocabulary), width)
     numbers = torch.tensor(vocabulary.ids(list(samples.sums)), dtype=torch.long)
     if len(numbers):
-        counts = torch.tensor(list(samples.singles.values()))[:, None]
+        counts = torch.tensor([samples.counts[char] for char in samples.sums])[:, None]
         found = torch.from_numpy(np.stack(list(samples.sums.values()))).float() / counts
         means[numbers] = (found - found.mean(0)) * counts / (counts + 2)
         means[vocabulary.unknown] = 0

@@ -20,8 +20,7 @@ from zishu.errors import ConfigError, FormatError
 from zishu.model.vocabulary import Vocabulary, bigrams
 from zishu.reading import read_lines
 from zishu.text import characters
-from zishu.train.config import Config, by_style
-from zishu.train.data import pad, read_trees
+from zishu.train.data import pad, read_gold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from zishu.train.config import Config
 
 IGNORED = -100  # a target that is ignored by `cross_entropy`
 
@@ -53,11 +53,10 @@ class TaggedText:
     def batch(self, numbers: NDArray[np.int64]) -> dict[str, Tensor]:
         """Return sentences as a padded batch; position 0 is the beginning of the sentence."""
         spans = [slice(self.starts[k], self.starts[k + 1]) for k in numbers]
-        width = max(span.stop - span.start for span in spans) + 1
 
         def stack(values: NDArray[Any], first: int, padding: int) -> Tensor:
             rows = [np.concatenate(([first], values[span])).astype(np.int64) for span in spans]
-            return torch.from_numpy(pad(rows, (width,), padding))
+            return torch.from_numpy(pad(rows, padding))
 
         return {
             "chars": stack(self.char_ids, self.chars.bos, self.chars.pad),
@@ -133,8 +132,7 @@ class PairTable:
 def _vocabularies(
     config: Config, counts: Mapping[str, int], pairs: Counter[str]
 ) -> tuple[Vocabulary, Vocabulary | None]:
-    files = [path for paths in by_style(config.data.train).values() for path in paths]
-    treebank = [tree.chars for tree in read_trees(files)]
+    treebank = [tree.chars for trees in read_gold(config.data.train).values() for tree in trees]
     chars = _keep(counts, treebank, min_count=config.pretrain.min_count)
     if not config.encoder.bigram_width:
         return chars, None

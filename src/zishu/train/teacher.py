@@ -30,7 +30,7 @@ from zishu.parser import find_model
 from zishu.reading import read_lines
 from zishu.text import characters
 from zishu.train.config import Config, by_style
-from zishu.train.data import Unlabelled
+from zishu.train.data import Example
 from zishu.train.torch_chart import log_partition
 
 if TYPE_CHECKING:
@@ -55,20 +55,20 @@ class Teacher:
     labels: NDArray[np.int64]  # for each label of the student its number in the teacher, -1 if it is new
     tags: dict[str, NDArray[np.int64]]  # the same for the tag columns that both know
 
-    def loss(self, network: Network, sentences: Sequence[Unlabelled]) -> Tensor:
+    def loss(self, network: Network, sentences: Sequence[Example]) -> Tensor:
         """Return the divergence of a network from the teacher on sentences of one style, per character."""
         chars = [sentence.chars for sentence in sentences]
         styles = network.settings.styles
         style = sentences[0].style if styles else None
         model = self.model if style is None else self.model.in_style(styles[style])
         lengths = np.array([len(sentence) for sentence in chars])
-        outputs = {name: output.float() for name, output in network.run(chars, style).items()}
+        outputs = network.run(chars, style)
         given = model.networks.run(chars)
         assert given.inter is not None
+        assert given.intra is not None
         gaps = no_gaps(*given.inter.shape[:2])
         trees = tree_distribution(given, lengths, model.settings, model.networks.score_labels, gaps)
         found = trees.marginals()
-        assert given.intra is not None
         loss = tree_divergence(
             outputs["inter"],
             outputs["intra"],
@@ -176,7 +176,7 @@ def load_teacher(config: Config, student: Settings) -> Teacher | None:
     return Teacher(model, labels, tags)
 
 
-def read_unlabelled(config: Config, styles: Sequence[str]) -> list[Unlabelled]:
+def read_raw_text(config: Config, styles: Sequence[str]) -> list[Example]:
     """Read the raw text of a teacher, one sentence per line; empty lines and long ones are left out."""
     sentences = []
     for style, paths in by_style(config.teacher.text).items():
@@ -184,7 +184,7 @@ def read_unlabelled(config: Config, styles: Sequence[str]) -> list[Unlabelled]:
             for line in read_lines(path, path):
                 chars = tuple(characters("".join(line.split())))
                 if 0 < len(chars) <= _LONGEST:
-                    sentences.append(Unlabelled(chars, styles.index(style) if style else 0))
+                    sentences.append(Example(chars, styles.index(style) if style else 0, raw=True))
     return sentences
 
 
