@@ -38,7 +38,7 @@ def make(parser: zishu.Parser) -> Iterator[Make]:
 
     def make(**limits: Any) -> tuple[Batcher, HeldModel]:
         held, model = held_parser(parser, poison="坏")
-        made.append((Batcher(held, Limits(**limits), Metrics(), model="{}"), model))
+        made.append((Batcher(held, Limits(**limits), Metrics()), model))
         return made[-1]
 
     yield make
@@ -48,7 +48,7 @@ def make(parser: zishu.Parser) -> Iterator[Make]:
 
 
 def job(**request: Any) -> Job:
-    return Job(read_request(json.dumps(request).encode(), Limits()))
+    return Job(read_request(json.dumps(request).encode(), Limits()), model="{}")
 
 
 def texts(answer: Answer) -> list[str]:

@@ -25,17 +25,20 @@ import math
 import threading
 import time
 from concurrent.futures import Future, InvalidStateError
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, cast
 
-from zishu.serve.jobs import Found, Job, Mode, Unit, analyse
 from zishu.serve.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from zishu.document import Sentence
     from zishu.parser import Parser
+    from zishu.serve.jobs import Found, Job, Mode, Unit
     from zishu.serve.limits import Limits
     from zishu.serve.metrics import Metrics
+    from zishu.text import RawSentence
 
 _FIRST_SPEED = 5_000.0  # characters per second, until the first batch is measured
 _LONGEST_RETRY = 60
@@ -43,18 +46,11 @@ _LONGEST_RETRY = 60
 Answer = Future[bytes]
 
 
-class QueuedJob(NamedTuple):
-    """Hold a job in the queue."""
-
-    job: Job
-    answer: Answer
-
-
 class Lane:
     """Hold a queue of jobs, and the thread that works on them."""
 
     def __init__(self, name: str, lock: threading.Lock, run: Callable[[Lane], None], patience: float) -> None:
-        self.queue: list[QueuedJob] = []
+        self.queue: list[Job] = []
         self.arrival = threading.Condition(lock)
         self.jobs = 0  # accepted but not answered
         self.chars = 0
@@ -87,11 +83,10 @@ class Lane:
 class Batcher:
     """Manage the lanes and the limits of their queues."""
 
-    def __init__(self, parser: Parser, limits: Limits, metrics: Metrics, *, model: str) -> None:
+    def __init__(self, parser: Parser, limits: Limits, metrics: Metrics) -> None:
         self._parser = parser
         self._limits = limits
         self._metrics = metrics
-        self._model = model  # the JSON object that names the model in every answer
         self._lock = threading.Lock()
         self._closing = False
         self._quick = Lane("quick", self._lock, self._run, limits.stalled)
@@ -125,8 +120,7 @@ class Batcher:
         return sum(lane.chars for lane in self._lanes)
 
     def submit(self, job: Job) -> Answer:
-        """Accept a job, or raise a `Problem`; its future gets the answer."""
-        answer: Answer = Future()
+        """Accept a job, or raise a `Problem`; return the future that gets its answer."""
         lane = self._quick if job.cost <= self._limits.quick else self._long
         with self._lock:
             if self._closing:
@@ -137,10 +131,10 @@ class Batcher:
                     "busy", f"too many requests are waiting; try again in {retry} s", retry_after=retry
                 )
             self._count(lane, 1, job.size)
-            lane.queue.append(QueuedJob(job, answer))
+            lane.queue.append(job)
             lane.arrival.notify()
-        answer.add_done_callback(lambda _: self._leave(lane, job))
-        return answer
+        job.answer.add_done_callback(lambda _: self._leave(lane, job))
+        return job.answer
 
     def _has_room(self, job: Job, lane: Lane) -> bool:
         """Tell whether a job fits into the queue. A single job always does: the limits of a request allow it."""
@@ -198,32 +192,27 @@ class Batcher:
             if chosen:
                 self._work(lane, chosen)
 
-    def _gather(self, lane: Lane) -> list[QueuedJob]:
+    def _gather(self, lane: Lane) -> list[Job]:
         """Take jobs of one mode that fit into a batch; the caller holds the lock."""
         # Jobs that were given up, for example after a timeout, are removed here.
-        waiting = [queued for queued in lane.queue if not queued.answer.done()]
-        lane.queue = waiting
+        waiting = lane.queue = [job for job in lane.queue if not job.answer.done()]
         if not waiting:
             return []
-        ordered = waiting
-        if not lane.oldest_first:
-            ordered = sorted(waiting, key=lambda queued: queued.job.left * queued.job.analyses)
+        ordered = waiting if lane.oldest_first else sorted(waiting, key=lambda job: job.left * job.analyses)
         lane.oldest_first = not lane.oldest_first
-        mode = ordered[0].job.mode
-        budget = self._budget(lane, ordered[0].job)
-        chosen: list[QueuedJob] = []
+        budget = self._budget(lane, ordered[0])
+        chosen: list[Job] = []
         size = 0
-        for queued in ordered:
-            job = queued.job
-            if job.mode != mode or size >= budget:
+        for job in ordered:
+            if job.mode != ordered[0].mode or size >= budget:
                 continue
             # Preparing a long job takes time, too: a batch has at most one.
             if chosen and not job.prepared and job.cost > self._limits.quick:
                 continue
-            chosen.append(queued)
+            chosen.append(job)
             size += max(1, min(job.left, self._limits.share))
-        left = set(map(id, chosen))
-        lane.queue = [queued for queued in waiting if id(queued) not in left]
+        taken = set(chosen)
+        lane.queue = [job for job in waiting if job not in taken]
         return chosen
 
     def _budget(self, lane: Lane, job: Job) -> int:
@@ -239,35 +228,32 @@ class Batcher:
     def _speed(lane: Lane, job: Job) -> float:
         return lane.speeds.get(job.mode, _FIRST_SPEED / job.analyses)
 
-    def _work(self, lane: Lane, chosen: Sequence[QueuedJob]) -> None:
+    def _work(self, lane: Lane, jobs: Sequence[Job]) -> None:
         """Parse a part of each job, answer those that are done, and put the others back."""
         began = time.perf_counter()
-        first = chosen[0].job
-        mode, budget = first.mode, self._budget(lane, first)
-        size = max(1, min(self._limits.share, budget), budget // len(chosen))
-        parts: list[tuple[QueuedJob, list[Unit]]] = []
-        for queued in chosen:
+        mode, budget = jobs[0].mode, self._budget(lane, jobs[0])
+        size = max(1, min(self._limits.share, budget), budget // len(jobs))
+        parts: list[tuple[Job, list[Unit]]] = []
+        for job in jobs:
             try:
-                parts.append((queued, queued.job.take(size)))
+                parts.append((job, job.take(size)))
             except Exception as error:
-                _fail(queued.answer, error)
+                _fail(job, error)
             lane.moves()
         unfinished = []
-        for queued, analyses in self._analyse(mode, parts):
-            job, answer = queued
+        for job, found in self._analyse(mode, parts):
             lane.moves()
             try:
-                job.put(analyses)
-                if not job.done:
-                    unfinished.append(queued)
-                    continue
-                result = job.answer(self._model)
+                answer = job.put(found)
             except Exception as error:
-                _fail(answer, error)
+                _fail(job, error)
+                continue
+            if answer is None:
+                unfinished.append(job)
                 continue
             self._metrics.parsed(job.sentences, job.size)
             with contextlib.suppress(InvalidStateError):  # cancelled at this very moment
-                answer.set_result(result)
+                job.answer.set_result(answer)
         with self._lock:
             # A quick job that was split continues immediately; long ones take turns.
             lane.queue = [*unfinished, *lane.queue] if lane is self._quick else [*lane.queue, *unfinished]
@@ -276,22 +262,26 @@ class Batcher:
         self._metrics.batch(len(parts), sum(len(unit.sentence.text) for unit in units), seconds)
         if units and seconds > 0:
             fresh = sum(unit.cost for unit in units) / seconds
-            lane.speeds[mode] = max(1.0, 0.7 * self._speed(lane, first) + 0.3 * fresh)
+            lane.speeds[mode] = max(1.0, 0.7 * self._speed(lane, jobs[0]) + 0.3 * fresh)
 
     def _analyse(
-        self, mode: Mode, parts: Sequence[tuple[QueuedJob, list[Unit]]]
-    ) -> list[tuple[QueuedJob, list[Found]]]:
+        self, mode: Mode, parts: Sequence[tuple[Job, list[Unit]]]
+    ) -> list[tuple[Job, Sequence[Found]]]:
         """Parse parts in one call of the model; if that fails, in separate calls."""
+        sentences = [unit.sentence for _, units in parts for unit in units]
+        if mode is None:  # only to be written in another format
+            return [(job, [[cast("Sentence", unit.sentence)] for unit in units]) for job, units in parts]
         try:
-            found = iter(analyse(self._parser, mode, [unit for _, units in parts for unit in units]))
-            return [(queued, [next(found) for _ in units]) for queued, units in parts]
+            parser = self._parser.in_style(mode.style, mode.inner)
+            found = mode.analyse(parser, cast("list[RawSentence]", sentences))
+            return [(job, list(islice(found, len(units)))) for job, units in parts]
         except Exception as error:
             if len(parts) == 1:
-                _fail(parts[0][0].answer, error)
+                _fail(parts[0][0], error)
                 return []
         return [result for part in parts for result in self._analyse(mode, [part])]
 
 
-def _fail(answer: Answer, error: Exception) -> None:
+def _fail(job: Job, error: Exception) -> None:
     with contextlib.suppress(InvalidStateError):
-        answer.set_exception(error)
+        job.answer.set_exception(error)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
@@ -21,7 +22,7 @@ from zishu.formats.parsed_conllu import to_conllu
 from zishu.lexicon import Lexicon
 from zishu.render.svg import to_svg
 from zishu.sentences import text_sentences, words_document
-from zishu.serve.schema import ConvertRequest, Request, TextRequest, TextsRequest, WordsRequest, size_of
+from zishu.serve.schema import ConvertRequest, ParseRequest, TextRequest, TextsRequest, WordsRequest, size_of
 from zishu.text import RawSentence, characters
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     from zishu.corpus.options import Options
     from zishu.document import Sentence, Tokens
-    from zishu.parser import Parser
 
 # What a model finds in a sentence: its analyses, best first, or only words.
 Found: TypeAlias = "Sequence[Sentence | Tokens]"
@@ -62,24 +62,27 @@ class Job:
     """Hold a request, its sentences, and the finished part of its answer."""
 
     __slots__ = (
-        "_documents", "_next", "_request", "_taken", "_units", "analyses", "cost", "left", "mode", "prepared",
-        "sentences", "size",
+        "_documents", "_model", "_next", "_request", "_taken", "_units", "analyses", "answer", "cost", "left", "mode",
+        "prepared", "sentences", "size",
     )  # fmt: skip
 
-    def __init__(self, request: Request | ConvertRequest) -> None:
+    def __init__(self, request: ParseRequest | ConvertRequest, model: str) -> None:
+        """Prepare to answer a request; `model` is the JSON object that names the model."""
+        self.answer: Future[bytes] = Future()
         self._request = request
+        self._model = model
         self._documents: list[tuple[str, list[str]]] = []  # texts, and the output of their sentences
         self._units = self._prepare()
         self._next: Unit | None = None
         self._taken: list[Unit] = []
-        self.prepared = False
+        self.prepared = False  # whether the first text was split into sentences
         self.sentences = 0
         self.size = size_of(request)
         self.left = self.size  # approximate remaining cost
-        # Given words are parsed together with others: their sentences say what is known about them.
-        self.mode: Mode = (
-            None if isinstance(request, ConvertRequest) else replace(request.options, words=False)
-        )
+        self.mode: Mode = None
+        if not isinstance(request, ConvertRequest):
+            # Given words are parsed together with others: their sentences say what is known about them.
+            self.mode = replace(request.options, words=False) if request.options.words else request.options
         self.analyses = max(1, self.mode.k_best) if self.mode else 1  # of each sentence
         # Approximate total cost.
         self.cost = self.size * self.analyses
@@ -93,15 +96,14 @@ class Job:
         """Return the fixed parts of speech, which must be checked against the model."""
         return self._request.tags if isinstance(self._request, TextRequest) else []
 
-    def prepare(self) -> None:
-        """Split the first text into sentences and find contradictions, which raise `InputError`."""
+    def take(self, size: int) -> list[Unit]:
+        """Return the next sentences: about `size` of cost, at least one unless none are left.
+
+        The first call finds contradictions in the request, which raise `InputError`.
+        """
         if not self.prepared:
             self._next = next(self._units, None)
             self.prepared = True
-
-    def take(self, size: int) -> list[Unit]:
-        """Return the next sentences: about `size` of cost, at least one unless none are left."""
-        self.prepare()
         self._taken = []
         cost = chars = 0
         while self._next is not None and cost < size:
@@ -113,63 +115,25 @@ class Job:
         self.sentences += len(self._taken)
         return self._taken
 
-    def put(self, results: Sequence[Found]) -> None:
-        """Take the results for the sentences that were returned last."""
+    def put(self, results: Sequence[Found]) -> bytes | None:
+        """Take the results for the sentences that were returned last; return the answer if they are the last ones."""
         for unit, found in zip(self._taken, results, strict=True):
             unit.parts.append(self._show(found, unit))
-        self._taken = []
-
-    @property
-    def done(self) -> bool:
-        """Tell whether all sentences have been parsed."""
-        return self.prepared and self._next is None and not self._taken
-
-    def answer(self, model: str) -> bytes:
-        """Return the whole answer; `model` is the JSON object that names the model."""
+        if self._next is not None:
+            return None
         documents = ", ".join(
             f'{{"text": {_string(text)}, {self._sentences(parts)}}}' for text, parts in self._documents
         )
-        named = "" if self.mode is None else f'"model": {model}, '
+        named = "" if self.mode is None else f'"model": {self._model}, '
         return f'{{{named}"documents": [{documents}]}}'.encode()
 
     def _prepare(self) -> Iterator[Unit]:
         first = self._request.first if isinstance(self._request, ConvertRequest) else 1
-        for text, sentences in self._texts():
+        for text, sentences in _documents(self._request):
             parts: list[str] = []
             self._documents.append((text, parts))
             for number, sentence in enumerate(sentences, start=first):
                 yield Unit(sentence, number, parts)
-
-    def _texts(self) -> Iterator[tuple[str, Iterable[RawSentence | Sentence]]]:
-        """Yield every text with its sentences."""
-        request = self._request
-        match request:
-            case ConvertRequest():
-                yield request.text, _given_sentences(request)
-                return
-            case WordsRequest():
-                yield words_document(request.words)
-                return
-        cut = partial(
-            text_sentences,
-            lexicon=_lexicon(request),
-            patterns=request.patterns,
-            wrapped=request.wrapped,
-        )
-        if isinstance(request, TextRequest):
-            yield (
-                request.text,
-                cut(
-                    request.text,
-                    pins=request.pins,
-                    breaks=request.breaks,
-                    arcs=request.arcs,
-                    tags=request.tags,
-                ),
-            )
-        else:
-            for text in request.texts:
-                yield text, cut(text)
 
     def _show(self, found: Found, unit: Unit) -> str:
         """Return what was found in a sentence in the requested format."""
@@ -197,12 +161,27 @@ class Job:
         return f'"sentences": [{", ".join(parts)}]'
 
 
-def analyse(parser: Parser, mode: Mode, units: Sequence[Unit]) -> Sequence[Found]:
-    """Parse sentences of one mode together; return what was found in each."""
-    if mode is None:
-        return [[unit.sentence] for unit in units if not isinstance(unit.sentence, RawSentence)]
-    sentences = [unit.sentence for unit in units if isinstance(unit.sentence, RawSentence)]
-    return list(mode.analyse(parser.in_style(mode.style, mode.inner), sentences))
+def _documents(
+    request: ParseRequest | ConvertRequest,
+) -> Iterator[tuple[str, Iterable[RawSentence | Sentence]]]:
+    """Yield every text of a request with its sentences."""
+    match request:
+        case ConvertRequest():
+            yield request.text, _given_sentences(request)
+            return
+        case WordsRequest():
+            yield words_document(request.words)
+            return
+    cut = partial(
+        text_sentences, lexicon=_lexicon(request), patterns=request.patterns, wrapped=request.wrapped
+    )
+    if isinstance(request, TextsRequest):
+        yield from ((text, cut(text)) for text in request.texts)
+    else:
+        yield (
+            request.text,
+            cut(request.text, pins=request.pins, breaks=request.breaks, arcs=request.arcs, tags=request.tags),
+        )
 
 
 def _lexicon(request: TextRequest | TextsRequest) -> Lexicon | None:

@@ -21,13 +21,13 @@ from starlette.types import Message, Receive, Scope, Send
 
 from zishu.serve import problems
 from zishu.serve.description import NDJSON
-from zishu.serve.problems import Problem
-from zishu.serve.service import Service, as_problem
+from zishu.serve.problems import Problem, as_problem
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from zishu.serve.jobs import Job
+    from zishu.serve.service import Service
 
 _TICK = 0.5  # seconds between two checks whether the service is being stopped
 
@@ -108,8 +108,7 @@ class StreamAnswer(Response):
             try:
                 answer = await line.answer
             except Exception as error:
-                problem = as_problem(error)
-                answer = problems.body(problem.code, problem.message)
+                answer = problems.body(as_problem(error))
             await send({"type": "http.response.body", "body": answer + b"\n", "more_body": True})
             async with self._changed:
                 self._lines.popleft()
