@@ -43,7 +43,7 @@ COSTLY: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def parser() -> zishu.Parser:
-    return load_parser(None, threads=0)
+    return load_parser(None)
 
 
 class HeldByLongBatches:

@@ -47,15 +47,17 @@ def create_app(
     tokens: Iterable[str] = (),
     hosts: Iterable[str] = (),
     stopping: Callable[[], bool] = lambda: False,
+    threads: int = 1,
 ) -> Guard:
     """Return the app.
 
     With `tokens` a request needs one of them. Without, it must be for a loopback name or one of `hosts`. `stopping`
-    tells whether the process is about to end.
+    tells whether the process is about to end. The sentences of a batch are shared among `threads` threads; if there are
+    several, load the parser with `threads=1`.
     """
     limits = limits or Limits()
     tokens = tuple(tokens)
-    service = Service(parser, limits, stopping=stopping)
+    service = Service(parser, limits, stopping=stopping, threads=threads)
 
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:

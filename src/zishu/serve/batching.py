@@ -4,7 +4,8 @@ A lane is a queue of jobs with a thread. There are two lanes, one for quick requ
 sentence of a long request may take seconds, and a short request must not wait for it. The thread takes what has
 arrived, parses it in one call of the model, and returns the answers. Before, it waits until no request has arrived for a
 few milliseconds: those who got their answers from the last batch may send their next request now, and the larger a batch,
-the less a character costs.
+the less a character costs. Several threads may share the sentences of a batch: on several cores, this takes less time
+than one call of the model that uses all of them.
 
 A batch holds sentences of several requests with the same `Mode`, and a long request is spread over several batches.
 Batches are small enough to take about `Limits.batch_seconds`. One batch takes the oldest requests first, the next one
@@ -24,32 +25,34 @@ import contextlib
 import math
 import threading
 import time
-from concurrent.futures import Future, InvalidStateError
-from itertools import islice
-from typing import TYPE_CHECKING, cast
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor, wait
+from functools import partial
+from typing import TYPE_CHECKING
 
+from zishu.serve.jobs import parse_units
 from zishu.serve.problems import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from zishu.document import Sentence
     from zishu.parser import Parser
-    from zishu.serve.jobs import Found, Job, Mode, Unit
+    from zishu.serve.jobs import Job, Mode, Unit
     from zishu.serve.limits import Limits
     from zishu.serve.metrics import Metrics
-    from zishu.text import RawSentence
 
 _FIRST_SPEED = 5_000.0  # characters per second, until the first batch is measured
 _LONGEST_RETRY = 60
+_LEAST_SHARE = 400  # cost of sentences that are worth another thread
 
 Answer = Future[bytes]
 
 
 class Lane:
-    """Hold a queue of jobs, and the thread that works on them."""
+    """Hold a queue of jobs, the thread that works on them, and those that parse for it."""
 
-    def __init__(self, name: str, lock: threading.Lock, run: Callable[[Lane], None], patience: float) -> None:
+    def __init__(
+        self, name: str, lock: threading.Lock, run: Callable[[Lane], None], patience: float, threads: int
+    ) -> None:
         self.queue: list[Job] = []
         self.arrival = threading.Condition(lock)
         self.jobs = 0  # accepted but not answered
@@ -58,6 +61,7 @@ class Lane:
         self.last_seconds = 0.0  # duration of the last batch
         self.oldest_first = True  # in the next batch; otherwise the cheapest first
         self.thread = threading.Thread(target=run, args=(self,), name=f"zishu-{name}", daemon=True)
+        self.parsers = ThreadPoolExecutor(threads, thread_name_prefix=f"zishu-{name}-parser")
         self._patience = patience  # maximum duration of a batch in seconds
         self._moved = math.inf  # time of its last activity, if it has something to do
 
@@ -81,17 +85,18 @@ class Lane:
 
 
 class Batcher:
-    """Manage the lanes and the limits of their queues."""
+    """Manage the lanes and the limits of their queues; `threads` parse each batch."""
 
-    def __init__(self, parser: Parser, limits: Limits, metrics: Metrics) -> None:
+    def __init__(self, parser: Parser, limits: Limits, metrics: Metrics, *, threads: int = 1) -> None:
         self._parser = parser
         self._limits = limits
         self._metrics = metrics
         self._lock = threading.Lock()
         self._closing = False
-        self._quick = Lane("quick", self._lock, self._run, limits.stalled)
+        self._threads = threads
+        self._quick = Lane("quick", self._lock, self._run, limits.stalled, threads)
         # A single sentence may take seconds in this lane.
-        self._long = Lane("long", self._lock, self._run, max(limits.stalled, limits.seconds))
+        self._long = Lane("long", self._lock, self._run, max(limits.stalled, limits.seconds), threads)
         self._lanes = (self._quick, self._long)
         for lane in self._lanes:
             lane.thread.start()
@@ -185,6 +190,7 @@ class Batcher:
                     lane.arrival.wait_for(lambda: self._closing or not self._quick.busy, timeout=pause)
                 if not lane.queue:
                     if self._closing:
+                        lane.parsers.shutdown(wait=False)
                         return
                     continue
                 lane.moves()
@@ -233,21 +239,17 @@ class Batcher:
         began = time.perf_counter()
         mode, budget = jobs[0].mode, self._budget(lane, jobs[0])
         size = max(1, min(self._limits.share, budget), budget // len(jobs))
-        parts: list[tuple[Job, list[Unit]]] = []
+        taken: dict[Job, list[Unit]] = {}
         for job in jobs:
             try:
-                parts.append((job, job.take(size)))
+                taken[job] = job.take(size)
             except Exception as error:
                 _fail(job, error)
             lane.moves()
         unfinished = []
-        for job, found in self._analyse(mode, parts):
+        for job in self._parse(lane, mode, taken):
             lane.moves()
-            try:
-                answer = job.put(found)
-            except Exception as error:
-                _fail(job, error)
-                continue
+            answer = job.finish()
             if answer is None:
                 unfinished.append(job)
                 continue
@@ -257,29 +259,42 @@ class Batcher:
         with self._lock:
             # A quick job that was split continues immediately; long ones take turns.
             lane.queue = [*unfinished, *lane.queue] if lane is self._quick else [*lane.queue, *unfinished]
-        units = [unit for _, part in parts for unit in part]
+        units = [unit for part in taken.values() for unit in part]
         lane.last_seconds = seconds = time.perf_counter() - began
-        self._metrics.batch(len(parts), sum(len(unit.sentence.text) for unit in units), seconds)
+        self._metrics.batch(len(taken), sum(len(unit.sentence.text) for unit in units), seconds)
         if units and seconds > 0:
             fresh = sum(unit.cost for unit in units) / seconds
             lane.speeds[mode] = max(1.0, 0.7 * self._speed(lane, jobs[0]) + 0.3 * fresh)
 
-    def _analyse(
-        self, mode: Mode, parts: Sequence[tuple[Job, list[Unit]]]
-    ) -> list[tuple[Job, Sequence[Found]]]:
-        """Parse parts in one call of the model; if that fails, in separate calls."""
-        sentences = [unit.sentence for _, units in parts for unit in units]
-        if mode is None:  # only to be written in another format
-            return [(job, [[cast("Sentence", unit.sentence)] for unit in units]) for job, units in parts]
+    def _parse(self, lane: Lane, mode: Mode, taken: Mapping[Job, Sequence[Unit]]) -> list[Job]:
+        """Parse parts of jobs together, or if that fails one after the other; return the jobs that did not fail."""
+        units = [unit for part in taken.values() for unit in part]
+        threads = min(self._threads, sum(unit.cost for unit in units) // _LEAST_SHARE)
+        parse = partial(parse_units, self._parser, mode)
         try:
-            parser = self._parser.in_style(mode.style, mode.inner)
-            found = mode.analyse(parser, cast("list[RawSentence]", sentences))
-            return [(job, list(islice(found, len(units)))) for job, units in parts]
+            if threads <= 1:
+                parse(units)
+            else:
+                shares = [lane.parsers.submit(parse, share) for share in _share_out(units, threads)]
+                for share in wait(shares).done:
+                    share.result()
         except Exception as error:
-            if len(parts) == 1:
-                _fail(parts[0][0], error)
+            if len(taken) == 1:
+                [job] = taken
+                _fail(job, error)
                 return []
-        return [result for part in parts for result in self._analyse(mode, [part])]
+            return [done for job, part in taken.items() for done in self._parse(lane, mode, {job: part})]
+        return list(taken)
+
+
+def _share_out(units: Sequence[Unit], count: int) -> list[list[Unit]]:
+    """Divide sentences into shares of about the same cost; those of one share are of similar length."""
+    shares: list[list[Unit]] = [[] for _ in range(count)]
+    total, before = sum(unit.cost for unit in units), 0
+    for unit in sorted(units, key=lambda unit: unit.cost):
+        shares[before * count // total].append(unit)
+        before += unit.cost
+    return shares
 
 
 def _fail(job: Job, error: Exception) -> None:

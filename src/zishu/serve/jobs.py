@@ -1,8 +1,8 @@
 """Turn a request into sentences for the model, and the model's results into the answer.
 
-A job is a request in progress. It returns its sentences in parts and takes their analyses in the same order; each is
-converted to text immediately. Sentences are created on demand, so a long document never delays others for longer than
-one part takes. This module does not know HTTP or threads: one thread works on a job.
+A job is a request in progress. It returns its sentences in parts, and takes what is to be written about them in the same
+order. Sentences are created on demand, so a long document never delays others for longer than one part takes. This
+module does not know HTTP or threads: one thread works on a job.
 
 Cost: a few microseconds per character; drawings take about as long as parsing.
 """
@@ -12,9 +12,9 @@ from __future__ import annotations
 import json
 import re
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from zishu.errors import InputError
 from zishu.formats.jsonl import from_record, to_json
@@ -23,16 +23,16 @@ from zishu.lexicon import Lexicon
 from zishu.render.svg import to_svg
 from zishu.sentences import text_sentences, words_document
 from zishu.serve.schema import ConvertRequest, ParseRequest, TextRequest, TextsRequest, WordsRequest, size_of
-from zishu.text import RawSentence, characters
+from zishu.text import characters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from zishu.corpus.options import Options
     from zishu.document import Sentence, Tokens
+    from zishu.parser import Parser
+    from zishu.text import RawSentence
 
-# What a model finds in a sentence: its analyses, best first, or only words.
-Found: TypeAlias = "Sequence[Sentence | Tokens]"
 # What sentences must share to be parsed together; None: they are already parsed and only change their format.
 Mode: TypeAlias = "Options | None"
 
@@ -44,18 +44,40 @@ _SPACES = re.compile(r"\s*")
 _CUBIC = 100
 
 
-class Unit(NamedTuple):
-    """Hold a sentence to be parsed, or an already parsed one, with its place in the answer."""
+@dataclass(slots=True)
+class Unit:
+    """Hold a sentence to be parsed, or an already parsed one, with its place in the answer and its format."""
 
     sentence: RawSentence | Sentence
     number: int  # in its document
-    parts: list[str]  # where its answer is appended
+    document: list[str]  # the output of its document, to which its own is appended
+    format: Literal["json", "conllu", "svg"]
+    several: bool  # whether several analyses were requested
+    output: str = ""
 
     @property
     def cost(self) -> int:
         """Return the approximate cost of the sentence, in characters of short sentences."""
         size = len(self.sentence.text)
         return size + size * size // _CUBIC
+
+    def write(self, found: Sequence[Sentence | Tokens]) -> str:
+        """Return the analyses of the sentence, best first, in its format."""
+        if self.format == "conllu":
+            if not self.several:
+                return to_conllu(found[0], sent_id=str(self.number))
+            return "".join(
+                to_conllu(sentence, sent_id=f"{self.number}-{rank}", rank=rank)
+                for rank, sentence in enumerate(found, start=1)
+            )
+        if self.format == "svg":
+            drawn = map(to_svg, cast("Sequence[Sentence]", found))
+            written = [f'{{"svg": {_string(figure)}}}' for figure in drawn]
+        else:
+            written = [to_json(sentence) for sentence in found]
+        if not self.several:
+            return written[0]
+        return f'{written[0][:-1]}, "alternatives": [{", ".join(written)}]}}'
 
 
 class Job:
@@ -115,14 +137,14 @@ class Job:
         self.sentences += len(self._taken)
         return self._taken
 
-    def put(self, results: Sequence[Found]) -> bytes | None:
-        """Take the results for the sentences that were returned last; return the answer if they are the last ones."""
-        for unit, found in zip(self._taken, results, strict=True):
-            unit.parts.append(self._show(found, unit))
+    def finish(self) -> bytes | None:
+        """Take the output of the sentences that were returned last; return the answer if they are the last ones."""
+        for unit in self._taken:
+            unit.document.append(unit.output)
         if self._next is not None:
             return None
         documents = ", ".join(
-            f'{{"text": {_string(text)}, {self._sentences(parts)}}}' for text, parts in self._documents
+            f'{{"text": {_string(text)}, {self._sentences(output)}}}' for text, output in self._documents
         )
         named = "" if self.mode is None else f'"model": {self._model}, '
         return f'{{{named}"documents": [{documents}]}}'.encode()
@@ -130,35 +152,29 @@ class Job:
     def _prepare(self) -> Iterator[Unit]:
         first = self._request.first if isinstance(self._request, ConvertRequest) else 1
         for text, sentences in _documents(self._request):
-            parts: list[str] = []
-            self._documents.append((text, parts))
+            output: list[str] = []
+            self._documents.append((text, output))
             for number, sentence in enumerate(sentences, start=first):
-                yield Unit(sentence, number, parts)
+                yield Unit(sentence, number, output, self._request.format, self.analyses > 1)
 
-    def _show(self, found: Found, unit: Unit) -> str:
-        """Return what was found in a sentence in the requested format."""
-        several = self.analyses > 1
-        match self._request.format:
-            case "conllu":
-                if not several:
-                    return to_conllu(found[0], sent_id=str(unit.number))
-                return "".join(
-                    to_conllu(sentence, sent_id=f"{unit.number}-{rank}", rank=rank)
-                    for rank, sentence in enumerate(found, start=1)
-                )
-            case "svg":
-                drawn = map(to_svg, cast("Sequence[Sentence]", found))
-                shown = [f'{{"svg": {_string(figure)}}}' for figure in drawn]
-            case _:
-                shown = [to_json(sentence) for sentence in found]
-        if not several:
-            return shown[0]
-        return f'{shown[0][:-1]}, "alternatives": [{", ".join(shown)}]}}'
-
-    def _sentences(self, parts: Sequence[str]) -> str:
+    def _sentences(self, output: Sequence[str]) -> str:
         if self._request.format == "conllu":
-            return f'"conllu": {_string("".join(parts))}'
-        return f'"sentences": [{", ".join(parts)}]'
+            return f'"conllu": {_string("".join(output))}'
+        return f'"sentences": [{", ".join(output)}]'
+
+
+def parse_units(parser: Parser, mode: Mode, units: Sequence[Unit]) -> None:
+    """Parse sentences of one mode together, and write the output of each."""
+    if mode is None:
+        for unit in units:
+            unit.output = unit.write([cast("Sentence", unit.sentence)])
+        return
+    sentences = [cast("RawSentence", unit.sentence) for unit in units]
+    found: Iterator[Sequence[Sentence | Tokens]] = mode.analyse(
+        parser.in_style(mode.style, mode.inner), sentences
+    )
+    for unit, analyses in zip(units, found, strict=True):
+        unit.output = unit.write(analyses)
 
 
 def _documents(

@@ -74,7 +74,7 @@ def serve(settings: ServerSettings) -> None:
             if not settings.hosts:
                 log.warning("only requests for loopback names are answered: consider --allowed-host")
         if settings.workers == 1:
-            parser = load_parser(settings.model, threads=0)
+            parser = load_parser(settings.model)
             _run(parser, settings, listener, lambda: _announce(listener, settings))
         else:
             _supervise(settings, listener)
@@ -117,11 +117,14 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def load_parser(model: Path | None, *, threads: int) -> Parser:
-    """Load a parser and use it once, so that everything is compiled before the first request."""
+def load_parser(model: Path | None) -> Parser:
+    """Load a parser and use it once, so that everything is compiled before the first request.
+
+    It has one thread: the service divides batches among threads, which is faster than several threads in one call.
+    """
     from zishu.parser import load
 
-    parser = load(model, threads=threads)
+    parser = load(model, threads=1)
     text = "".join(_WARM_UP)
     parser(text)
     parser.k_best(text, 2)
@@ -138,6 +141,7 @@ def _run(parser: Parser, settings: ServerSettings, listener: socket.socket, star
         tokens=settings.tokens,
         hosts=settings.hosts,
         stopping=lambda: server.should_exit,
+        threads=max(1, _cores() // settings.workers),
     )
     server = Server(make_config(app, limits), started)
     sys.setswitchinterval(_SWITCH)
@@ -308,7 +312,7 @@ def _work(settings: ServerSettings, listener: socket.socket, pipe: Connection) -
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_mind_parent, args=(pipe,), daemon=True).start()
     try:
-        parser = load_parser(settings.model, threads=max(1, _cores() // settings.workers))
+        parser = load_parser(settings.model)
     except ZishuError as error:
         log.error("%s", error)
         raise SystemExit(1) from None

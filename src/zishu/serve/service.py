@@ -12,6 +12,7 @@ import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import ClientDisconnect
@@ -45,10 +46,18 @@ _TOLD = (
 
 
 class Service:
-    """Hold a parser, its batcher, and the limits. `stopping` tells whether the process was asked to end."""
+    """Hold a parser, its batcher, and the limits.
+
+    `stopping` tells whether the process was asked to end; `threads` parse each batch.
+    """
 
     def __init__(
-        self, parser: Parser, limits: Limits, *, stopping: Callable[[], bool] = lambda: False
+        self,
+        parser: Parser,
+        limits: Limits,
+        *,
+        stopping: Callable[[], bool] = lambda: False,
+        threads: int = 1,
     ) -> None:
         self.limits = limits
         self.metrics = Metrics()
@@ -57,8 +66,9 @@ class Service:
         named = {key: self.model[key] for key in ("name", "version", "styles")}
         self._named = json.dumps(named, ensure_ascii=False)  # in every answer
         self._parser = parser
+        self._make_batcher = partial(Batcher, parser, limits, self.metrics, threads=threads)
         # Not first in `open`: an app that is mounted in another one gets no startup event.
-        self.batcher = Batcher(parser, limits, self.metrics)
+        self.batcher = self._make_batcher()
         self._streams = 0
         self._held = 0  # bytes of undecoded bodies in memory
         self._decode_from = 0.0  # earliest time to decode the next one
@@ -67,7 +77,7 @@ class Service:
     def open(self) -> None:
         """Accept requests, also after the app was stopped and started again."""
         if self.batcher.closed:
-            self.batcher = Batcher(self._parser, self.limits, self.metrics)
+            self.batcher = self._make_batcher()
 
     @property
     def ready(self) -> bool:
