@@ -169,7 +169,8 @@ class Batcher:
     def _count(self, lane: Lane, jobs: int, chars: int) -> None:
         lane.jobs += jobs
         lane.chars += chars
-        self._metrics.waiting(self._jobs, self._chars)
+        self._metrics.waiting.set(self._jobs)
+        self._metrics.waiting_chars.set(self._chars)
 
     # ---- a thread
 
@@ -253,7 +254,8 @@ class Batcher:
             if answer is None:
                 unfinished.append(job)
                 continue
-            self._metrics.parsed(job.sentences, job.size)
+            self._metrics.sentences.inc(job.sentences)
+            self._metrics.chars.inc(job.size)
             with contextlib.suppress(InvalidStateError):  # cancelled at this very moment
                 job.answer.set_result(answer)
         with self._lock:
@@ -261,7 +263,9 @@ class Batcher:
             lane.queue = [*unfinished, *lane.queue] if lane is self._quick else [*lane.queue, *unfinished]
         units = [unit for part in taken.values() for unit in part]
         lane.last_seconds = seconds = time.perf_counter() - began
-        self._metrics.batch(len(taken), sum(len(unit.sentence.text) for unit in units), seconds)
+        self._metrics.batches.observe(len(taken))
+        self._metrics.batch_chars.inc(sum(len(unit.sentence.text) for unit in units))
+        self._metrics.batch_seconds.inc(seconds)
         if units and seconds > 0:
             fresh = sum(unit.cost for unit in units) / seconds
             lane.speeds[mode] = max(1.0, 0.7 * self._speed(lane, jobs[0]) + 0.3 * fresh)

@@ -272,9 +272,9 @@ def _check(request: ParseRequest, limits: Limits) -> None:
 def _check_options(request: ParseRequest) -> None:
     """Check what the request asks for together, by the rules of files and Python."""
     try:
-        request.options.check_fixed(
-            **{name: getattr(request, name) for name in ("arcs", "tags") if hasattr(request, name)}
-        )
+        options = request.options
+        if isinstance(request, TextRequest):
+            options.check_fixed(arcs=request.arcs, tags=request.tags)
         if request.only and request.format == "svg":
             raise InputError("the format svg cannot be combined with only, which finds no trees")
     except InputError as error:

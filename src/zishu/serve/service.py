@@ -203,19 +203,20 @@ class Service:
             for future in watched:
                 future.cancel()
 
-    def open_stream(self) -> None:
-        """Count an opened stream; raise a `Problem` if there are too many."""
+    @contextmanager
+    def stream(self) -> Iterator[None]:
+        """Count an open stream; raise a `Problem` if there are too many."""
         if self.stopping():
             raise Problem("stopping", "the service is being stopped")
         if self._streams >= self.limits.streams:
             raise Problem("busy", "too many streams are open; try again in 5 s", retry_after=5)
         self._streams += 1
-        self.metrics.streams(self._streams)
-
-    def close_stream(self) -> None:
-        """Count a closed stream."""
-        self._streams -= 1
-        self.metrics.streams(self._streams)
+        self.metrics.streams.set(self._streams)
+        try:
+            yield
+        finally:
+            self._streams -= 1
+            self.metrics.streams.set(self._streams)
 
 
 def describe(parser: Parser, limits: Limits) -> dict[str, Any]:
