@@ -18,12 +18,12 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from multiprocessing import connection
 from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
+from prometheus_client.multiprocess import mark_process_dead
 
 from zishu.errors import InputError, ZishuError
 from zishu.reading import read_lines
@@ -31,6 +31,7 @@ from zishu.serve.app import create_app
 from zishu.serve.connections import ACCEPTED_AT_ONCE, Repeats, allow_files, sweep, with_limits
 from zishu.serve.guard import is_loopback
 from zishu.serve.limits import Limits
+from zishu.serve.metrics import DIRECTORY
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -233,10 +234,8 @@ def _supervise(settings: ServerSettings, listener: socket.socket) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    with ExitStack() as stack:
-        os.environ["PROMETHEUS_MULTIPROC_DIR"] = stack.enter_context(
-            tempfile.TemporaryDirectory(prefix="zishu-")
-        )
+    with tempfile.TemporaryDirectory(prefix="zishu-") as folder:
+        os.environ[DIRECTORY] = folder
         workers = [_start(settings, listener) for _ in range(settings.workers)]
         try:
             announced = False
@@ -271,7 +270,8 @@ def _replace_dead(workers: list[_Worker], settings: ServerSettings, listener: so
         if not worker.ready:
             raise ZishuError(f"a worker could not start (exit code {worker.process.exitcode})")
         log.error("worker %s died (exit code %s)", worker.process.pid, worker.process.exitcode)
-        _forget(worker)
+        worker.pipe.close()
+        mark_process_dead(worker.process.pid)  # type: ignore[no-untyped-call]
         time.sleep(0.1)  # in case they die as soon as they are ready
         workers[place] = _start(settings, listener)
 
@@ -281,14 +281,6 @@ def _is_ready(worker: _Worker) -> bool:
         return worker.pipe.poll() and worker.pipe.recv() == "ready"
     except (EOFError, OSError):
         return False
-
-
-def _forget(worker: _Worker) -> None:
-    """Remove a dead worker's gauges from the metrics."""
-    from prometheus_client.multiprocess import mark_process_dead
-
-    worker.pipe.close()
-    mark_process_dead(worker.process.pid)  # type: ignore[no-untyped-call]
 
 
 def _stop(workers: list[_Worker], seconds: float) -> None:
