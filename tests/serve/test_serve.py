@@ -665,7 +665,7 @@ def test_a_token_is_needed_below_a_prefix_too(parser: zishu.Parser, prefix: str)
         client.headers["Authorization"] = "Bearer first-token"
         answer = client("POST", f"{prefix}/v1/parse", '{"text": "我"}')
         assert answer.status == 200
-    app.state.service.batcher.close(PATIENCE)
+    app.service.batcher.close(PATIENCE)
 
 
 def test_an_app_can_be_started_again(parser: zishu.Parser) -> None:

@@ -36,9 +36,9 @@ def parser() -> zishu.Parser:
 def make(parser: zishu.Parser) -> Iterator[Make]:
     made: list[tuple[Batcher, HeldModel]] = []
 
-    def make(**limits: Any) -> tuple[Batcher, HeldModel]:
+    def make(threads: int = 1, **limits: Any) -> tuple[Batcher, HeldModel]:
         held, model = held_parser(parser, poison="坏")
-        made.append((Batcher(held, Limits(**limits), Metrics(), model="{}"), model))
+        made.append((Batcher(held, Limits(**limits), Metrics(), threads=threads), model))
         return made[-1]
 
     yield make
@@ -48,7 +48,7 @@ def make(parser: zishu.Parser) -> Iterator[Make]:
 
 
 def job(**request: Any) -> Job:
-    return Job(read_request(json.dumps(request).encode(), Limits()))
+    return Job(read_request(json.dumps(request).encode(), Limits()), model="{}")
 
 
 def texts(answer: Answer) -> list[str]:
@@ -187,6 +187,19 @@ def test_an_error_stays_with_its_job(make: Make) -> None:
     assert isinstance(bad.exception(PATIENCE), RuntimeError)
     assert isinstance(wrong.exception(PATIENCE), zishu.InputError)
     assert not batcher.full
+
+
+def test_threads_share_the_sentences_of_a_batch(make: Make) -> None:
+    batcher, model = make(threads=2)
+    block(batcher, model)
+    given = ["一。" * length for length in (2, 150, 3, 150, 4, 150, 150, 1)]
+    answers = [batcher.submit(job(text=text)) for text in given]
+    bad = batcher.submit(job(text="坏。"))
+    model.release()
+    assert ["".join(texts(answer)) for answer in answers] == given
+    assert isinstance(bad.exception(PATIENCE), RuntimeError)
+    assert sum(model.calls[1:3]) == sum(len(text) // 2 for text in given) + 1
+    assert min(model.calls[1:3]) > 200
 
 
 def test_closing_answers_what_was_accepted(make: Make) -> None:

@@ -43,7 +43,7 @@ COSTLY: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def parser() -> zishu.Parser:
-    return load_parser(None, threads=0)
+    return load_parser(None)
 
 
 class HeldByLongBatches:
@@ -265,11 +265,11 @@ def test_bodies_on_their_way_share_a_limit(parser: zishu.Parser) -> None:
         head = f"{JSON_HEAD}Content-Length: 3900000\r\n"
         with client.connect(head) as first, client.connect(head) as second:
             first.sendall(b" " * 900_000)
-            eventually(lambda: client.app.state.service._held > 700_000)
+            eventually(lambda: client.app.service._held > 700_000)
             second.sendall(b" " * 900_000)
             assert b'"busy"' in read_all_soon(second)
             assert client.parse(text="我喜欢北京。").status == 200  # a small one is welcome
-        eventually(lambda: client.app.state.service._held == 0)
+        eventually(lambda: client.app.service._held == 0)
 
 
 def test_lines_of_streams_share_the_limit_of_bodies(parser: zishu.Parser) -> None:
@@ -282,7 +282,7 @@ def test_lines_of_streams_share_the_limit_of_bodies(parser: zishu.Parser) -> Non
         data = b""
         while "北京".encode() not in data:
             data += connection.recv(65536)
-        assert client.app.state.service._held == 0
+        assert client.app.service._held == 0
 
 
 def test_too_many_connections_cost_the_one_that_has_waited_longest(parser: zishu.Parser) -> None:
@@ -300,7 +300,7 @@ def test_where_all_connections_are_busy_the_next_is_refused(parser: zishu.Parser
     stuck, model = held_parser(parser)
     with serving(stuck, Limits(connections=2)) as client:
         answers = [client.later(text="我") for _ in range(2)]
-        eventually(lambda: client.app.state.service.batcher._jobs == 2)
+        eventually(lambda: client.app.service.batcher._jobs == 2)
         with client.connect() as connection:
             answer = read_all(connection).decode()
         assert " 503 " in answer

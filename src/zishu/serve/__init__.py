@@ -5,9 +5,9 @@
 
 Read the modules in this order: `limits`; `problems` (errors that clients get), `schema` (requests); `jobs`
 (request to sentences, analyses to answer), `batching` (parse requests together); `service` (between HTTP and the
-batcher), `streams` (one request per line), `guard` (hosts, tokens, headers, the log); `description` and `docs`
-(OpenAPI, and a page of it), `app` (puts it together); `connections` (time limits, maximum number), `server` (sockets,
-signals, worker processes). All of it needs the extra `serve`.
+batcher), `streams` (one request per line); `description` and `docs` (OpenAPI, and a page of it), `guard` (around every
+request: hosts, tokens, headers, errors, the log), `app` (puts it together); `connections` (time limits, maximum number),
+`server` (sockets, signals, worker processes). All of it needs the extra `serve`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Assemble the service as an ASGI app: addresses, errors, the page, the documentation.
+"""Assemble the service as an ASGI app: addresses, the page, the documentation.
 
     app = create_app(zishu.load())
 
-Nothing in a request ever becomes a path: the files of the page are read once and found in a table.
+`zishu.serve.guard` wraps all of it. Nothing in a request ever becomes a path: the files of the page are read once and
+found in a table.
 """
 
 from __future__ import annotations
@@ -14,18 +15,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.responses import HTMLResponse, JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Route, Router
 
-from zishu.serve import docs, problems
+from zishu.serve import docs
 from zishu.serve.description import JSON, NDJSON, OPERATIONS, describe_api
-from zishu.serve.guard import Guard
+from zishu.serve.guard import STATIC_ROUTE, Guard
 from zishu.serve.limits import Limits
 from zishu.serve.metrics import CONTENT_TYPE
-from zishu.serve.problems import Problem
+from zishu.serve.problems import CODES, Problem
 from zishu.serve.schema import read_convert_request
 from zishu.serve.service import Service
 from zishu.serve.streams import StreamAnswer
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
     Handler = Callable[[Request], Awaitable[Response]]
 
 STATIC: Final = Path(__file__).parent / "static"
-_CODE_OF_STATUS: Final = {404: "not_found", 405: "method_not_allowed"}
 
 
 def create_app(
@@ -50,18 +47,20 @@ def create_app(
     tokens: Iterable[str] = (),
     hosts: Iterable[str] = (),
     stopping: Callable[[], bool] = lambda: False,
-) -> Starlette:
+    threads: int = 1,
+) -> Guard:
     """Return the app.
 
     With `tokens` a request needs one of them. Without, it must be for a loopback name or one of `hosts`. `stopping`
-    tells whether the process is about to end.
+    tells whether the process is about to end. The sentences of a batch are shared among `threads` threads; if there are
+    several, load the parser with `threads=1`.
     """
     limits = limits or Limits()
     tokens = tuple(tokens)
-    service = Service(parser, limits, stopping=stopping)
+    service = Service(parser, limits, stopping=stopping, threads=threads)
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_: object) -> AsyncIterator[None]:
         service.open()
         yield
         # The server calls this when all connections are done; closing waits for the thread.
@@ -70,19 +69,9 @@ def create_app(
     api = _api(service)
     routes = [Route(path, api[path], methods=[method]) for method, path in OPERATIONS]
     routes += [Route(path, page) for path, page in _pages(describe_api(limits, secured=bool(tokens))).items()]
-    paths: dict[object, str] = {route.endpoint: route.path for route in routes}
-    guard = Middleware(
-        Guard, tokens=tokens, hosts=hosts, metrics=service.metrics, stopping=stopping, paths=paths
+    return Guard(
+        Router(routes, redirect_slashes=False, lifespan=lifespan), service, tokens=tokens, hosts=hosts
     )
-    app = Starlette(
-        routes=routes,
-        middleware=[guard],
-        exception_handlers={Problem: _tell_problem, HTTPException: _tell_http},
-        lifespan=lifespan,
-    )
-    app.router.redirect_slashes = False
-    app.state.service = service
-    return app
 
 
 def _api(service: Service) -> dict[str, Handler]:
@@ -94,15 +83,12 @@ def _api(service: Service) -> dict[str, Handler]:
             return StreamAnswer(service)
         if kind != JSON:
             raise Problem("unsupported_media_type", f"the Content-Type must be {JSON} or {NDJSON}")
-        length = request.headers.get("content-length")
-        answer = await service.answer(request.receive, length, limit=service.limits.body)
-        return Response(answer, media_type=JSON)
+        return Response(await service.answer(request), media_type=JSON)
 
     async def convert(request: Request) -> Response:
         if _kind(request) != JSON:
             raise Problem("unsupported_media_type", f"the Content-Type must be {JSON}")
-        length, limit = request.headers.get("content-length"), service.limits.convert_body
-        answer = await service.answer(request.receive, length, limit=limit, decode=read_convert_request)
+        answer = await service.answer(request, read_convert_request, limit=service.limits.convert_body)
         return Response(answer, media_type=JSON)
 
     async def model(_: Request) -> Response:
@@ -110,9 +96,6 @@ def _api(service: Service) -> dict[str, Handler]:
 
     async def health(_: Request) -> Response:
         return JSONResponse({"live": True, "ready": service.ready})
-
-    async def live(request: Request) -> Response:
-        return await health(request)
 
     async def ready(_: Request) -> Response:
         state = service.ready
@@ -126,7 +109,7 @@ def _api(service: Service) -> dict[str, Handler]:
         "/v1/convert": convert,
         "/v1/model": model,
         "/v1/health": health,
-        "/v1/health/live": live,
+        "/v1/health/live": health,
         "/v1/health/ready": ready,
         "/metrics": metrics,
     }
@@ -140,15 +123,12 @@ def _pages(description: dict[str, Any]) -> dict[str, Handler]:
     async def file(request: Request) -> Response:
         name = request.path_params.get("name", "index.html")
         if name not in files:
-            raise HTTPException(404)
+            raise Problem("not_found", CODES["not_found"][1])
         data, kind, tag = files[name]
         headers = {"ETag": tag, "Cache-Control": "no-cache"}
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
         return Response(data, headers=headers | {"Content-Type": kind})
-
-    async def index(request: Request) -> Response:
-        return await file(request)
 
     async def openapi(_: Request) -> Response:
         return JSONResponse(description)
@@ -160,8 +140,8 @@ def _pages(description: dict[str, Any]) -> dict[str, Handler]:
         return Response(docs.STYLE, media_type="text/css")
 
     return {
-        "/": index,
-        "/static/{name:path}": file,
+        "/": file,
+        STATIC_ROUTE: file,
         "/openapi.json": openapi,
         "/docs": documentation,
         "/docs/style.css": style,
@@ -185,17 +165,3 @@ def _read_files(folder: Path) -> dict[str, tuple[bytes, str, str]]:
         tag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
         files[path.relative_to(folder).as_posix()] = (data, kind, tag)
     return files
-
-
-async def _tell_problem(_: Request, problem: Exception) -> Response:
-    assert isinstance(problem, Problem)
-    return problems.response(problem)
-
-
-async def _tell_http(_: Request, error: Exception) -> Response:
-    """Return the framework's own errors in our format: only wrong addresses and wrong methods."""
-    assert isinstance(error, HTTPException)
-    code = _CODE_OF_STATUS.get(error.status_code, "invalid_request")
-    problem = Problem(code, problems.CODES[code][1])
-    problem.status = error.status_code
-    return problems.response(problem, error.headers)

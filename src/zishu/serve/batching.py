@@ -4,7 +4,8 @@ A lane is a queue of jobs with a thread. There are two lanes, one for quick requ
 sentence of a long request may take seconds, and a short request must not wait for it. The thread takes what has
 arrived, parses it in one call of the model, and returns the answers. Before, it waits until no request has arrived for a
 few milliseconds: those who got their answers from the last batch may send their next request now, and the larger a batch,
-the less a character costs.
+the less a character costs. Several threads may share the sentences of a batch: on several cores, this takes less time
+than one call of the model that uses all of them.
 
 A batch holds sentences of several requests with the same `Mode`, and a long request is spread over several batches.
 Batches are small enough to take about `Limits.batch_seconds`. One batch takes the oldest requests first, the next one
@@ -24,37 +25,35 @@ import contextlib
 import math
 import threading
 import time
-from concurrent.futures import Future, InvalidStateError
-from typing import TYPE_CHECKING, NamedTuple
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor, wait
+from functools import partial
+from typing import TYPE_CHECKING
 
-from zishu.serve.jobs import Found, Job, Mode, Unit, analyse
+from zishu.serve.jobs import parse_units
 from zishu.serve.problems import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from zishu.parser import Parser
+    from zishu.serve.jobs import Job, Mode, Unit
     from zishu.serve.limits import Limits
     from zishu.serve.metrics import Metrics
 
 _FIRST_SPEED = 5_000.0  # characters per second, until the first batch is measured
 _LONGEST_RETRY = 60
+_LEAST_SHARE = 400  # cost of sentences that are worth another thread
 
 Answer = Future[bytes]
 
 
-class QueuedJob(NamedTuple):
-    """Hold a job in the queue."""
-
-    job: Job
-    answer: Answer
-
-
 class Lane:
-    """Hold a queue of jobs, and the thread that works on them."""
+    """Hold a queue of jobs, the thread that works on them, and those that parse for it."""
 
-    def __init__(self, name: str, lock: threading.Lock, run: Callable[[Lane], None], patience: float) -> None:
-        self.queue: list[QueuedJob] = []
+    def __init__(
+        self, name: str, lock: threading.Lock, run: Callable[[Lane], None], patience: float, threads: int
+    ) -> None:
+        self.queue: list[Job] = []
         self.arrival = threading.Condition(lock)
         self.jobs = 0  # accepted but not answered
         self.chars = 0
@@ -62,6 +61,7 @@ class Lane:
         self.last_seconds = 0.0  # duration of the last batch
         self.oldest_first = True  # in the next batch; otherwise the cheapest first
         self.thread = threading.Thread(target=run, args=(self,), name=f"zishu-{name}", daemon=True)
+        self.parsers = ThreadPoolExecutor(threads, thread_name_prefix=f"zishu-{name}-parser")
         self._patience = patience  # maximum duration of a batch in seconds
         self._moved = math.inf  # time of its last activity, if it has something to do
 
@@ -85,18 +85,18 @@ class Lane:
 
 
 class Batcher:
-    """Manage the lanes and the limits of their queues."""
+    """Manage the lanes and the limits of their queues; `threads` parse each batch."""
 
-    def __init__(self, parser: Parser, limits: Limits, metrics: Metrics, *, model: str) -> None:
+    def __init__(self, parser: Parser, limits: Limits, metrics: Metrics, *, threads: int = 1) -> None:
         self._parser = parser
         self._limits = limits
         self._metrics = metrics
-        self._model = model  # the JSON object that names the model in every answer
         self._lock = threading.Lock()
         self._closing = False
-        self._quick = Lane("quick", self._lock, self._run, limits.stalled)
+        self._threads = threads
+        self._quick = Lane("quick", self._lock, self._run, limits.stalled, threads)
         # A single sentence may take seconds in this lane.
-        self._long = Lane("long", self._lock, self._run, max(limits.stalled, limits.seconds))
+        self._long = Lane("long", self._lock, self._run, max(limits.stalled, limits.seconds), threads)
         self._lanes = (self._quick, self._long)
         for lane in self._lanes:
             lane.thread.start()
@@ -125,8 +125,7 @@ class Batcher:
         return sum(lane.chars for lane in self._lanes)
 
     def submit(self, job: Job) -> Answer:
-        """Accept a job, or raise a `Problem`; its future gets the answer."""
-        answer: Answer = Future()
+        """Accept a job, or raise a `Problem`; return the future that gets its answer."""
         lane = self._quick if job.cost <= self._limits.quick else self._long
         with self._lock:
             if self._closing:
@@ -137,10 +136,10 @@ class Batcher:
                     "busy", f"too many requests are waiting; try again in {retry} s", retry_after=retry
                 )
             self._count(lane, 1, job.size)
-            lane.queue.append(QueuedJob(job, answer))
+            lane.queue.append(job)
             lane.arrival.notify()
-        answer.add_done_callback(lambda _: self._leave(lane, job))
-        return answer
+        job.answer.add_done_callback(lambda _: self._leave(lane, job))
+        return job.answer
 
     def _has_room(self, job: Job, lane: Lane) -> bool:
         """Tell whether a job fits into the queue. A single job always does: the limits of a request allow it."""
@@ -170,7 +169,8 @@ class Batcher:
     def _count(self, lane: Lane, jobs: int, chars: int) -> None:
         lane.jobs += jobs
         lane.chars += chars
-        self._metrics.waiting(self._jobs, self._chars)
+        self._metrics.waiting.set(self._jobs)
+        self._metrics.waiting_chars.set(self._chars)
 
     # ---- a thread
 
@@ -191,6 +191,7 @@ class Batcher:
                     lane.arrival.wait_for(lambda: self._closing or not self._quick.busy, timeout=pause)
                 if not lane.queue:
                     if self._closing:
+                        lane.parsers.shutdown(wait=False)
                         return
                     continue
                 lane.moves()
@@ -198,32 +199,27 @@ class Batcher:
             if chosen:
                 self._work(lane, chosen)
 
-    def _gather(self, lane: Lane) -> list[QueuedJob]:
+    def _gather(self, lane: Lane) -> list[Job]:
         """Take jobs of one mode that fit into a batch; the caller holds the lock."""
         # Jobs that were given up, for example after a timeout, are removed here.
-        waiting = [queued for queued in lane.queue if not queued.answer.done()]
-        lane.queue = waiting
+        waiting = lane.queue = [job for job in lane.queue if not job.answer.done()]
         if not waiting:
             return []
-        ordered = waiting
-        if not lane.oldest_first:
-            ordered = sorted(waiting, key=lambda queued: queued.job.left * queued.job.analyses)
+        ordered = waiting if lane.oldest_first else sorted(waiting, key=lambda job: job.left * job.analyses)
         lane.oldest_first = not lane.oldest_first
-        mode = ordered[0].job.mode
-        budget = self._budget(lane, ordered[0].job)
-        chosen: list[QueuedJob] = []
+        budget = self._budget(lane, ordered[0])
+        chosen: list[Job] = []
         size = 0
-        for queued in ordered:
-            job = queued.job
-            if job.mode != mode or size >= budget:
+        for job in ordered:
+            if job.mode != ordered[0].mode or size >= budget:
                 continue
             # Preparing a long job takes time, too: a batch has at most one.
             if chosen and not job.prepared and job.cost > self._limits.quick:
                 continue
-            chosen.append(queued)
+            chosen.append(job)
             size += max(1, min(job.left, self._limits.share))
-        left = set(map(id, chosen))
-        lane.queue = [queued for queued in waiting if id(queued) not in left]
+        taken = set(chosen)
+        lane.queue = [job for job in waiting if job not in taken]
         return chosen
 
     def _budget(self, lane: Lane, job: Job) -> int:
@@ -239,59 +235,72 @@ class Batcher:
     def _speed(lane: Lane, job: Job) -> float:
         return lane.speeds.get(job.mode, _FIRST_SPEED / job.analyses)
 
-    def _work(self, lane: Lane, chosen: Sequence[QueuedJob]) -> None:
+    def _work(self, lane: Lane, jobs: Sequence[Job]) -> None:
         """Parse a part of each job, answer those that are done, and put the others back."""
         began = time.perf_counter()
-        first = chosen[0].job
-        mode, budget = first.mode, self._budget(lane, first)
-        size = max(1, min(self._limits.share, budget), budget // len(chosen))
-        parts: list[tuple[QueuedJob, list[Unit]]] = []
-        for queued in chosen:
+        mode, budget = jobs[0].mode, self._budget(lane, jobs[0])
+        size = max(1, min(self._limits.share, budget), budget // len(jobs))
+        taken: dict[Job, list[Unit]] = {}
+        for job in jobs:
             try:
-                parts.append((queued, queued.job.take(size)))
+                taken[job] = job.take(size)
             except Exception as error:
-                _fail(queued.answer, error)
+                _fail(job, error)
             lane.moves()
         unfinished = []
-        for queued, analyses in self._analyse(mode, parts):
-            job, answer = queued
+        for job in self._parse(lane, mode, taken):
             lane.moves()
-            try:
-                job.put(analyses)
-                if not job.done:
-                    unfinished.append(queued)
-                    continue
-                result = job.answer(self._model)
-            except Exception as error:
-                _fail(answer, error)
+            answer = job.finish()
+            if answer is None:
+                unfinished.append(job)
                 continue
-            self._metrics.parsed(job.sentences, job.size)
+            self._metrics.sentences.inc(job.sentences)
+            self._metrics.chars.inc(job.size)
             with contextlib.suppress(InvalidStateError):  # cancelled at this very moment
-                answer.set_result(result)
+                job.answer.set_result(answer)
         with self._lock:
             # A quick job that was split continues immediately; long ones take turns.
             lane.queue = [*unfinished, *lane.queue] if lane is self._quick else [*lane.queue, *unfinished]
-        units = [unit for _, part in parts for unit in part]
+        units = [unit for part in taken.values() for unit in part]
         lane.last_seconds = seconds = time.perf_counter() - began
-        self._metrics.batch(len(parts), sum(len(unit.sentence.text) for unit in units), seconds)
+        self._metrics.batches.observe(len(taken))
+        self._metrics.batch_chars.inc(sum(len(unit.sentence.text) for unit in units))
+        self._metrics.batch_seconds.inc(seconds)
         if units and seconds > 0:
             fresh = sum(unit.cost for unit in units) / seconds
-            lane.speeds[mode] = max(1.0, 0.7 * self._speed(lane, first) + 0.3 * fresh)
+            lane.speeds[mode] = max(1.0, 0.7 * self._speed(lane, jobs[0]) + 0.3 * fresh)
 
-    def _analyse(
-        self, mode: Mode, parts: Sequence[tuple[QueuedJob, list[Unit]]]
-    ) -> list[tuple[QueuedJob, list[Found]]]:
-        """Parse parts in one call of the model; if that fails, in separate calls."""
+    def _parse(self, lane: Lane, mode: Mode, taken: Mapping[Job, Sequence[Unit]]) -> list[Job]:
+        """Parse parts of jobs together, or if that fails one after the other; return the jobs that did not fail."""
+        units = [unit for part in taken.values() for unit in part]
+        threads = min(self._threads, sum(unit.cost for unit in units) // _LEAST_SHARE)
+        parse = partial(parse_units, self._parser, mode)
         try:
-            found = iter(analyse(self._parser, mode, [unit for _, units in parts for unit in units]))
-            return [(queued, [next(found) for _ in units]) for queued, units in parts]
+            if threads <= 1:
+                parse(units)
+            else:
+                shares = [lane.parsers.submit(parse, share) for share in _share_out(units, threads)]
+                for share in wait(shares).done:
+                    share.result()
         except Exception as error:
-            if len(parts) == 1:
-                _fail(parts[0][0].answer, error)
+            if len(taken) == 1:
+                [job] = taken
+                _fail(job, error)
                 return []
-        return [result for part in parts for result in self._analyse(mode, [part])]
+            return [done for job, part in taken.items() for done in self._parse(lane, mode, {job: part})]
+        return list(taken)
 
 
-def _fail(answer: Answer, error: Exception) -> None:
+def _share_out(units: Sequence[Unit], count: int) -> list[list[Unit]]:
+    """Divide sentences into shares of about the same cost; those of one share are of similar length."""
+    shares: list[list[Unit]] = [[] for _ in range(count)]
+    total, before = sum(unit.cost for unit in units), 0
+    for unit in sorted(units, key=lambda unit: unit.cost):
+        shares[before * count // total].append(unit)
+        before += unit.cost
+    return shares
+
+
+def _fail(job: Job, error: Exception) -> None:
     with contextlib.suppress(InvalidStateError):
-        answer.set_exception(error)
+        job.answer.set_exception(error)

@@ -121,7 +121,7 @@ class Connection(H11Protocol):
 
     def _refuse(self, problem: Problem) -> None:
         """Send an error without the app, and close the connection."""
-        body = problems.body(problem.code, problem.message)
+        body = problems.body(problem)
         headers = {
             **SECURITY_HEADERS,
             **problem.headers,

@@ -3,9 +3,10 @@
 Without a token, any web page could make its own name resolve to this machine and send requests (DNS rebinding). So
 without a token, only requests for a loopback name or an allowed host are answered.
 
-This is a plain ASGI middleware around everything, so no answer leaves without its headers. The log has the method, the
-route and the time of a request, but nothing that the client wrote: no text, no query, no unknown address. For an
-unexpected error it has the type and the lines of code, but not the message, which might quote the text.
+This is a plain ASGI app around the router, so no answer leaves without its headers, and all errors become answers here.
+The log has the method, the route and the time of a request, but nothing that the client wrote: no text, no query, no
+unknown address. For an unexpected error it has the type and the lines of code, but not the message, which might quote
+the text.
 """
 
 from __future__ import annotations
@@ -15,21 +16,23 @@ import hmac
 import logging
 import re
 import time
-import traceback
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
-from zishu.serve.problems import ClientGone, Problem, response
+from zishu.serve.problems import CODES, Problem, as_problem, response
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable
 
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.routing import Router
+    from starlette.types import Message, Receive, Scope, Send
 
-    from zishu.serve.metrics import Metrics
+    from zishu.serve.service import Service
 
 log: Final = logging.getLogger("zishu.serve")
 
@@ -44,6 +47,7 @@ SECURITY_HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
+_RAW_HEADERS: Final = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 GONE: Final = 499  # in the log and the metrics: the client closed the connection before its answer
 
 # Addresses that need no token: health, and the pages that a browser must load before it can send one. They reveal
@@ -51,81 +55,77 @@ GONE: Final = 499  # in the log and the metrics: the client closed the connectio
 _HEALTH: Final = ("/v1/health", "/v1/health/live", "/v1/health/ready")
 _OPEN: Final = (*_HEALTH, "/", "/docs", "/docs/style.css", "/openapi.json")
 _OPEN_FOLDER: Final = "/static/"
+STATIC_ROUTE: Final = "/static/{name:path}"
 
 _HOST: Final = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[^:\[\]/@\s]+?)\.?)(?::\d*)?")
 
 
 class Guard:
-    """Wrap the app as its outermost layer."""
+    """Wrap the routes of a service; this is the whole app."""
 
     def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        tokens: Iterable[str],
-        hosts: Iterable[str],
-        metrics: Metrics,
-        stopping: Callable[[], bool],
-        paths: Mapping[object, str],
+        self, routes: Router, service: Service, *, tokens: Iterable[str], hosts: Iterable[str]
     ) -> None:
-        """Wrap an app; `paths` names the address behind each of its functions."""
-        self._app = app
+        self.service = service
+        self._routes = routes
+        self._paths = {getattr(route, "path", "") for route in routes.routes}
         self._tokens = [_digest(token.encode()) for token in tokens]
         self._hosts = {host.lower() for host in hosts}
-        self._metrics = metrics
-        self._stopping = stopping
-        self._paths = paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Accept or reject a request."""
+        scope["app"] = self  # so the router raises an error for an unknown address instead of answering it
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self._routes(scope, receive, send)
             return
         began = time.perf_counter()
+        path = _path_in_app(scope)
         status = GONE
 
         async def send_guarded(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = MutableHeaders(scope=message)
-                headers.update(SECURITY_HEADERS)
-                headers.setdefault("Cache-Control", "no-store")
-                if self._stopping():
-                    headers["Connection"] = "close"
+                headers = message["headers"] = [*message["headers"], *_RAW_HEADERS]
+                if not any(name == b"cache-control" for name, _ in headers):
+                    headers.append((b"cache-control", b"no-store"))
+                if self.service.stopping():
+                    headers.append((b"connection", b"close"))
             await send(message)
 
         try:
-            self._check_host(scope)
-            self._check_token(scope)
-            await self._app(scope, receive, send_guarded)
-        except ClientGone:
+            self._check_host(scope, path)
+            self._check_token(scope, path)
+            await self._routes(scope, receive, send_guarded)
+        except ClientDisconnect:
             pass
-        except Problem as problem:
+        except HTTPException as error:  # from the router
+            code = "not_found" if error.status_code == 404 else "method_not_allowed"
+            problem = Problem(code, CODES[code][1])
+            problem.headers.update(error.headers or {})
             await response(problem)(scope, receive, send_guarded)
         except Exception as error:
-            log.error("%s\n%s", type(error).__qualname__, "".join(traceback.format_tb(error.__traceback__)))
-            if status == GONE:
-                failure = Problem("internal", "the service failed; see its log")
-                await response(failure)(scope, receive, send_guarded)
-            else:
+            problem = as_problem(error)
+            if status != GONE:
                 raise ConnectionAbortedError from None  # too late for an error: the server closes the connection
+            await response(problem)(scope, receive, send_guarded)
         finally:
             seconds = time.perf_counter() - began
-            path = self._paths.get(scope.get("endpoint"), "other")
-            self._metrics.request(path, status, seconds)
-            log.info("%s %s %d %.0f ms", _method(scope), path, status, 1000 * seconds)
+            route = (
+                STATIC_ROUTE if path.startswith(_OPEN_FOLDER) else path if path in self._paths else "other"
+            )
+            self.service.metrics.request(route, status, seconds)
+            log.info("%s %s %d %.0f ms", _method(scope), route, status, 1000 * seconds)
 
-    def _check_host(self, scope: Scope) -> None:
+    def _check_host(self, scope: Scope, path: str) -> None:
         # Probes ask for health under any address they know, and the answer reveals nothing.
-        if self._tokens or _path_in_app(scope) in _HEALTH:
+        if self._tokens or path in _HEALTH:
             return
         host = _host_name(Headers(scope=scope).get("host", ""))
         if not is_loopback(host) and host not in self._hosts:
             raise Problem("unknown_host", "this service does not answer for that host; see --allowed-host")
 
-    def _check_token(self, scope: Scope) -> None:
-        path = _path_in_app(scope)
+    def _check_token(self, scope: Scope, path: str) -> None:
         if not self._tokens or path in _OPEN or path.startswith(_OPEN_FOLDER):
             return
         kind, _, token = Headers(scope=scope).get("authorization", "").partition(" ")

@@ -1,8 +1,8 @@
 """Turn a request into sentences for the model, and the model's results into the answer.
 
-A job is a request in progress. It returns its sentences in parts and takes their analyses in the same order; each is
-converted to text immediately. Sentences are created on demand, so a long document never delays others for longer than
-one part takes. This module does not know HTTP or threads: one thread works on a job.
+A job is a request in progress. It returns its sentences in parts, and takes what is to be written about them in the same
+order. Sentences are created on demand, so a long document never delays others for longer than one part takes. This
+module does not know HTTP or threads: one thread works on a job.
 
 Cost: a few microseconds per character; drawings take about as long as parsing.
 """
@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from zishu.errors import InputError
 from zishu.formats.jsonl import from_record, to_json
@@ -21,8 +22,8 @@ from zishu.formats.parsed_conllu import to_conllu
 from zishu.lexicon import Lexicon
 from zishu.render.svg import to_svg
 from zishu.sentences import text_sentences, words_document
-from zishu.serve.schema import ConvertRequest, Request, TextRequest, TextsRequest, WordsRequest, size_of
-from zishu.text import RawSentence, characters
+from zishu.serve.schema import ConvertRequest, ParseRequest, TextRequest, TextsRequest, WordsRequest, size_of
+from zishu.text import characters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -30,9 +31,8 @@ if TYPE_CHECKING:
     from zishu.corpus.options import Options
     from zishu.document import Sentence, Tokens
     from zishu.parser import Parser
+    from zishu.text import RawSentence
 
-# What a model finds in a sentence: its analyses, best first, or only words.
-Found: TypeAlias = "Sequence[Sentence | Tokens]"
 # What sentences must share to be parsed together; None: they are already parsed and only change their format.
 Mode: TypeAlias = "Options | None"
 
@@ -44,12 +44,16 @@ _SPACES = re.compile(r"\s*")
 _CUBIC = 100
 
 
-class Unit(NamedTuple):
-    """Hold a sentence to be parsed, or an already parsed one, with its place in the answer."""
+@dataclass(slots=True)
+class Unit:
+    """Hold a sentence to be parsed, or an already parsed one, with its place in the answer and its format."""
 
     sentence: RawSentence | Sentence
     number: int  # in its document
-    parts: list[str]  # where its answer is appended
+    document: list[str]  # the output of its document, to which its own is appended
+    format: Literal["json", "conllu", "svg"]
+    several: bool  # whether several analyses were requested
+    output: str = ""
 
     @property
     def cost(self) -> int:
@@ -57,29 +61,50 @@ class Unit(NamedTuple):
         size = len(self.sentence.text)
         return size + size * size // _CUBIC
 
+    def write(self, found: Sequence[Sentence | Tokens]) -> str:
+        """Return the analyses of the sentence, best first, in its format."""
+        if self.format == "conllu":
+            if not self.several:
+                return to_conllu(found[0], sent_id=str(self.number))
+            return "".join(
+                to_conllu(sentence, sent_id=f"{self.number}-{rank}", rank=rank)
+                for rank, sentence in enumerate(found, start=1)
+            )
+        if self.format == "svg":
+            drawn = map(to_svg, cast("Sequence[Sentence]", found))
+            written = [f'{{"svg": {_string(figure)}}}' for figure in drawn]
+        else:
+            written = [to_json(sentence) for sentence in found]
+        if not self.several:
+            return written[0]
+        return f'{written[0][:-1]}, "alternatives": [{", ".join(written)}]}}'
+
 
 class Job:
     """Hold a request, its sentences, and the finished part of its answer."""
 
     __slots__ = (
-        "_documents", "_next", "_request", "_taken", "_units", "analyses", "cost", "left", "mode", "prepared",
-        "sentences", "size",
+        "_documents", "_model", "_next", "_request", "_taken", "_units", "analyses", "answer", "cost", "left", "mode",
+        "prepared", "sentences", "size",
     )  # fmt: skip
 
-    def __init__(self, request: Request | ConvertRequest) -> None:
+    def __init__(self, request: ParseRequest | ConvertRequest, model: str) -> None:
+        """Prepare to answer a request; `model` is the JSON object that names the model."""
+        self.answer: Future[bytes] = Future()
         self._request = request
+        self._model = model
         self._documents: list[tuple[str, list[str]]] = []  # texts, and the output of their sentences
         self._units = self._prepare()
         self._next: Unit | None = None
         self._taken: list[Unit] = []
-        self.prepared = False
+        self.prepared = False  # whether the first text was split into sentences
         self.sentences = 0
         self.size = size_of(request)
         self.left = self.size  # approximate remaining cost
-        # Given words are parsed together with others: their sentences say what is known about them.
-        self.mode: Mode = (
-            None if isinstance(request, ConvertRequest) else replace(request.options, words=False)
-        )
+        self.mode: Mode = None
+        if not isinstance(request, ConvertRequest):
+            # Given words are parsed together with others: their sentences say what is known about them.
+            self.mode = replace(request.options, words=False) if request.options.words else request.options
         self.analyses = max(1, self.mode.k_best) if self.mode else 1  # of each sentence
         # Approximate total cost.
         self.cost = self.size * self.analyses
@@ -93,15 +118,14 @@ class Job:
         """Return the fixed parts of speech, which must be checked against the model."""
         return self._request.tags if isinstance(self._request, TextRequest) else []
 
-    def prepare(self) -> None:
-        """Split the first text into sentences and find contradictions, which raise `InputError`."""
+    def take(self, size: int) -> list[Unit]:
+        """Return the next sentences: about `size` of cost, at least one unless none are left.
+
+        The first call finds contradictions in the request, which raise `InputError`.
+        """
         if not self.prepared:
             self._next = next(self._units, None)
             self.prepared = True
-
-    def take(self, size: int) -> list[Unit]:
-        """Return the next sentences: about `size` of cost, at least one unless none are left."""
-        self.prepare()
         self._taken = []
         cost = chars = 0
         while self._next is not None and cost < size:
@@ -113,96 +137,67 @@ class Job:
         self.sentences += len(self._taken)
         return self._taken
 
-    def put(self, results: Sequence[Found]) -> None:
-        """Take the results for the sentences that were returned last."""
-        for unit, found in zip(self._taken, results, strict=True):
-            unit.parts.append(self._show(found, unit))
-        self._taken = []
-
-    @property
-    def done(self) -> bool:
-        """Tell whether all sentences have been parsed."""
-        return self.prepared and self._next is None and not self._taken
-
-    def answer(self, model: str) -> bytes:
-        """Return the whole answer; `model` is the JSON object that names the model."""
+    def finish(self) -> bytes | None:
+        """Take the output of the sentences that were returned last; return the answer if they are the last ones."""
+        for unit in self._taken:
+            unit.document.append(unit.output)
+        if self._next is not None:
+            return None
         documents = ", ".join(
-            f'{{"text": {_string(text)}, {self._sentences(parts)}}}' for text, parts in self._documents
+            f'{{"text": {_string(text)}, {self._sentences(output)}}}' for text, output in self._documents
         )
-        named = "" if self.mode is None else f'"model": {model}, '
+        named = "" if self.mode is None else f'"model": {self._model}, '
         return f'{{{named}"documents": [{documents}]}}'.encode()
 
     def _prepare(self) -> Iterator[Unit]:
         first = self._request.first if isinstance(self._request, ConvertRequest) else 1
-        for text, sentences in self._texts():
-            parts: list[str] = []
-            self._documents.append((text, parts))
+        for text, sentences in _documents(self._request):
+            output: list[str] = []
+            self._documents.append((text, output))
             for number, sentence in enumerate(sentences, start=first):
-                yield Unit(sentence, number, parts)
+                yield Unit(sentence, number, output, self._request.format, self.analyses > 1)
 
-    def _texts(self) -> Iterator[tuple[str, Iterable[RawSentence | Sentence]]]:
-        """Yield every text with its sentences."""
-        request = self._request
-        match request:
-            case ConvertRequest():
-                yield request.text, _given_sentences(request)
-                return
-            case WordsRequest():
-                yield words_document(request.words)
-                return
-        cut = partial(
-            text_sentences,
-            lexicon=_lexicon(request),
-            patterns=request.patterns,
-            wrapped=request.wrapped,
-        )
-        if isinstance(request, TextRequest):
-            yield (
-                request.text,
-                cut(
-                    request.text,
-                    pins=request.pins,
-                    breaks=request.breaks,
-                    arcs=request.arcs,
-                    tags=request.tags,
-                ),
-            )
-        else:
-            for text in request.texts:
-                yield text, cut(text)
-
-    def _show(self, found: Found, unit: Unit) -> str:
-        """Return what was found in a sentence in the requested format."""
-        several = self.analyses > 1
-        match self._request.format:
-            case "conllu":
-                if not several:
-                    return to_conllu(found[0], sent_id=str(unit.number))
-                return "".join(
-                    to_conllu(sentence, sent_id=f"{unit.number}-{rank}", rank=rank)
-                    for rank, sentence in enumerate(found, start=1)
-                )
-            case "svg":
-                drawn = map(to_svg, cast("Sequence[Sentence]", found))
-                shown = [f'{{"svg": {_string(figure)}}}' for figure in drawn]
-            case _:
-                shown = [to_json(sentence) for sentence in found]
-        if not several:
-            return shown[0]
-        return f'{shown[0][:-1]}, "alternatives": [{", ".join(shown)}]}}'
-
-    def _sentences(self, parts: Sequence[str]) -> str:
+    def _sentences(self, output: Sequence[str]) -> str:
         if self._request.format == "conllu":
-            return f'"conllu": {_string("".join(parts))}'
-        return f'"sentences": [{", ".join(parts)}]'
+            return f'"conllu": {_string("".join(output))}'
+        return f'"sentences": [{", ".join(output)}]'
 
 
-def analyse(parser: Parser, mode: Mode, units: Sequence[Unit]) -> Sequence[Found]:
-    """Parse sentences of one mode together; return what was found in each."""
+def parse_units(parser: Parser, mode: Mode, units: Sequence[Unit]) -> None:
+    """Parse sentences of one mode together, and write the output of each."""
     if mode is None:
-        return [[unit.sentence] for unit in units if not isinstance(unit.sentence, RawSentence)]
-    sentences = [unit.sentence for unit in units if isinstance(unit.sentence, RawSentence)]
-    return list(mode.analyse(parser.in_style(mode.style, mode.inner), sentences))
+        for unit in units:
+            unit.output = unit.write([cast("Sentence", unit.sentence)])
+        return
+    sentences = [cast("RawSentence", unit.sentence) for unit in units]
+    found: Iterator[Sequence[Sentence | Tokens]] = mode.analyse(
+        parser.in_style(mode.style, mode.inner), sentences
+    )
+    for unit, analyses in zip(units, found, strict=True):
+        unit.output = unit.write(analyses)
+
+
+def _documents(
+    request: ParseRequest | ConvertRequest,
+) -> Iterator[tuple[str, Iterable[RawSentence | Sentence]]]:
+    """Yield every text of a request with its sentences."""
+    match request:
+        case ConvertRequest():
+            yield request.text, _given_sentences(request)
+            return
+        case WordsRequest():
+            yield words_document(request.words)
+            return
+    cut = partial(
+        text_sentences, lexicon=_lexicon(request), patterns=request.patterns, wrapped=request.wrapped
+    )
+    if isinstance(request, TextsRequest):
+        yield from ((text, cut(text)) for text in request.texts)
+    else:
+        yield (
+            request.text,
+            cut(request.text, pins=request.pins, breaks=request.breaks, arcs=request.arcs, tags=request.tags),
+        )
 
 
 def _lexicon(request: TextRequest | TextsRequest) -> Lexicon | None:

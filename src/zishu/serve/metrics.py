@@ -8,7 +8,7 @@ can return the sums.
 from __future__ import annotations
 
 import os
-from functools import cache
+from functools import cache, partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -31,32 +31,21 @@ class Metrics:
         if not self._shared:
             ProcessCollector(registry=registry)
             PlatformCollector(registry=registry)
-        self._requests = Counter(
-            "zishu_requests", "Requests by address and status.", ("path", "status"), registry=registry
-        )
-        self._seconds = Histogram(
-            "zishu_request_seconds", "From request to answer.", ("path",), registry=registry, buckets=_SECONDS
-        )
-        self._waiting = Gauge(
-            "zishu_waiting_requests",
-            "Accepted but not answered.",
-            registry=registry,
-            multiprocess_mode="livesum",
-        )
-        self._waiting_chars = Gauge(
-            "zishu_waiting_characters", "Their characters.", registry=registry, multiprocess_mode="livesum"
-        )
-        self._streams = Gauge(
-            "zishu_streams", "Open streams.", registry=registry, multiprocess_mode="livesum"
+        counter, histogram = partial(Counter, registry=registry), partial(Histogram, registry=registry)
+        gauge = partial(Gauge, registry=registry, multiprocess_mode="livesum")
+        self._requests = counter("zishu_requests", "Requests by address and status.", ("path", "status"))
+        self._seconds = histogram(
+            "zishu_request_seconds", "From request to answer.", ("path",), buckets=_SECONDS
         )
         self._of_requests = cache(self._find)  # faster than finding them again for every request
-        self._sentences = Counter("zishu_sentences", "Sentences parsed.", registry=registry)
-        self._chars = Counter("zishu_characters", "Characters parsed.", registry=registry)
-        self._batches = Histogram(
-            "zishu_batch_requests", "Requests parsed together.", registry=registry, buckets=_SIZES
-        )
-        self._batch_chars = Counter("zishu_batch_characters", "Characters of the batches.", registry=registry)
-        self._batch_seconds = Counter("zishu_batch_seconds", "Time spent on batches.", registry=registry)
+        self.waiting = gauge("zishu_waiting_requests", "Accepted but not answered.")
+        self.waiting_chars = gauge("zishu_waiting_characters", "Their characters.")
+        self.streams = gauge("zishu_streams", "Open streams.")
+        self.sentences = counter("zishu_sentences", "Sentences parsed.")
+        self.chars = counter("zishu_characters", "Characters parsed.")
+        self.batches = histogram("zishu_batch_requests", "Requests parsed together.", buckets=_SIZES)
+        self.batch_chars = counter("zishu_batch_characters", "Characters of the batches.")
+        self.batch_seconds = counter("zishu_batch_seconds", "Time spent on batches.")
 
     def _find(self, path: str, status: int) -> tuple[Counter, Histogram]:
         return self._requests.labels(path, str(status)), self._seconds.labels(path)
@@ -66,26 +55,6 @@ class Metrics:
         count, histogram = self._of_requests(path, status)
         count.inc()
         histogram.observe(seconds)
-
-    def waiting(self, jobs: int, chars: int) -> None:
-        """Record the size of the queue."""
-        self._waiting.set(jobs)
-        self._waiting_chars.set(chars)
-
-    def streams(self, count: int) -> None:
-        """Record the number of open streams."""
-        self._streams.set(count)
-
-    def parsed(self, sentences: int, chars: int) -> None:
-        """Count the content of an answered request."""
-        self._sentences.inc(sentences)
-        self._chars.inc(chars)
-
-    def batch(self, jobs: int, chars: int, seconds: float) -> None:
-        """Count a batch."""
-        self._batches.observe(jobs)
-        self._batch_chars.inc(chars)
-        self._batch_seconds.inc(seconds)
 
     def text(self) -> bytes:
         """Return all figures in Prometheus' text format."""

@@ -6,12 +6,13 @@ Every error of the service has one format, `{"error": {"code": "too_long", "mess
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+import logging
+import traceback
+from typing import Final
 
 from starlette.responses import Response
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+log: Final = logging.getLogger("zishu.serve")
 
 # The status of every code, and its meaning; the documentation prints this table.
 CODES: Final[dict[str, tuple[int, str]]] = {
@@ -54,20 +55,21 @@ class Problem(Exception):
             self.headers["WWW-Authenticate"] = "Bearer"
 
 
-class ClientGone(Exception):
-    """Signal that the client has closed the connection: nobody reads an answer."""
+def as_problem(error: Exception) -> Problem:
+    """Return what to tell a client about any error; the log gets the location of an unexpected one, not its text."""
+    if isinstance(error, Problem):
+        return error
+    log.error("%s\n%s", type(error).__qualname__, "".join(traceback.format_tb(error.__traceback__)))
+    return Problem("internal", "the service failed; see its log")
 
 
-def body(code: str, message: str) -> bytes:
+def body(problem: Problem) -> bytes:
     """Return the JSON of an error."""
-    return json.dumps({"error": {"code": code, "message": message}}).encode()
+    return json.dumps({"error": {"code": problem.code, "message": problem.message}}).encode()
 
 
-def response(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
+def response(problem: Problem) -> Response:
     """Return the response for a problem."""
     return Response(
-        body(problem.code, problem.message),
-        status_code=problem.status,
-        headers={**problem.headers, **(headers or {})},
-        media_type="application/json",
+        body(problem), status_code=problem.status, headers=problem.headers, media_type="application/json"
     )

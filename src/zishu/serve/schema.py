@@ -7,6 +7,7 @@ request may have is rejected before it is decoded, because JSON is decoded in on
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -68,7 +69,7 @@ class _Request(_Strict):
         description="Whether affixes are words of their own, as in the treebank, or joined with their stems.",
     )
 
-    @property
+    @cached_property
     def options(self) -> Options:
         """Return how to parse its sentences; those of requests with equal options are parsed together."""
         k_best = getattr(self, "k_best", 1)
@@ -150,7 +151,7 @@ class ConvertRequest(_Strict):
     format: Literal["conllu", "svg"] = Field(description="How sentences are returned.")
 
 
-Request = TextRequest | TextsRequest | WordsRequest
+ParseRequest = TextRequest | TextsRequest | WordsRequest
 
 _CONSTRAINTS = ("pins", "breaks", "arcs", "tags")
 
@@ -165,7 +166,7 @@ def _input_of(value: Any) -> str | None:
     return given[0] if len(given) == 1 else None
 
 
-_ADAPTER: TypeAdapter[Request] = TypeAdapter(
+_ADAPTER: TypeAdapter[ParseRequest] = TypeAdapter(
     Annotated[
         Annotated[TextRequest, Tag("text")]
         | Annotated[TextsRequest, Tag("texts")]
@@ -178,7 +179,7 @@ _ADAPTER: TypeAdapter[Request] = TypeAdapter(
 _CONVERT: TypeAdapter[ConvertRequest] = TypeAdapter(ConvertRequest)
 
 
-def read_request(data: bytes, limits: Limits) -> Request:
+def read_request(data: bytes, limits: Limits) -> ParseRequest:
     """Read a request from JSON; raise a `Problem` for any error."""
     # Commas and brackets separate values, or occur in strings, which have at most `chars` characters together.
     _count(data, b",", 2 * limits.chars + 8 * limits.constraints + limits.lexicon)
@@ -214,7 +215,7 @@ def _count(data: bytes, mark: bytes, most: int) -> None:
         raise Problem("too_many", f"the body has more than {most} of the sign {mark.decode()}")
 
 
-def size_of(request: Request | ConvertRequest) -> int:
+def size_of(request: ParseRequest | ConvertRequest) -> int:
     """Return the number of code points that a request wants parsed or written."""
     match request:
         case TextRequest():
@@ -242,7 +243,7 @@ def _problem(error: ValidationError, skip: int) -> Problem:
     return Problem("invalid_request", f"{place}: {message}" if place else message)
 
 
-def _check(request: Request, limits: Limits) -> None:
+def _check(request: ParseRequest, limits: Limits) -> None:
     """Check a request against the limits."""
     lexicon = [] if isinstance(request, WordsRequest) else request.lexicon
     if (size := size_of(request) + sum(map(len, lexicon))) > limits.chars:
@@ -268,12 +269,12 @@ def _check(request: Request, limits: Limits) -> None:
             raise _too_many(count, name, most)
 
 
-def _check_options(request: Request) -> None:
+def _check_options(request: ParseRequest) -> None:
     """Check what the request asks for together, by the rules of files and Python."""
     try:
-        request.options.check_fixed(
-            **{name: getattr(request, name) for name in ("arcs", "tags") if hasattr(request, name)}
-        )
+        options = request.options
+        if isinstance(request, TextRequest):
+            options.check_fixed(arcs=request.arcs, tags=request.tags)
         if request.only and request.format == "svg":
             raise InputError("the format svg cannot be combined with only, which finds no trees")
     except InputError as error:

@@ -18,12 +18,12 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from multiprocessing import connection
 from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
+from prometheus_client.multiprocess import mark_process_dead
 
 from zishu.errors import InputError, ZishuError
 from zishu.reading import read_lines
@@ -31,6 +31,7 @@ from zishu.serve.app import create_app
 from zishu.serve.connections import ACCEPTED_AT_ONCE, Repeats, allow_files, sweep, with_limits
 from zishu.serve.guard import is_loopback
 from zishu.serve.limits import Limits
+from zishu.serve.metrics import DIRECTORY
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -74,7 +75,7 @@ def serve(settings: ServerSettings) -> None:
             if not settings.hosts:
                 log.warning("only requests for loopback names are answered: consider --allowed-host")
         if settings.workers == 1:
-            parser = load_parser(settings.model, threads=0)
+            parser = load_parser(settings.model)
             _run(parser, settings, listener, lambda: _announce(listener, settings))
         else:
             _supervise(settings, listener)
@@ -117,11 +118,14 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def load_parser(model: Path | None, *, threads: int) -> Parser:
-    """Load a parser and use it once, so that everything is compiled before the first request."""
+def load_parser(model: Path | None) -> Parser:
+    """Load a parser and use it once, so that everything is compiled before the first request.
+
+    It has one thread: the service divides batches among threads, which is faster than several threads in one call.
+    """
     from zishu.parser import load
 
-    parser = load(model, threads=threads)
+    parser = load(model, threads=1)
     text = "".join(_WARM_UP)
     parser(text)
     parser.k_best(text, 2)
@@ -138,6 +142,7 @@ def _run(parser: Parser, settings: ServerSettings, listener: socket.socket, star
         tokens=settings.tokens,
         hosts=settings.hosts,
         stopping=lambda: server.should_exit,
+        threads=max(1, _cores() // settings.workers),
     )
     server = Server(make_config(app, limits), started)
     sys.setswitchinterval(_SWITCH)
@@ -229,10 +234,8 @@ def _supervise(settings: ServerSettings, listener: socket.socket) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    with ExitStack() as stack:
-        os.environ["PROMETHEUS_MULTIPROC_DIR"] = stack.enter_context(
-            tempfile.TemporaryDirectory(prefix="zishu-")
-        )
+    with tempfile.TemporaryDirectory(prefix="zishu-") as folder:
+        os.environ[DIRECTORY] = folder
         workers = [_start(settings, listener) for _ in range(settings.workers)]
         try:
             announced = False
@@ -267,7 +270,8 @@ def _replace_dead(workers: list[_Worker], settings: ServerSettings, listener: so
         if not worker.ready:
             raise ZishuError(f"a worker could not start (exit code {worker.process.exitcode})")
         log.error("worker %s died (exit code %s)", worker.process.pid, worker.process.exitcode)
-        _forget(worker)
+        worker.pipe.close()
+        mark_process_dead(worker.process.pid)  # type: ignore[no-untyped-call]
         time.sleep(0.1)  # in case they die as soon as they are ready
         workers[place] = _start(settings, listener)
 
@@ -277,14 +281,6 @@ def _is_ready(worker: _Worker) -> bool:
         return worker.pipe.poll() and worker.pipe.recv() == "ready"
     except (EOFError, OSError):
         return False
-
-
-def _forget(worker: _Worker) -> None:
-    """Remove a dead worker's gauges from the metrics."""
-    from prometheus_client.multiprocess import mark_process_dead
-
-    worker.pipe.close()
-    mark_process_dead(worker.process.pid)  # type: ignore[no-untyped-call]
 
 
 def _stop(workers: list[_Worker], seconds: float) -> None:
@@ -308,7 +304,7 @@ def _work(settings: ServerSettings, listener: socket.socket, pipe: Connection) -
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_mind_parent, args=(pipe,), daemon=True).start()
     try:
-        parser = load_parser(settings.model, threads=max(1, _cores() // settings.workers))
+        parser = load_parser(settings.model)
     except ZishuError as error:
         log.error("%s", error)
         raise SystemExit(1) from None

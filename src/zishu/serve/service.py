@@ -9,33 +9,32 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import time
-import traceback
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+
+from starlette.requests import ClientDisconnect
 
 from zishu import __version__
 from zishu.errors import InputError
 from zishu.serve.batching import Answer, Batcher
 from zishu.serve.jobs import Job
 from zishu.serve.metrics import Metrics
-from zishu.serve.problems import ClientGone, Problem
-from zishu.serve.schema import ConvertRequest, Request, read_request
+from zishu.serve.problems import Problem
+from zishu.serve.schema import ConvertRequest, ParseRequest, read_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from starlette.requests import Request
     from starlette.types import Receive
 
     from zishu.parser import Parser
     from zishu.serve.limits import Limits
 
-    Decoder = Callable[[bytes, Limits], Request | ConvertRequest]
-
-log: Final = logging.getLogger("zishu.serve")
+    Decoder = Callable[[bytes, Limits], ParseRequest | ConvertRequest]
 
 _SMALL: Final = 64 * 1024  # bytes: too small for a thread and for the shared limit
 _RETRY: Final = 0.05  # seconds until a line of a stream tries again to enter the queue
@@ -47,18 +46,27 @@ _TOLD = (
 
 
 class Service:
-    """Hold a parser, its batcher, and the limits. `stopping` tells whether the process was asked to end."""
+    """Hold a parser, its batcher, and the limits.
+
+    `stopping` tells whether the process was asked to end; `threads` parse each batch.
+    """
 
     def __init__(
-        self, parser: Parser, limits: Limits, *, stopping: Callable[[], bool] = lambda: False
+        self,
+        parser: Parser,
+        limits: Limits,
+        *,
+        stopping: Callable[[], bool] = lambda: False,
+        threads: int = 1,
     ) -> None:
         self.limits = limits
         self.metrics = Metrics()
         self.stopping = stopping
-        self._parser = parser
         self.model = describe(parser, limits)
-        name = json.dumps({key: self.model[key] for key in ("name", "version", "styles")}, ensure_ascii=False)
-        self._make_batcher = partial(Batcher, parser, limits, self.metrics, model=name)
+        named = {key: self.model[key] for key in ("name", "version", "styles")}
+        self._named = json.dumps(named, ensure_ascii=False)  # in every answer
+        self._parser = parser
+        self._make_batcher = partial(Batcher, parser, limits, self.metrics, threads=threads)
         # Not first in `open`: an app that is mounted in another one gets no startup event.
         self.batcher = self._make_batcher()
         self._streams = 0
@@ -76,6 +84,38 @@ class Service:
         """Tell whether the next request would be accepted and probably answered."""
         return not (self.stopping() or self.batcher.full or self.batcher.stalled)
 
+    async def answer(
+        self, request: Request, decode: Decoder = read_request, *, limit: int | None = None
+    ) -> bytes:
+        """Return the answer to a request whose head has arrived, and give up when the client leaves.
+
+        `limit` is the maximum size of its body in bytes (default: `limits.body`). All errors are a `Problem` or a
+        `ClientDisconnect`.
+        """
+        deadline = time.monotonic() + self.limits.seconds
+        with self.holding() as hold:
+            body = await self._receive(request, limit or self.limits.body, hold)
+            job = await self.read(body, decode)
+        return await self._wait(self.batcher.submit(job), request.receive, deadline=deadline)
+
+    async def _receive(self, request: Request, limit: int, hold: Callable[[int], None]) -> bytes:
+        """Return the body of a request."""
+        too_large = Problem("too_large", f"the body has more than the {limit} bytes that are allowed")
+        length = request.headers.get("content-length", "")
+        if length.isdecimal() and int(length[:20]) > limit:
+            raise too_large
+        body = bytearray()
+        try:
+            async with asyncio.timeout(min(self.limits.body_seconds, self.limits.seconds)):
+                async for part in request.stream():
+                    body += part
+                    if len(body) > limit:
+                        raise too_large
+                    hold(len(body))
+        except TimeoutError:
+            raise Problem("body_timeout", "the body did not arrive in time") from None
+        return bytes(body)
+
     async def read(self, data: bytes, decode: Decoder = read_request) -> Job:
         """Read a request; raise a `Problem` for any error."""
         if len(data) <= _SMALL:
@@ -84,7 +124,7 @@ class Service:
         return await loop.run_in_executor(self._decoder, self._decode, data, decode)
 
     def _job(self, data: bytes, decode: Decoder) -> Job:
-        job = Job(decode(data, self.limits))
+        job = Job(decode(data, self.limits), self._named)
         try:
             if job.mode:
                 self._parser.in_style(job.mode.style)
@@ -105,42 +145,6 @@ class Service:
             # No other thread runs while a body is decoded, so the others get twice that time before the next one.
             ended = time.monotonic()
             self._decode_from = ended + 2 * (ended - began)
-
-    async def answer(
-        self, receive: Receive, length: str | None, *, limit: int, decode: Decoder = read_request
-    ) -> bytes:
-        """Return the answer to a request whose head has arrived, and give up when the client leaves.
-
-        `length` is the size of the body according to the head, `limit` the maximum. All errors are a `Problem` or
-        `ClientGone`.
-        """
-        deadline = time.monotonic() + self.limits.seconds
-        job = await self._receive(receive, length, limit, decode)
-        return await self._wait(self.batcher.submit(job), receive, deadline=deadline)
-
-    async def _receive(self, receive: Receive, length: str | None, limit: int, decode: Decoder) -> Job:
-        """Receive and read the body of a request."""
-        too_large = Problem("too_large", f"the body has more than the {limit} bytes that are allowed")
-        if length is not None and length.isdecimal() and int(length[:20]) > limit:
-            raise too_large
-        deadline = time.monotonic() + min(self.limits.body_seconds, self.limits.seconds)
-        body = bytearray()
-        more = True
-        with self.holding() as hold:
-            while more:
-                try:
-                    async with asyncio.timeout(deadline - time.monotonic()):
-                        message = await receive()
-                except TimeoutError:
-                    raise Problem("body_timeout", "the body did not arrive in time") from None
-                if message["type"] == "http.disconnect":
-                    raise ClientGone
-                body += message.get("body", b"")
-                more = message.get("more_body", False)
-                if len(body) > limit:
-                    raise too_large
-                hold(len(body))
-            return await self.read(bytes(body), decode)
 
     @contextmanager
     def holding(self) -> Iterator[Callable[[int], None]]:
@@ -181,47 +185,38 @@ class Service:
     async def _wait(self, accepted: Answer, receive: Receive | None, *, deadline: float) -> bytes:
         answer = asyncio.wrap_future(accepted)
         watched: set[asyncio.Future[Any]] = {answer}
-        gone = None
         if receive is not None:
-            gone = asyncio.ensure_future(client_left(receive))
-            watched.add(gone)
+            watched.add(asyncio.ensure_future(client_left(receive)))
         try:
-            await asyncio.wait(
+            done, _ = await asyncio.wait(
                 watched, timeout=max(0.0, deadline - time.monotonic()), return_when=asyncio.FIRST_COMPLETED
             )
-            if answer.done():
+            if answer in done:
                 return answer.result()
+            if done:
+                raise ClientDisconnect
+            raise Problem("timeout", f"the request was not done after {self.limits.seconds:g} s")
         except InputError as error:
             raise Problem("invalid_input", str(error)) from None
         finally:
             # Everything unfinished is given up: this frees the place in the queue.
             for future in watched:
                 future.cancel()
-        if gone is not None and gone.done():
-            raise ClientGone
-        raise Problem("timeout", f"the request was not done after {self.limits.seconds:g} s")
 
-    def open_stream(self) -> None:
-        """Count an opened stream; raise a `Problem` if there are too many."""
+    @contextmanager
+    def stream(self) -> Iterator[None]:
+        """Count an open stream; raise a `Problem` if there are too many."""
         if self.stopping():
             raise Problem("stopping", "the service is being stopped")
         if self._streams >= self.limits.streams:
             raise Problem("busy", "too many streams are open; try again in 5 s", retry_after=5)
         self._streams += 1
-        self.metrics.streams(self._streams)
-
-    def close_stream(self) -> None:
-        """Count a closed stream."""
-        self._streams -= 1
-        self.metrics.streams(self._streams)
-
-
-def as_problem(error: Exception) -> Problem:
-    """Return what to tell a client about an error inside a stream; the log gets its location, not its text."""
-    if isinstance(error, Problem):
-        return error
-    log.error("%s\n%s", type(error).__qualname__, "".join(traceback.format_tb(error.__traceback__)))
-    return Problem("internal", "the service failed; see its log")
+        self.metrics.streams.set(self._streams)
+        try:
+            yield
+        finally:
+            self._streams -= 1
+            self.metrics.streams.set(self._streams)
 
 
 def describe(parser: Parser, limits: Limits) -> dict[str, Any]:

@@ -21,13 +21,13 @@ from starlette.types import Message, Receive, Scope, Send
 
 from zishu.serve import problems
 from zishu.serve.description import NDJSON
-from zishu.serve.problems import Problem
-from zishu.serve.service import Service, as_problem
+from zishu.serve.problems import Problem, as_problem
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from zishu.serve.jobs import Job
+    from zishu.serve.service import Service
 
 _TICK = 0.5  # seconds between two checks whether the service is being stopped
 
@@ -55,46 +55,48 @@ class StreamAnswer(Response):
 
     async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
         """Read, answer and write until the client is done, leaves, or the service is stopped."""
-        self._service.open_stream()
-        parts: _Parts = asyncio.Queue(1)
-        listener = asyncio.create_task(_listen(receive, parts))
-        reader = asyncio.create_task(self._read(parts, listener))
-        writer = asyncio.create_task(self._write(send))
-        tasks = {listener, reader, writer}
-        try:
-            # The writer ends first, or the listener if the client leaves; the reader only if it fails.
-            for task in (await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED))[0]:
-                task.result()
-        finally:
-            self._service.close_stream()
-            unfinished = [*tasks, *(line.answer for line in self._lines if line)]
-            for unwanted in unfinished:
-                unwanted.cancel()
-            await asyncio.gather(*unfinished, return_exceptions=True)
+        with self._service.stream():
+            parts: _Parts = asyncio.Queue(1)
+            listener = asyncio.create_task(_listen(receive, parts))
+            reader = asyncio.create_task(self._read(parts, listener))
+            writer = asyncio.create_task(self._write(send))
+            tasks = {listener, reader, writer}
+            try:
+                # The writer ends first, or the listener if the client leaves; the reader only if it fails.
+                for task in (await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED))[0]:
+                    task.result()
+            finally:
+                unfinished = [*tasks, *(line.answer for line in self._lines if line)]
+                for unwanted in unfinished:
+                    unwanted.cancel()
+                await asyncio.gather(*unfinished, return_exceptions=True)
 
     async def _read(self, parts: _Parts, listener: asyncio.Task[None]) -> None:
         """Start lines while there is room for them; at their end, wait until the client leaves."""
         async for line in _lines(parts, self._service):
-            job = await self._read_line(line)
+            job: Job | Problem
+            try:
+                job = line if isinstance(line, Problem) else await self._service.read(line)
+            except Exception as error:
+                job = as_problem(error)
+            size = 0 if isinstance(job, Problem) else job.size
             async with self._changed:
                 await self._changed.wait_for(self._has_room)
-                self._lines.append(self._start(job))
+                self._lines.append(_Line(asyncio.create_task(self._answer(job)), size))
                 self._changed.notify_all()
         async with self._changed:
             self._lines.append(None)
             self._changed.notify_all()
         await listener
 
-    async def _read_line(self, line: bytes | Problem) -> Job | Exception:
+    async def _answer(self, job: Job | Problem) -> bytes:
+        """Return the answer to a line, which may be an error."""
+        if isinstance(job, Problem):
+            return problems.body(job)
         try:
-            return line if isinstance(line, Problem) else await self._service.read(line)
+            return await self._service.answer_line(job)
         except Exception as error:
-            return error
-
-    def _start(self, job: Job | Exception) -> _Line:
-        if isinstance(job, Exception):
-            return _Line(asyncio.create_task(_error(job)), 0)
-        return _Line(asyncio.create_task(self._service.answer_line(job)), job.size)
+            return problems.body(as_problem(error))
 
     def _has_room(self) -> bool:
         limits = self._service.limits
@@ -105,11 +107,7 @@ class StreamAnswer(Response):
         """Write the answers in the order of the lines."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         while (line := await self._oldest()) is not None:
-            try:
-                answer = await line.answer
-            except Exception as error:
-                problem = as_problem(error)
-                answer = problems.body(problem.code, problem.message)
+            answer = await line.answer
             await send({"type": "http.response.body", "body": answer + b"\n", "more_body": True})
             async with self._changed:
                 self._lines.popleft()
@@ -126,10 +124,6 @@ async def _listen(receive: Receive, parts: _Parts) -> None:
     """Receive the body, one part ahead of its reader; return when the client leaves."""
     while (message := await receive())["type"] != "http.disconnect":
         await parts.put(message)
-
-
-async def _error(error: Exception) -> bytes:
-    raise error
 
 
 async def _lines(parts: _Parts, service: Service) -> AsyncIterator[bytes | Problem]:
@@ -170,30 +164,29 @@ async def _texts(parts: _Parts, service: Service) -> AsyncIterator[bytes | Probl
     """Yield the body as it arrives; a problem ends it if the service is stopped or it takes too long."""
     limits = service.limits
     end = time.monotonic() + limits.stream_seconds
-    stopping = Problem("stopping", "the service is being stopped; the lines before were all answered")
-    too_long = Problem(
-        "timeout", f"a stream may take {limits.stream_seconds:g} s; the lines before were answered"
-    )
-    more = True
-    while more:
-        waiting = asyncio.ensure_future(parts.get())
-        deadline = time.monotonic() + limits.seconds
+
+    def trouble() -> Problem | None:
+        if service.stopping():
+            return Problem("stopping", "the service is being stopped; the lines before were all answered")
+        if time.monotonic() >= end:
+            seconds = limits.stream_seconds
+            return Problem("timeout", f"a stream may take {seconds:g} s; the lines before were answered")
+        if time.monotonic() >= silent_until:
+            return Problem("body_timeout", f"nothing arrived for {limits.seconds:g} s")
+        return None
+
+    silent_until = time.monotonic() + limits.seconds
+    while True:
         try:
-            while not (await asyncio.wait({waiting}, timeout=_TICK))[0]:
-                if service.stopping():
-                    yield stopping
-                    return
-                if time.monotonic() >= end:
-                    yield too_long
-                    return
-                if time.monotonic() >= deadline:
-                    yield Problem("body_timeout", f"nothing arrived for {limits.seconds:g} s")
-                    return
-            message = waiting.result()
-        finally:
-            waiting.cancel()
-        yield message.get("body", b"")
-        more = message.get("more_body", False)
-        if more and (service.stopping() or time.monotonic() >= end):
-            yield stopping if service.stopping() else too_long
+            async with asyncio.timeout(_TICK):
+                message = await parts.get()
+        except TimeoutError:
+            pass
+        else:
+            yield message.get("body", b"")
+            if not message.get("more_body", False):
+                return
+            silent_until = time.monotonic() + limits.seconds
+        if (problem := trouble()) is not None:
+            yield problem
             return
