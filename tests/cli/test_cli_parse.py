@@ -466,7 +466,7 @@ def test_only_files_are_resumed(tmp_path, capsys):
 def test_an_output_belongs_to_one_run_at_a_time(tmp_path, capsys):
     path, out = write(tmp_path / "in.txt", EASY), tmp_path / "out.conllu"
     (tmp_path / "link.conllu").symlink_to(out)
-    with claimed(out, {}, resume=False, force=False, keep=True):
+    with claimed(out, "conllu", {}, resume=False, force=False):
         for name in ("out.conllu", "link.conllu"):
             for flags in ([], ["--force"], ["--resume"]):
                 for _ in ("before the first sentence", "after it"):
@@ -488,7 +488,7 @@ def test_an_output_that_appears_during_the_claim_is_kept(tmp_path, monkeypatch):
         return lock(descriptor)
 
     monkeypatch.setattr(claim, "lock", finish_first)
-    with pytest.raises(InputError, match="exists"), claimed(out, {}, resume=False, force=False, keep=True):
+    with pytest.raises(InputError, match="exists"), claimed(out, "conllu", {}, resume=False, force=False):
         write(out, "lost")
     assert read(out) == "precious"
     assert not claim.record_of(out).exists()
