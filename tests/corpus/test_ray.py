@@ -22,7 +22,6 @@ from zishu import cli
 from zishu.corpus import Options, Summary, Watcher, parse_files
 from zishu.corpus import ray as engine
 from zishu.corpus.outputs import Recipe
-from zishu.corpus.shards import CannotWrite
 from zishu.corpus.storage import UNFINISHED
 from zishu.errors import InputError, ZishuError
 from zishu.reading import Input
@@ -397,7 +396,7 @@ def test_a_model_that_is_not_there_ends_the_run_in_one_line(corpus: Path, tmp_pa
 
 def test_an_output_that_cannot_be_written_ends_the_run(corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file")
-    with pytest.raises(CannotWrite, match="out"):
+    with pytest.raises(FileExistsError, match="out"):
         engine.parse_shards([str(corpus)], str(tmp_path / "out"), Recipe(QUICK), workers=1)
 
 
