@@ -280,7 +280,8 @@ def _remove_leftover(name: str) -> None:
 
 @contextlib.contextmanager
 def exclusive(folder: FilePath) -> Iterator[None]:
-    """Keep other processes that use this function out of a folder; the lock ends when the process dies."""
+    """Create a folder and keep other processes that use this function out; the lock ends when the process dies."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
     if fcntl is None:
         yield
         return

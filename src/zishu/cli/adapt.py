@@ -117,7 +117,6 @@ def adapt_command(
     )
     if output.exists() and any(output.iterdir()) and not resume:
         raise InputError(f"{output}: is not empty: use --resume or another folder")
-    output.mkdir(parents=True, exist_ok=True)
     try:
         with exclusive(output):
             say = partial(typer.echo, err=True)

@@ -11,7 +11,7 @@ import typer
 
 from zishu.cli._options import DecodingOption, ModelOption, ResumeOption, StyleOption, command_to_resume
 from zishu.errors import InputError
-from zishu.reading import STANDARD
+from zishu.reading import STANDARD, Errors
 
 if TYPE_CHECKING:
     from zishu.arcs import ArcLike
@@ -150,7 +150,7 @@ def parse_command(
     resume: ResumeOption = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")] = False,
     errors: Annotated[
-        Literal["strict", "replace"],
+        Errors,
         typer.Option(help="Stop at bytes that are not in the encoding, or replace them by U+FFFD."),
     ] = "strict",
     encoding: Annotated[

@@ -134,9 +134,7 @@ def _train(run: Config, group: Group, *, resume: bool) -> dict[str, float]:
 
     if not group.is_writer:
         return train(run, resume=resume, group=group)
-    folder = run.folder
-    folder.mkdir(parents=True, exist_ok=True)
-    with exclusive(folder):
+    with exclusive(run.folder):
         return train(run, resume=resume, group=group)
 
 

@@ -22,7 +22,6 @@ import importlib
 import os
 from collections import Counter, deque
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from zishu.corpus.chunks import chunks
@@ -74,7 +73,6 @@ def parse_shards(
     entries = find_shards(inputs, output, ENDINGS[recipe.format])
     with contextlib.ExitStack() as stack:
         if "://" not in output:  # a folder behind a URL has no lock
-            Path(output).mkdir(parents=True, exist_ok=True)
             stack.enter_context(exclusive(output))
         # What the content of the shards depends on: a run with other options cannot resume this one.
         manifest = Manifest.open(output, recipe.record() | reading, resume=resume)
