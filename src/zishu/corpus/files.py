@@ -250,10 +250,9 @@ def _parse(
     report: Callable[[Chunk], None] = lambda _: None,
 ) -> None:
     """Parse chunks into the output; `name` describes the input, `record` holds all that the output depends on."""
-    path, kind = (
-        Path(output),
-        "" if recipe.options.k_best or recipe.format not in RESUMABLE else recipe.format,
-    )
+    path = Path(output)
+    resumable = recipe.format in RESUMABLE and not recipe.options.k_best
+    kind = recipe.format if resumable else ""
     fault: BaseException | None = None
     with contextlib.ExitStack() as stack:
         claim = stack.enter_context(claimed(output, kind, record, resume=resume, force=force))
@@ -280,9 +279,10 @@ def _parse(
                     fault = error
                     break
                 done = max(0, claim.sentences - chunk.first)
+                new = list(chain.from_iterable(sentences[done:]))
                 if claim.sentences and out is None:
                     check_same(claim, "".join(sentences[done - 1]), path, kind)
-                if claim.finished and sentences[done:]:
+                if claim.finished and new:
                     raise cannot_extend(path)
                 if out is None:
                     if claim.sentences and claim.torn:  # remove the incomplete last sentence
@@ -291,7 +291,8 @@ def _parse(
                     claim.started = True
                     out = open_output(output, recipe.format, append=claim.sentences > 0, force=force)
                     open_files.enter_context(out)
-                out.put(list(chain.from_iterable(sentences[done:])))
+                if new:
+                    out.put(new)
                 report(chunk)
             if out is None and fault is None:
                 if claim.sentences:
