@@ -61,7 +61,6 @@ def chunks(
     that function, and the rest of the document is skipped.
     """
     size = 1 if interactive else CHUNK if size is None else size
-    fault: InputError | OSError | None = None
     chunk = Chunk(0)
     before = 0  # total length of the documents before this one
     try:
@@ -78,12 +77,12 @@ def chunks(
                     yield chunk
                     chunk = Chunk(chunk.last)
             before += end
-    except (InputError, OSError) as error:
-        fault = error
+    except (InputError, OSError):
+        if chunk.sentences:
+            yield chunk
+        raise
     if chunk.sentences:
         yield chunk
-    if fault is not None:
-        raise fault
 
 
 def _sentences(
