@@ -14,7 +14,7 @@ from bisect import bisect_right
 from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, TypedDict
 
-from zishu.arcs import ArcLike, place_arcs
+from zishu.arcs import ArcLike, char_span, place_arcs
 from zishu.arguments import iterator_of, list_of
 from zishu.constraints import Pin, TagsLike, constrain, read_marks, read_tags
 from zishu.errors import InputError
@@ -60,16 +60,14 @@ def text_sentences(
     sentences = split_sentences(text, wrapped=wrapped)
     pins, breaks, arcs = list_of(pins, "pins"), list_of(breaks, "breaks"), list_of(arcs, "arcs")
     marks = read_marks(text, sentences, pins, breaks) if pins or breaks else {}
-    fixed_tags = read_tags(tags, pins) if tags else {}
     ready = constrain(sentences, marks, Lexicon.of(lexicon), patterns=patterns)
-    if not (arcs or fixed_tags):
+    if not (arcs or tags):
         yield from ready
         return
     found = list(ready)
-    for (start, end), tag in fixed_tags.items():
+    for (start, end), tag in read_tags(tags, pins).items():
         sentence = next(one for one in reversed(found) if one.start <= start)
-        first, last = bisect_right(sentence.starts, start), bisect_right(sentence.starts, end - 1)
-        sentence.tags = {**sentence.tags, (first, last + 1): tag}
+        sentence.tags = {**sentence.tags, char_span(sentence.starts, start, end): tag}
     for sentence, fixed in zip(found, place_arcs(arcs, pins, [one.starts for one in found]), strict=True):
         sentence.arcs = fixed
     yield from found

@@ -174,7 +174,9 @@ def parse_files(
             "skip_bad": skip_bad,
         }
         name = ", ".join(os.fspath(name) for name in names)
-        _parse(found, name, output, recipe, record, jobs=jobs or 1, resume=resume, force=force, report=report)
+        _parse_chunks(
+            found, name, output, recipe, record, jobs=jobs or 1, resume=resume, force=force, report=report
+        )
     summary.written = len(sources)
     progress.end(summary)
     if summary.failed:
@@ -225,7 +227,7 @@ def parse_texts(
     documents = [RawDocument(str(k) if named else "", (text,)) for k, text in enumerate(texts, start=1)]
     sentences = pinned if fixed else options.sentences
     found = chunks(documents, sentences, named=named)
-    _parse(found, "the texts", output, recipe, recipe.record(), force=force)
+    _parse_chunks(found, "the texts", output, recipe, recipe.record(), force=force)
 
 
 def _check_resumable(recipe: Recipe, output: FilePath) -> None:
@@ -237,7 +239,7 @@ def _check_resumable(recipe: Recipe, output: FilePath) -> None:
         raise InputError("a run with several analyses per sentence cannot be resumed")
 
 
-def _parse(
+def _parse_chunks(
     found: Iterable[Chunk],
     name: str,
     output: FilePath,
