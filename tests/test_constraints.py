@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zishu.constraints import Constraints, _Places, read_marks
+from zishu import constraints
+from zishu.constraints import constrain, given_gaps, mend, read_marks, rejoin
 from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE, JOIN
 from zishu.lexicon import Lexicon
@@ -21,24 +22,20 @@ if TYPE_CHECKING:
     from zishu.text import RawSentence
 
 
-def constraints(text: str, **known: object) -> Constraints:
-    marks = read_marks(text, split_sentences(text), known.pop("pins", ()), known.pop("breaks", ()))  # type: ignore[arg-type]
-    return Constraints(marks, **known)  # type: ignore[arg-type]
+def marks_of(text: str, pins: Any = (), breaks: Any = ()) -> dict[int, int]:
+    return read_marks(text, split_sentences(text), pins, breaks)
 
 
-def gaps(text: str, **known: object) -> str:
+def gaps(text: str, lexicon: Lexicon | None = None, **known: Any) -> str:
     """Return the gaps of a text of one sentence, one letter each, without the two ends."""
-    [sentence] = split_sentences(text)
-    found = constraints(text, **known).gaps(sentence)
-    return "" if found is None else "".join("-JB"[value] for value in found[1:-1])
+    [sentence] = constrain(split_sentences(text), marks_of(text, **known), lexicon, patterns=False)
+    return "" if sentence.gaps is None else "".join("-JB"[value] for value in sentence.gaps[1:-1])
 
 
-def mended(text: str, *, limit: int = LIMIT, **known: object) -> list[str]:
-    found = constraints(text, **known)
-    found = Constraints(found.marks, found.lexicon, limit)
+def mended(text: str, *, limit: int = LIMIT, lexicon: Lexicon | None = None, **known: Any) -> list[str]:
     return [
         text[sentence.start : sentence.end] + "…" * sentence.cut
-        for sentence in found.mend(split_sentences(text, limit=limit))
+        for sentence in mend(split_sentences(text, limit=limit), marks_of(text, **known), lexicon, limit)
     ]
 
 
@@ -84,15 +81,15 @@ def test_offsets_count_code_points_and_gaps_characters() -> None:
 )
 def test_contradictions_name_their_offsets(known: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
-        constraints("上海 计e\u0301", **known)
+        marks_of("上海 计e\u0301", **known)
     assert "\n" not in str(caught.value)
 
 
 def test_a_pin_has_at_most_the_characters_of_a_sentence() -> None:
     text = "好" * (LIMIT + 1)
-    assert len(constraints(text, pins=[(1, LIMIT + 1)]).marks) == LIMIT + 1
+    assert len(marks_of(text, pins=[(1, LIMIT + 1)])) == LIMIT + 1
     with pytest.raises(InputError, match=rf"pin 0:{LIMIT + 1} has {LIMIT + 1} characters, more than"):
-        constraints(text, pins=[(0, LIMIT + 1)])
+        marks_of(text, pins=[(0, LIMIT + 1)])
 
 
 def test_no_sentence_ends_inside_a_pin_or_a_word_of_the_lexicon() -> None:
@@ -121,12 +118,17 @@ def test_a_sentence_that_would_be_too_long_is_cut_beside_the_word() -> None:
 def test_overlapping_pins_are_refused_before_anything_looks_into_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    looked = []
-    monkeypatch.setattr(_Places, "check_pin", lambda _, pin: looked.append(pin))
+    looked: list[tuple[int, int]] = []
+
+    class Looking:
+        def search(self, _: str, start: int, end: int) -> None:
+            looked.append((start, end))
+
+    monkeypatch.setattr(constraints, "_SPACE", Looking())
     with pytest.raises(InputError, match="overlap"):
-        constraints("好" * 200, pins=[(0, end) for end in range(1, 200)])
+        marks_of("好" * 200, pins=[(0, end) for end in range(1, 200)])
     assert not looked
-    constraints("好" * 200, pins=[(start, start + 2) for start in range(0, 200, 2)])
+    marks_of("好" * 200, pins=[(start, start + 2) for start in range(0, 200, 2)])
     assert sum(end - start for start, end in looked) == 200
 
 
@@ -149,29 +151,28 @@ class CountedLexicon(Lexicon):
 def test_mending_is_linear_in_the_text(word: str) -> None:
     text = "字。" * 500
     lexicon = CountedLexicon([word])
-    found = constraints(text, lexicon=lexicon)
-    assert sum(map(len, found.mend(split_sentences(text)))) == len(text)
+    assert sum(map(len, mend(split_sentences(text), {}, lexicon))) == len(text)
     assert lexicon.visits <= (len(word) + 2) * len(text)
 
 
-def naive_mend(known: Constraints, sentences: list[RawSentence]) -> Iterator[RawSentence]:
-    """Mend sentences like `Constraints.mend`, but search both sentences from their beginning at every border."""
+def naive_mend(
+    sentences: list[RawSentence], marks: dict[int, int], lexicon: Lexicon, limit: int
+) -> Iterator[RawSentence]:
+    """Mend sentences like `mend`, but search both sentences from their beginning at every border."""
     left = sentences[0] if sentences else None
     for right in sentences[1:]:
         assert left is not None
         both = left + right
-        spans = (
-            known.lexicon.matches(both.chars, Constraints(known.marks).gaps(both)) if known.lexicon else ()
-        )
+        spans = lexicon.matches(both.chars, given_gaps(both, marks))
         bridges = [
             (first, last)
             for first, last in spans
-            if first < len(left) < last <= first + known.limit
+            if first < len(left) < last <= first + limit
             and left.end == right.start
-            and known.marks.get(left.end, FREE) == FREE
+            and marks.get(left.end, FREE) == FREE
         ]
         if bridges:
-            *done, left = known._rejoin(both, *bridges[0])
+            *done, left = rejoin(both, *bridges[0], limit)
             yield from done
         else:
             yield left
@@ -190,9 +191,8 @@ def test_mending_agrees_with_a_search_from_the_beginning(
     text: str, words: list[str], breaks: set[int], limit: int
 ) -> None:
     sentences = split_sentences(text, limit=limit)
-    known = constraints(text, lexicon=Lexicon(words), breaks=[k for k in breaks if k <= len(text)])
-    known = Constraints(known.marks, known.lexicon, limit)
-    assert list(known.mend(sentences)) == list(naive_mend(known, sentences))
+    known = marks_of(text, breaks=[k for k in breaks if k <= len(text)]), Lexicon(words), limit
+    assert list(mend(sentences, *known)) == list(naive_mend(sentences, *known))
 
 
 pieces = st.text(st.sampled_from("零一二三，。！ ab"), max_size=40)
@@ -211,16 +211,16 @@ def test_mending_loses_nothing_and_cuts_no_word(text: str, limit: int, data: st.
         apart = not pins or pins[-1][1] <= start
         if apart and start < end and " " not in text[start:end]:
             pins.append((start, end))
-    known = Constraints(read_marks(text, sentences, pins, ()), Lexicon(lexicon))
-    known = Constraints(known.marks, known.lexicon, limit)
-    found = list(known.mend(sentences))
+    marks = read_marks(text, sentences, pins, ())
+    found = list(mend(sentences, marks, Lexicon(lexicon), limit))
     assert [c for sentence in found for c in sentence.chars] == [c for c in text if not c.isspace()]
     assert all(1 <= len(sentence) <= limit for sentence in found)
     for start, end in pins:
         [home] = [sentence for sentence in found if sentence.start <= start < sentence.end]
         assert end <= home.end
         first = home.starts.index(start)
-        values = known.gaps(home)
+        [known] = constrain([home], marks, Lexicon(lexicon), patterns=False)
+        values = known.gaps
         assert values is not None
         assert set(values[first + 1 : first + end - start]) <= {JOIN}
         assert first == 0 or values[first] == BREAK

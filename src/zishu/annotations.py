@@ -29,11 +29,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from zishu.arcs import ROOT_SPAN, check_arcs
+from zishu.compression import plain_name
 from zishu.errors import FormatError, InputError
 from zishu.formats.conllu import ConlluSentence, ConlluToken, read_conllu
 from zishu.formats.jsonl import from_record
@@ -63,11 +65,11 @@ class Annotations:
 def read_annotations(path: str | os.PathLike[str]) -> Annotations:
     """Read a file; return what is known about each sentence, and which sentences were left out."""
     name = source_name(path)
-    ends = name.removesuffix(".gz").removesuffix(".zst").lower()
+    ending = Path(plain_name(name)).suffix.lower()
     found: Iterator[PartialTree | str]
-    if ends.endswith((".conllu", ".conll")):
+    if ending in (".conllu", ".conll"):
         found = _read_conllu(name)
-    elif ends.endswith((".json", ".jsonl")):
+    elif ending in (".json", ".jsonl"):
         found = _read_json(name)
     else:
         found = _read_words(name)

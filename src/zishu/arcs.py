@@ -88,10 +88,7 @@ def place_arcs(
         _check_tree(several)
 
     def span(sentence: Sequence[int], offset: int | None) -> tuple[int, int]:
-        if offset is None:
-            return ROOT_SPAN
-        first, last = (bisect_right(sentence, place) for place in (offset, ends[offset] - 1))
-        return first, last + 1
+        return ROOT_SPAN if offset is None else char_span(sentence, offset, ends[offset])
 
     return [
         tuple(
@@ -100,6 +97,11 @@ def place_arcs(
         )
         for number, sentence in enumerate(sentences)
     ]
+
+
+def char_span(starts: Sequence[int], start: int, end: int) -> tuple[int, int]:
+    """Return the characters between two offsets as a half-open span, numbered from 1; `starts` are their offsets."""
+    return bisect_right(starts, start), bisect_right(starts, end - 1) + 1
 
 
 def check_arcs(arcs: Iterable[ArcLike]) -> None:

@@ -2,7 +2,7 @@
 
     codec = codec_of("news.txt.zst")                  # None for a plain file
     text = Decompressed(file, codec, "news.txt.zst")  # a binary stream; broken data raises `DamagedFile`
-    member = codec.compressor(); file.write(member.block(data) + member.end())
+    member = Compressor(codec); file.write(member.block(data) + member.end())
 
 A compressed file may have several members (frames), for example after appending. Zstandard is part of Python from 3.14
 on; before that it needs the extra `zstd`. Memory is constant, and the content does not matter.
@@ -43,20 +43,16 @@ class Codec:
     name: str
     errors: tuple[type[Exception], ...]
     decompressor: Callable[[], Any]  # begins to read a member
-    new: Callable[[], Any]  # begins to write a member
+    compressor: Callable[[], Any]  # begins to write a member
     block_mode: int  # what flushes a block that can be read immediately
     end_mode: int  # what ends a member
-
-    def compressor(self) -> Compressor:
-        """Begin to write a member."""
-        return Compressor(self.new(), self)
 
 
 class Compressor:
     """Compress one member of a file: blocks that can be read immediately, and an end."""
 
-    def __init__(self, member: Any, codec: Codec) -> None:
-        self._member, self._codec = member, codec
+    def __init__(self, codec: Codec) -> None:
+        self._member, self._codec = codec.compressor(), codec
 
     def block(self, data: bytes) -> bytes:
         """Return data as a separate block."""

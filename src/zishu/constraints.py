@@ -18,7 +18,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import index
 from typing import TYPE_CHECKING
@@ -27,174 +26,174 @@ import numpy as np
 
 from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE, JOIN
-from zishu.patterns import find_tokens
+from zishu.patterns import Token, find_tokens
 from zishu.text import LIMIT, RawSentence, characters
 
 if TYPE_CHECKING:
     from zishu.lexicon import Lexicon
 
-Pin = tuple[int, int]
+Span = tuple[int, int]
+Pin = Span
+# What is known about the gap before the character at an offset: a value of `zishu.gaps`.
+Marks = Mapping[int, int]
 # Parts of speech by the offsets where pinned words begin.
 TagsLike = Mapping[int, str] | Iterable[tuple[int, str]]
 
 _SPACE = re.compile(r"\s")
 
 
-@dataclass(frozen=True, slots=True)
-class Constraints:
-    """Hold what is known about the words of a text besides its white space."""
+def constrain(
+    sentences: Iterable[RawSentence], marks: Marks, lexicon: Lexicon | None, *, patterns: bool
+) -> Iterator[RawSentence]:
+    """Yield the sentences of a text with everything that is known about their words, ready for a model.
 
-    # What is known about the gap before the character at an offset.
-    marks: Mapping[int, int] = field(default_factory=dict)
-    lexicon: Lexicon | None = None
-    limit: int = LIMIT
-    patterns: bool = False  # whether to keep tokens that are recognised by their form
-
-    def apply(self, sentences: Iterable[RawSentence]) -> Iterator[RawSentence]:
-        """Yield the sentences of a text with everything that is known about their words, ready for a model."""
-        for sentence in self.mend(sentences):
-            known = self.gaps(sentence)
-            if known is not None:
-                sentence.gaps = np.frombuffer(known, dtype=np.int8)
-            yield sentence
-
-    def gaps(self, sentence: RawSentence) -> bytearray | None:
-        """Return the gaps of a sentence, one byte each, which Python reads fastest; None if all are free.
-
-        Other information from a lexicon is stored in the sentence.
-        """
-        n = len(sentence)
-        # Without white space and multi-code-point characters, which is common, offsets simply add up.
-        spaces = () if sentence.end - sentence.start == n else sentence.breaks
-        tokens = list(find_tokens(sentence.text)) if self.patterns else ()
-        if not (spaces or self.marks or self.lexicon or tokens):
-            return None
-        gaps = bytearray(n + 1)
-        gaps[0] = BREAK
-        if self.marks:
-            gaps[1:n] = bytes(self.marks.get(start, FREE) for start in sentence.starts[1:])
-        for k in spaces:
-            gaps[k] = BREAK
-        bare = self._look_up(sentence, gaps) if self.lexicon else None
-        for start, end, ends, upos in tokens:
-            if upos:
-                first = bisect_left(sentence.starts, sentence.start + start) + 1
-                last = bisect_left(sentence.starts, sentence.start + end) + 1
-                sentence.tags = {(first, last): upos, **sentence.tags}
-            for known in (gaps,) if bare is None else (gaps, bare):
-                _keep_token(sentence, known, sentence.start + start, sentence.start + end, ends=ends)
-        if bare is not None:
-            sentence.gaps_without_lexicon = np.frombuffer(bare, dtype=np.int8)
-        return gaps
-
-    def _look_up(self, sentence: RawSentence, gaps: bytearray) -> bytearray | None:
-        """Find the lexicon words and record them; return the gaps without them, None if there are no such words."""
-        assert self.lexicon is not None
-        bare, chars, n = bytearray(gaps), sentence.chars, len(sentence)
-        if self.lexicon.soft:
-            found = self.lexicon.occurrences(chars, gaps)
-            if found:
-                sentence.favoured = np.array(self.lexicon.favour(found, n))
-            spans = [(first, last) for first, last, _ in found]
-        else:
-            spans = list(self.lexicon.matches(chars, gaps))
-            for first, last in spans:
-                gaps[first + 1 : last] = bytes((JOIN,)) * (last - first - 1)
-                gaps[first] = BREAK
-                if last < n:
-                    gaps[last] = BREAK
-        tagged = ((first, last, self.lexicon.entry(chars[first:last]).upos) for first, last in spans)
-        sentence.tags = {(first + 1, last + 1): upos for first, last, upos in tagged if upos}
-        return bare if spans else None
-
-    def mend(self, sentences: Iterable[RawSentence]) -> Iterator[RawSentence]:
-        """Yield the sentences of a text so that none ends inside a pin or a lexicon word."""
-        # A soft lexicon does not move the ends of sentences.
-        if not (self.marks or (self.lexicon and not self.lexicon.soft)):
-            yield from sentences
-            return
-        left: RawSentence | None = None
-        certain = 0  # no text after `left` can change which lexicon words begin before this character
-        for right in sentences:
-            if left is None:
-                left = right
-                continue
-            bridge, certain = self._bridge(left, right, certain)
-            if bridge is None:
-                yield left
-                left, certain = right, 0
-            else:
-                *done, left = self._rejoin(left + right, *bridge)
-                yield from done
-                certain = 0 if done else certain
-        if left is not None:
-            yield left
-
-    def _bridge(
-        self, left: RawSentence, right: RawSentence, certain: int
-    ) -> tuple[tuple[int, int] | None, int]:
-        """Return the characters of two sentences, counted from 0, that must be one word across both, if any.
-
-        Also returns `certain` for the two together (see `mend`).
-        """
-        border = left.end
-        if border != right.start:
-            return None, 0
-        known = self.marks.get(border, FREE)
-        if known == JOIN:
-            first, last = len(left) - 1, 1
-            while first and self.marks.get(left.starts[first]) == JOIN:
-                first -= 1
-            while last < len(right) and self.marks.get(right.starts[last]) == JOIN:
-                last += 1
-            return (first, len(left) + last), certain
-        lexicon = self.lexicon
-        if known == FREE and lexicon and not lexicon.soft and lexicon.straddles(left.chars, right.chars):
-            return self._lexicon_bridge(lexicon, left, right, certain)
-        return None, 0
-
-    def _lexicon_bridge(
-        self, lexicon: Lexicon, left: RawSentence, right: RawSentence, certain: int
-    ) -> tuple[tuple[int, int] | None, int]:
-        """Look for a lexicon word across the border; only what is not yet certain is searched again."""
-        # One more character on both sides: whether a word may begin or end there depends on its neighbour.
-        skipped = max(0, certain - 1)
-        tail = left.part(skipped, len(left)) + right.part(0, min(len(right), lexicon.longest))
-        # Without its own words, which are found again.
-        bare = Constraints(self.marks).gaps(tail)
-        border = len(left) - skipped
-        first_open: int | None = None
-        for start, end, is_open in lexicon.scan(tail.chars, bare, certain - skipped):
-            if start >= border:
-                break
-            if first_open is None and (is_open or end >= border):
-                first_open = start
-            if border < end <= start + self.limit:
-                assert first_open is not None
-                return (skipped + start, skipped + end), skipped + first_open
-        return None, 0
-
-    def _rejoin(self, both: RawSentence, first: int, last: int) -> list[RawSentence]:
-        """Split two joined sentences again if they are too long, next to a word that lies on the border."""
-        if len(both) <= self.limit:
-            return [both]
-        places = [0, len(both)]
-        if first:
-            places.insert(1, first)
-        if len(both) - first > self.limit:
-            places.insert(-1, last)
-        return [both.part(a, b) for a, b in pairwise(places)]
+    With `patterns`, tokens that are recognised by their form are kept whole.
+    """
+    for sentence in mend(sentences, marks, lexicon):
+        tokens = list(find_tokens(sentence.text)) if patterns else ()
+        if marks or lexicon or tokens or sentence.breaks:
+            _fill_gaps(sentence, marks, lexicon, tokens)
+        yield sentence
 
 
-def _keep_token(sentence: RawSentence, gaps: bytearray, start: int, end: int, *, ends: bool) -> None:
+def given_gaps(sentence: RawSentence, marks: Marks) -> bytearray:
+    """Return what marks and white space say about the gaps, one byte each, which Python reads fastest."""
+    n = len(sentence)
+    gaps = bytearray(n + 1)
+    gaps[0] = BREAK
+    if marks:
+        gaps[1:n] = bytes(marks.get(start, FREE) for start in sentence.starts[1:])
+    for k in sentence.breaks:
+        gaps[k] = BREAK
+    return gaps
+
+
+def _fill_gaps(sentence: RawSentence, marks: Marks, lexicon: Lexicon | None, tokens: Iterable[Token]) -> None:
+    """Store in a sentence what is known about its gaps and its tags."""
+    gaps = given_gaps(sentence, marks)
+    bare = _look_up(sentence, gaps, lexicon) if lexicon else None
+    for start, end, ends, upos in tokens:
+        first = bisect_left(sentence.starts, sentence.start + start)
+        last = bisect_left(sentence.starts, sentence.start + end)
+        if upos:
+            sentence.tags = {(first + 1, last + 1): upos, **sentence.tags}
+        for known in (gaps,) if bare is None else (gaps, bare):
+            _keep_token(known, first, last, ends=ends)
+    sentence.gaps = np.frombuffer(gaps, dtype=np.int8)
+    if bare is not None:
+        sentence.gaps_without_lexicon = np.frombuffer(bare, dtype=np.int8)
+
+
+def _look_up(sentence: RawSentence, gaps: bytearray, lexicon: Lexicon) -> bytearray | None:
+    """Find the lexicon words and record them; return the gaps without them, None if there are no such words."""
+    bare, chars, n = bytearray(gaps), sentence.chars, len(sentence)
+    if lexicon.soft:
+        found = lexicon.occurrences(chars, gaps)
+        if found:
+            sentence.favoured = np.array(lexicon.favour(found, n))
+        spans = [(first, last) for first, last, _ in found]
+    else:
+        spans = list(lexicon.matches(chars, gaps))
+        for first, last in spans:
+            gaps[first + 1 : last] = bytes((JOIN,)) * (last - first - 1)
+            gaps[first] = BREAK
+            if last < n:
+                gaps[last] = BREAK
+    tagged = ((first, last, lexicon.entry(chars[first:last]).upos) for first, last in spans)
+    sentence.tags = {(first + 1, last + 1): upos for first, last, upos in tagged if upos}
+    return bare if spans else None
+
+
+def _keep_token(gaps: bytearray, first: int, last: int, *, ends: bool) -> None:
     """Join the characters of a token, with boundaries on both sides if it `ends` there; known gaps stay."""
-    first, last = bisect_left(sentence.starts, start), bisect_left(sentence.starts, end)
     if BREAK in gaps[first + 1 : last]:
         return
     gaps[first + 1 : last] = bytes((JOIN,)) * (last - first - 1)
     for place in (first, last) if ends else ():
-        if 0 < place < len(sentence) and gaps[place] == FREE:
+        if 0 < place < len(gaps) - 1 and gaps[place] == FREE:
             gaps[place] = BREAK
+
+
+def mend(
+    sentences: Iterable[RawSentence], marks: Marks, lexicon: Lexicon | None, limit: int = LIMIT
+) -> Iterator[RawSentence]:
+    """Yield the sentences of a text so that none ends inside a pin or a lexicon word."""
+    # A soft lexicon does not move the ends of sentences.
+    lexicon = lexicon if lexicon and not lexicon.soft else None
+    if not (marks or lexicon):
+        yield from sentences
+        return
+    left: RawSentence | None = None
+    certain = 0  # no text after `left` can change which lexicon words begin before this character
+    for right in sentences:
+        if left is None:
+            left = right
+            continue
+        span, certain = _word_across(left, right, marks, lexicon, certain, limit)
+        if span is None:
+            yield left
+            left, certain = right, 0
+        else:
+            *done, left = rejoin(left + right, *span, limit)
+            yield from done
+            certain = 0 if done else certain
+    if left is not None:
+        yield left
+
+
+def _word_across(
+    left: RawSentence, right: RawSentence, marks: Marks, lexicon: Lexicon | None, certain: int, limit: int
+) -> tuple[Span | None, int]:
+    """Return the characters of two sentences, counted from 0, that must be one word across both, if any.
+
+    Also returns `certain` for the two together (see `mend`).
+    """
+    border = left.end
+    if border != right.start:
+        return None, 0
+    known = marks.get(border, FREE)
+    if known == JOIN:
+        first, last = len(left) - 1, 1
+        while first and marks.get(left.starts[first]) == JOIN:
+            first -= 1
+        while last < len(right) and marks.get(right.starts[last]) == JOIN:
+            last += 1
+        return (first, len(left) + last), certain
+    if known == FREE and lexicon and lexicon.straddles(left.chars, right.chars):
+        return _lexicon_word_across(left, right, marks, lexicon, certain, limit)
+    return None, 0
+
+
+def _lexicon_word_across(
+    left: RawSentence, right: RawSentence, marks: Marks, lexicon: Lexicon, certain: int, limit: int
+) -> tuple[Span | None, int]:
+    """Look for a lexicon word across the border; only what is not yet certain is searched again."""
+    # One more character on both sides: whether a word may begin or end there depends on its neighbour.
+    skipped = max(0, certain - 1)
+    tail = left.part(skipped, len(left)) + right.part(0, min(len(right), lexicon.longest))
+    border = len(left) - skipped
+    first_open: int | None = None
+    for start, end, is_open in lexicon.scan(tail.chars, given_gaps(tail, marks), certain - skipped):
+        if start >= border:
+            break
+        if first_open is None and (is_open or end >= border):
+            first_open = start
+        if border < end <= start + limit:
+            assert first_open is not None
+            return (skipped + start, skipped + end), skipped + first_open
+    return None, 0
+
+
+def rejoin(both: RawSentence, first: int, last: int, limit: int) -> list[RawSentence]:
+    """Split two joined sentences again if they are too long, next to a word that lies on the border."""
+    if len(both) <= limit:
+        return [both]
+    places = [0, len(both)]
+    if first:
+        places.insert(1, first)
+    if len(both) - first > limit:
+        places.insert(-1, last)
+    return [both.part(a, b) for a, b in pairwise(places)]
 
 
 def read_marks(
@@ -204,25 +203,48 @@ def read_marks(
 
     Pins and breaks are checked against the text and each other.
     """
+    starts = [sentence.start for sentence in sentences]
+
+    def check_not_inside(offset: int, name: str) -> None:
+        """Reject an offset inside a character."""
+        number = bisect_right(starts, offset) - 1
+        if number >= 0:
+            sentence = sentences[number]
+            place = bisect_right(sentence.starts, offset) - 1
+            start, end = sentence.starts[place], sentence.ends[place]
+            if start < offset < end:
+                raise InputError(f"the {name} splits the character {start}:{end}")
+
     ordered = sorted({_pair(pin) for pin in pins})
-    places = _Places(text, sentences)
-    marks: dict[int, int] = {}
-    for pin in ordered:
-        places.check_range(pin)
+    for start, end in ordered:
+        if start >= end:
+            raise InputError(
+                f"the pin {start}:{end} {'is empty' if start == end else 'ends before it begins'}"
+            )
+        if start < 0 or end > len(text):
+            raise InputError(f"the pin {start}:{end} is out of range: the text has {len(text)} code points")
     for one, other in pairwise(ordered):
         if other[0] < one[1]:
-            raise InputError(f"the {_name(one)} and the {_name(other)} overlap")
-    # Check what the pins contain only now: since they do not overlap, this is linear in the text.
-    for pin in ordered:
-        places.check_pin(pin)
+            raise InputError(f"the pin {one[0]}:{one[1]} and the pin {other[0]}:{other[1]} overlap")
+    marks: dict[int, int] = {}
+    # Look into the pins only now: since they do not overlap, this is linear in the text.
     for start, end in ordered:
+        name = f"pin {start}:{end}"
+        if space := _SPACE.search(text, start, end):
+            raise InputError(f"the {name} contains white space at {space.start()}, which separates words")
+        check_not_inside(start, name)
+        check_not_inside(end, name)
+        if end - start > LIMIT and (size := len(characters(text[start:end]))) > LIMIT:
+            raise InputError(f"the {name} has {size} characters, more than the {LIMIT} of a sentence")
         marks[start] = marks[end] = BREAK
         marks.update(dict.fromkeys(range(start + 1, end), JOIN))
     for offset in map(_offset, breaks):
-        places.check_break(offset)
+        if not 0 <= offset <= len(text):
+            raise InputError(f"the break at {offset} is out of range: the text has {len(text)} code points")
+        check_not_inside(offset, f"break at {offset}")
         if marks.get(offset) == JOIN:
-            pin = ordered[bisect_left(ordered, (offset, 0)) - 1]
-            raise InputError(f"the break at {offset} lies inside the {_name(pin)}")
+            start, end = ordered[bisect_left(ordered, (offset, 0)) - 1]
+            raise InputError(f"the break at {offset} lies inside the pin {start}:{end}")
         marks[offset] = BREAK
     return marks
 
@@ -261,55 +283,6 @@ def known_tags(tags: TagsLike, known: Sequence[str]) -> dict[int, str]:
     return found
 
 
-@dataclass(slots=True)
-class _Places:
-    """Hold where the characters of a text begin."""
-
-    text: str
-    sentences: Sequence[RawSentence]
-    starts: list[int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.starts = [sentence.start for sentence in self.sentences]
-
-    def cut_char(self, offset: int) -> Pin | None:
-        """Return the span of the character that an offset splits, None if it splits none."""
-        number = bisect_right(self.starts, offset) - 1
-        if number < 0:
-            return None
-        sentence = self.sentences[number]
-        place = bisect_right(sentence.starts, offset) - 1
-        start, end = sentence.starts[place], sentence.ends[place]
-        return (start, end) if start < offset < end else None
-
-    def check_range(self, pin: Pin) -> None:
-        start, end = pin
-        if start >= end:
-            raise InputError(f"the {_name(pin)} {'is empty' if start == end else 'ends before it begins'}")
-        if start < 0 or end > len(self.text):
-            raise InputError(f"the {_name(pin)} is out of range: the text has {len(self.text)} code points")
-
-    def check_pin(self, pin: Pin) -> None:
-        start, end = pin
-        if space := _SPACE.search(self.text, start, end):
-            raise InputError(
-                f"the {_name(pin)} contains white space at {space.start()}, which separates words"
-            )
-        for offset in pin:
-            if char := self.cut_char(offset):
-                raise InputError(f"the {_name(pin)} splits the character {char[0]}:{char[1]}")
-        if end - start > LIMIT and (size := len(characters(self.text[start:end]))) > LIMIT:
-            raise InputError(f"the {_name(pin)} has {size} characters, more than the {LIMIT} of a sentence")
-
-    def check_break(self, offset: int) -> None:
-        if not 0 <= offset <= len(self.text):
-            raise InputError(
-                f"the break at {offset} is out of range: the text has {len(self.text)} code points"
-            )
-        if char := self.cut_char(offset):
-            raise InputError(f"the break at {offset} splits the character {char[0]}:{char[1]}")
-
-
 def _pair(pin: Sequence[object]) -> Pin:
     try:
         start, end = map(index, pin)  # type: ignore[arg-type]
@@ -323,7 +296,3 @@ def _offset(offset: object) -> int:
         return index(offset)  # type: ignore[arg-type]
     except TypeError:
         raise InputError(f"a break is an offset, not {offset!r}") from None
-
-
-def _name(pin: Pin) -> str:
-    return f"pin {pin[0]}:{pin[1]}"

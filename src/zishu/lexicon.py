@@ -187,30 +187,33 @@ class Lexicon:
             yield start, end, further
             start = max(end, start + 1)
 
+    def _walk(self, chars: Sequence[str], start: int) -> Iterator[tuple[int, Entry | None]]:
+        """Yield the positions after `start` up to which a word may go on, with the entry of the word that ends there."""
+        node = self._trie
+        for place in range(start, len(chars)):
+            if chars[place] not in node:
+                return
+            node = node[chars[place]]
+            yield place + 1, node.get(_END)
+
     def _longest_at(
         self, start: int, chars: Sequence[str], edges: Sequence[bool], gaps: Sequence[int] | None
     ) -> tuple[int, bool]:
         """Return the end of the longest word at a position (or the position), and whether more text could change it."""
-        end, last = start, len(chars)
+        end = place = start
         if not edges[start]:
             return end, False
-        node = self._trie
-        for place in range(start, last):
-            if chars[place] not in node:
+        for place, entry in self._walk(chars, start):
+            if entry is not None and edges[place]:
+                end = place
+            if gaps is not None and place < len(chars) and gaps[place] == BREAK:
                 return end, False
-            node = node[chars[place]]
-            if _END in node and edges[place + 1]:
-                end = place + 1
-            if gaps is not None and place + 1 < last and gaps[place + 1] == BREAK:
-                return end, False
-        return end, True
+        return end, place == len(chars)
 
     def entry(self, chars: Sequence[str]) -> Entry:
         """Return the entry of a word that was found, by its characters in the text."""
-        node = self._trie
-        for char in simplify(chars):
-            node = node[char]
-        found: Entry = node[_END]
+        *_, (_, found) = self._walk(simplify(chars), 0)
+        assert found is not None
         return found
 
     def occurrences(
@@ -259,15 +262,11 @@ class Lexicon:
         before = left[max(0, len(left) - most) :]
         chars = simplify([*before, *right[:most]])
         border = len(before)
-        for start in range(border):
-            node = self._trie
-            for place in range(start, len(chars)):
-                if chars[place] not in node:
-                    break
-                node = node[chars[place]]
-                if place >= border and _END in node:
-                    return True
-        return False
+        return any(
+            entry is not None and place > border
+            for start in range(border)
+            for place, entry in self._walk(chars, start)
+        )
 
 
 def simplify(chars: Sequence[str]) -> list[str]:

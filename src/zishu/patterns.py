@@ -49,8 +49,12 @@ _HINT: Final = re.compile(
 )
 
 
-def find_tokens(text: str) -> Iterator[tuple[int, int, bool, str | None]]:
-    """Yield start and end (exclusive) of every token, whether there are boundaries on both sides, and its tag."""
+# Start and end (exclusive), whether there are boundaries on both sides, and the tag.
+Token = tuple[int, int, bool, str | None]
+
+
+def find_tokens(text: str) -> Iterator[Token]:
+    """Yield the tokens of a text."""
     if not _HINT.search(text):
         return
     for found in _ANY.finditer(text):

@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, TypedDict
 
-from zishu.arcs import ArcLike, place_arcs
+from zishu.arcs import ArcLike, char_span, place_arcs
 from zishu.arguments import iterator_of, list_of
-from zishu.constraints import Constraints, Pin, TagsLike, read_marks, read_tags
+from zishu.constraints import Pin, TagsLike, constrain, read_marks, read_tags
 from zishu.errors import InputError
 from zishu.gaps import word_gaps
 from zishu.lexicon import Lexicon, LexiconLike
 from zishu.splitting import iter_sentences, split_sentences
-from zishu.text import LIMIT, RawSentence, characters, is_punctuation, space_between
+from zishu.text import LIMIT, RawSentence, characters, is_punctuation, join_words, space_between
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -60,16 +60,14 @@ def text_sentences(
     sentences = split_sentences(text, wrapped=wrapped)
     pins, breaks, arcs = list_of(pins, "pins"), list_of(breaks, "breaks"), list_of(arcs, "arcs")
     marks = read_marks(text, sentences, pins, breaks) if pins or breaks else {}
-    known = Constraints(marks, Lexicon.of(lexicon), patterns=patterns)
-    fixed_tags = read_tags(tags, pins) if tags else {}
-    if not (arcs or fixed_tags):
-        yield from known.apply(sentences)
+    ready = constrain(sentences, marks, Lexicon.of(lexicon), patterns=patterns)
+    if not (arcs or tags):
+        yield from ready
         return
-    found = list(known.apply(sentences))
-    for (start, end), tag in fixed_tags.items():
+    found = list(ready)
+    for (start, end), tag in read_tags(tags, pins).items():
         sentence = next(one for one in reversed(found) if one.start <= start)
-        first, last = bisect_right(sentence.starts, start), bisect_right(sentence.starts, end - 1)
-        sentence.tags = {**sentence.tags, (first, last + 1): tag}
+        sentence.tags = {**sentence.tags, char_span(sentence.starts, start, end): tag}
     for sentence, fixed in zip(found, place_arcs(arcs, pins, [one.starts for one in found]), strict=True):
         sentence.arcs = fixed
     yield from found
@@ -85,7 +83,7 @@ def stream_sentences(
 ) -> Iterator[RawSentence]:
     """Split a text that comes in pieces into sentences; see `zishu.splitting.iter_sentences`."""
     sentences = iter_sentences(pieces, look_ahead=look_ahead, wrapped=wrapped)
-    return Constraints(lexicon=Lexicon.of(lexicon), patterns=patterns).apply(sentences)
+    return constrain(sentences, {}, Lexicon.of(lexicon), patterns=patterns)
 
 
 def line_sentences(pieces: Iterable[str], *, look_ahead: bool = True) -> Iterator[RawSentence]:
@@ -126,24 +124,27 @@ def words_document(sentences: Iterable[Sequence[str]]) -> tuple[str, list[RawSen
         words = _checked_words(given, number)
         if found:
             found[-1].after = "\n"
-        line, starts = _joined(words, offset)
-        found += limited_sentences(words, starts, line)
-        lines.append(line)
-        offset += len(line) + 1
+        starts = []
+        for left, word in pairwise(["", *words]):
+            starts.append(offset + len(space_between(left, word)))
+            offset = starts[-1] + len(word)
+        lines.append(join_words(words))
+        found += limited_sentences(words, starts, lines[-1])
+        offset += 1  # the line break
     return "\n".join(lines), found
 
 
 def word_sentence(words: Sequence[str]) -> RawSentence:
     """Build one sentence from given words, of any length, written without white space."""
     starts = list(accumulate(map(len, words), initial=0))
-    return _sentence(words, list(map(characters, words)), starts[:-1], "".join(words))
+    return _sentence(list(map(characters, words)), starts[:-1], "".join(words))
 
 
 def limited_sentences(words: Sequence[str], starts: Sequence[int], text: str) -> list[RawSentence]:
     """Build a sentence, or several if it is too long, from given words at these offsets of `text`."""
     parts = list(map(characters, words))
     totals = list(accumulate(map(len, parts), initial=0))
-    whole = _sentence(words, parts, starts, text)
+    whole = _sentence(parts, starts, text)
     if totals[-1] <= LIMIT:
         return [whole]
     for start, part in zip(starts, parts, strict=True):
@@ -164,36 +165,18 @@ def limited_sentences(words: Sequence[str], starts: Sequence[int], text: str) ->
     return sentences
 
 
-def _sentence(
-    words: Sequence[str], parts: Sequence[Sequence[str]], starts: Sequence[int], text: str
-) -> RawSentence:
-    """Put the characters of words, `parts`, at their offsets."""
+def _sentence(words: Sequence[Sequence[str]], starts: Sequence[int], text: str) -> RawSentence:
+    """Build a sentence from the characters of words at these offsets."""
     char_starts: list[int] = []
     char_ends: list[int] = []
-    for word, part, start in zip(words, parts, starts, strict=True):
-        if len(part) == len(word):
-            char_starts += range(start, start + len(part))
-            char_ends += range(start + 1, start + len(part) + 1)
-        else:
-            borders = list(accumulate(map(len, part), initial=start))
-            char_starts += borders[:-1]
-            char_ends += borders[1:]
-    chars = tuple([char for part in parts for char in part])
-    gaps = word_gaps([len(part) for part in parts])
-    return RawSentence(chars, tuple(char_starts), tuple(char_ends), text, gaps=gaps)
-
-
-def _joined(words: Sequence[str], offset: int) -> tuple[str, list[int]]:
-    """Join the words to one text that begins at an offset; return it and where each word begins."""
-    pieces = [words[0]]
-    starts = [offset]
-    end = offset + len(words[0])
-    for left, right in pairwise(words):
-        space = space_between(left, right)
-        starts.append(end + len(space))
-        end = starts[-1] + len(right)
-        pieces += space, right
-    return "".join(pieces), starts
+    for chars, start in zip(words, starts, strict=True):
+        borders = list(accumulate(map(len, chars), initial=start))
+        char_starts += borders[:-1]
+        char_ends += borders[1:]
+    gaps = word_gaps([len(chars) for chars in words])
+    return RawSentence(
+        tuple(chain.from_iterable(words)), tuple(char_starts), tuple(char_ends), text, gaps=gaps
+    )
 
 
 def _checked_words(given: Iterable[str], number: int) -> list[str]:

@@ -110,6 +110,9 @@ class RawSentence:
     @property
     def breaks(self) -> tuple[int, ...]:
         """Return the gaps that contain white space."""
+        # Without white space and characters of several code points, which is common, offsets simply add up.
+        if self.end - self.start == len(self.chars):
+            return ()
         return tuple(k for k in range(1, len(self.chars)) if self.ends[k - 1] < self.starts[k])
 
     @property

@@ -74,7 +74,7 @@ class Output:
         self._file = Path(path).open("ab" if append else "wb", buffering=0)  # noqa: SIM115 (`close` does)
         if self._codec is not None and not append:
             # Now, because an empty text needs a valid compressed file, too.
-            self._member = self._codec.compressor()
+            self._member = Compressor(self._codec)
 
     def write(self, text: str) -> None:
         """Write a piece of text."""
@@ -90,7 +90,7 @@ class Output:
             self._thread.submit(self._put_block, data, self._codec).result()
 
     def _put_block(self, data: bytes, codec: Codec) -> None:
-        self._member = self._member or codec.compressor()
+        self._member = self._member or Compressor(codec)
         self._put(self._member.block(data))
 
     def _put(self, data: bytes) -> None:
@@ -144,7 +144,7 @@ def truncate(path: FilePath, size: int) -> None:
     if codec is None:
         os.truncate(path, size)
         return
-    member = codec.compressor()
+    member = Compressor(codec)
     with open_bytes(path) as old, replacing(path) as new:
         while size:
             block = old.read(min(size, _BLOCK))
@@ -280,7 +280,8 @@ def _remove_leftover(name: str) -> None:
 
 @contextlib.contextmanager
 def exclusive(folder: FilePath) -> Iterator[None]:
-    """Keep other processes that use this function out of a folder; the lock ends when the process dies."""
+    """Create a folder and keep other processes that use this function out; the lock ends when the process dies."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
     if fcntl is None:
         yield
         return

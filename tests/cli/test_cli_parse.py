@@ -419,18 +419,21 @@ def test_other_options_do_not_resume_a_run(tmp_path, capsys, small_chunks, monke
     assert not (tmp_path / ".out.run").exists()
 
 
-def test_nothing_is_added_to_a_finished_output(tmp_path, capsys, small_chunks):
-    path, out = write(tmp_path / "in.txt", EASY), tmp_path / "out"
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_nothing_is_added_to_a_finished_output(tmp_path, capsys, small_chunks, ending):
+    path, out = write(tmp_path / "in.txt", EASY), tmp_path / f"out{ending}"
     assert run("-i", path, "-o", out) == 0
     data = out.read_bytes()
     assert run("-i", path, "-o", out, "--resume") == 0
+    assert out.read_bytes() == data
     write(path, EASY * 3)
     assert run("-i", path, "-o", out, "--resume") == 2
     assert_one_line(capsys.readouterr().err, f"{out}: is finished, or was not written by this version")
     assert out.read_bytes() == data
-    out.write_bytes(b"# my notes\n")
+    write(out, "# my notes\n")
+    notes = out.read_bytes()
     assert run("-i", path, "-o", out, "--resume") == 2
-    assert out.read_bytes() == b"# my notes\n"
+    assert out.read_bytes() == notes
 
 
 def test_an_existing_output_is_overwritten_by_force_only(tmp_path, capsys):
@@ -466,7 +469,7 @@ def test_only_files_are_resumed(tmp_path, capsys):
 def test_an_output_belongs_to_one_run_at_a_time(tmp_path, capsys):
     path, out = write(tmp_path / "in.txt", EASY), tmp_path / "out.conllu"
     (tmp_path / "link.conllu").symlink_to(out)
-    with claimed(out, {}, resume=False, force=False, keep=True):
+    with claimed(out, "conllu", {}, resume=False, force=False):
         for name in ("out.conllu", "link.conllu"):
             for flags in ([], ["--force"], ["--resume"]):
                 for _ in ("before the first sentence", "after it"):
@@ -488,7 +491,7 @@ def test_an_output_that_appears_during_the_claim_is_kept(tmp_path, monkeypatch):
         return lock(descriptor)
 
     monkeypatch.setattr(claim, "lock", finish_first)
-    with pytest.raises(InputError, match="exists"), claimed(out, {}, resume=False, force=False, keep=True):
+    with pytest.raises(InputError, match="exists"), claimed(out, "conllu", {}, resume=False, force=False):
         write(out, "lost")
     assert read(out) == "precious"
     assert not claim.record_of(out).exists()

@@ -98,6 +98,6 @@ def test_a_sentence_that_is_typed_does_not_wait_for_the_next_one() -> None:
             seen.append(line)
             yield line
 
-    found = chunks_of(typed(), size=1, look_ahead=False)
+    found = chunks_of(typed(), interactive=True)
     assert [sentence.text for sentence in next(found).sentences] == [EASY]
     assert len(seen) == 1

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 from zishu import Lexicon
 from zishu.corpus import Options
-from zishu.corpus.options import Recipe
+from zishu.corpus.outputs import Recipe
 
 
 def test_a_lexicon_may_be_any_collection_of_words() -> None:

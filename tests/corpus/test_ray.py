@@ -12,27 +12,25 @@ import sys
 import threading
 import time
 from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import zishu
 from zishu import cli
-from zishu.corpus import Options, RawDocument, Summary, Watcher, parse_files
+from zishu.corpus import Options, Summary, Watcher, parse_files
 from zishu.corpus import ray as engine
-from zishu.corpus.options import Recipe
-from zishu.corpus.outputs import Written
-from zishu.corpus.shards import CannotWrite
+from zishu.corpus.outputs import Recipe
 from zishu.corpus.storage import UNFINISHED
 from zishu.errors import InputError, ZishuError
 from zishu.reading import Input
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from zishu.corpus.shards import Work
+    from zishu.corpus.chunks import Chunk
 
 ray = pytest.importorskip("ray")
 
@@ -131,11 +129,11 @@ def manifest(folder: Path) -> dict[str, dict[str, Any]]:
     return {row["shard"]: row for row in data["shards"]}
 
 
-def run(corpus: Path, output: Path, setup: Any, **more: Any) -> Told:
+def run(corpus: Path, output: Path, recipe: Recipe, **more: Any) -> Told:
     """Run other work than parsing; return what was reported, also if inputs fail."""
     told = more.pop("watcher", Told())
     with suppress(ZishuError):
-        engine.parse_shards([str(corpus)], str(output), Recipe(QUICK), setup=setup, watcher=told, **more)
+        engine.parse_shards([str(corpus)], str(output), recipe, watcher=told, **more)
     return told
 
 
@@ -285,21 +283,26 @@ def wait_for(path: Path) -> None:
         time.sleep(0.02)
 
 
-def halting(recipe: Recipe, signs: Path) -> Work:
+@dataclass(frozen=True)
+class Halting(Recipe):
     """Parse as usual, but stop the first worker in the middle of the first large file."""
-    work = engine.prepare(recipe)
 
-    def parts(document: RawDocument) -> Iterator[Written]:
-        for number, part in enumerate(work(document)):
-            yield part
-            # Here the part has been written.
-            if number == 0 and len(part.sentences) > 300:
-                with first(signs / "halted") as mine:
+    signs: Path | None = None
+
+    def load(self) -> Callable[[Chunk], list[list[Any]]]:
+        parse = super().load()
+
+        def parse_or_halt(chunk: Chunk) -> list[list[Any]]:
+            # Here the chunks before this one have been written.
+            if chunk.first > 300:
+                assert self.signs is not None
+                with first(self.signs / "halted") as mine:
                     if mine:
-                        (signs / "pid").write_text(str(os.getpid()))
-                        wait_for(signs / "never")
+                        (self.signs / "pid").write_text(str(os.getpid()))
+                        wait_for(self.signs / "never")
+            return parse(chunk)
 
-    return parts
+        return parse_or_halt
 
 
 @contextmanager
@@ -329,7 +332,7 @@ def test_a_worker_killed_in_the_middle_costs_nothing_but_time(
 
     killer = threading.Thread(target=kill)
     killer.start()
-    told = run(corpus, out, partial(halting, signs=signs), workers=2)
+    told = run(corpus, out, Halting(QUICK, signs=signs), workers=2)
     killer.join()
     # When the worker was killed, half a shard existed under another name.
     assert "a.txt.conllu" in seen[0]
@@ -339,11 +342,16 @@ def test_a_worker_killed_in_the_middle_costs_nothing_but_time(
     assert not (out / UNFINISHED).exists()
 
 
-def deadly(document: RawDocument) -> Iterator[Written]:
-    text = document.read()
-    if "毒" in text:
-        os.kill(os.getpid(), signal.SIGKILL)
-    yield Written(0, [[text]])
+class Deadly(Recipe):
+    """Copy the text, but die of one character."""
+
+    def load(self) -> Callable[[Chunk], list[list[Any]]]:
+        def copy(chunk: Chunk) -> list[list[Any]]:
+            if any("毒" in sentence.text for sentence in chunk.sentences):
+                os.kill(os.getpid(), signal.SIGKILL)
+            return [[sentence.text] for sentence in chunk.sentences]
+
+        return copy
 
 
 def test_a_document_that_no_worker_survives_is_taken_down(
@@ -354,7 +362,7 @@ def test_a_document_that_no_worker_survives_is_taken_down(
     folder.mkdir()
     for name in "甲毒乙":
         (folder / f"{name}.txt").write_text(name, encoding="utf-8")
-    assert run(folder, out, lambda _: deadly, workers=2).ends == [(2, 0, 1)]
+    assert run(folder, out, Deadly(QUICK), workers=2).ends == [(2, 0, 1)]
     row = manifest(out)["毒.txt.conllu"]
     assert row["attempts"] == 2
     assert "its worker died 2 times" in row["error"]
@@ -374,11 +382,11 @@ def test_a_run_that_is_interrupted_leaves_whole_shards_and_can_be_resumed(tmp_pa
     for k in range(5):
         (folder / f"{k}.txt").write_text("x" * (k + 1))
     with pytest.raises(KeyboardInterrupt):
-        run(folder, out, lambda _: deadly, workers=1, watcher=Interrupting())
+        run(folder, out, Deadly(QUICK), workers=1, watcher=Interrupting())
     assert list(manifest(out)) == ["4.txt.conllu"]  # the largest came first
     for name, content in shards(out).items():
         assert content == (folder / name.removesuffix(".conllu")).read_bytes()
-    assert run(folder, out, lambda _: deadly, workers=1, resume=True).ends == [(4, 1, 0)]
+    assert run(folder, out, Deadly(QUICK), workers=1, resume=True).ends == [(4, 1, 0)]
 
 
 def test_a_model_that_is_not_there_ends_the_run_in_one_line(corpus: Path, tmp_path: Path) -> None:
@@ -388,7 +396,7 @@ def test_a_model_that_is_not_there_ends_the_run_in_one_line(corpus: Path, tmp_pa
 
 def test_an_output_that_cannot_be_written_ends_the_run(corpus: Path, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file")
-    with pytest.raises(CannotWrite, match="out"):
+    with pytest.raises(FileExistsError, match="out"):
         engine.parse_shards([str(corpus)], str(tmp_path / "out"), Recipe(QUICK), workers=1)
 
 

@@ -7,15 +7,14 @@ import json
 import os
 import re
 import uuid
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from zishu.corpus import shards
-from zishu.corpus.outputs import Written
-from zishu.corpus.shards import CannotWrite, Manifest, ShardEntry, find_sources, shard_name, write_shard
+from zishu.corpus.shards import CannotWrite, Manifest, ShardEntry, find_shards, shard_name, write_shard
 from zishu.corpus.storage import UNFINISHED, join, read, storage, write
 from zishu.errors import InputError
 
@@ -27,13 +26,13 @@ if TYPE_CHECKING:
 OPTIONS = {"format": "conllu", "model": None}
 
 
-def upper(document: RawDocument) -> Iterator[Written]:
+def upper(document: RawDocument) -> Iterator[list[list[str]]]:
     """Replace the parser, which these tests do not need: every line is a sentence."""
     held = ""
     for block in document.blocks:
         *lines, held = (held + block.upper()).split("\n")
-        yield Written(0, [[f"{line}\n"] for line in lines])
-    yield Written(0, [[held]] if held else [])
+        yield [[f"{line}\n"] for line in lines]
+    yield [[held]] if held else []
 
 
 @pytest.fixture(params=["path", "file", "memory"])
@@ -75,7 +74,7 @@ def test_patterns_folders_and_names_find_the_same_files(base: str) -> None:
     output = join(base, "out")
 
     def found(*patterns: str) -> list[tuple[str, str]]:
-        sources = find_sources([join(base, pattern) for pattern in patterns], output, ".conllu")
+        sources = find_shards([join(base, pattern) for pattern in patterns], output, ".conllu")
         return [(source.input, source.shard) for source in sources]
 
     assert found("in/*.txt") == [(join(base, "in/a.txt"), "a.txt.conllu")]
@@ -92,14 +91,14 @@ def test_the_output_may_lie_among_the_inputs(base: str) -> None:
     output = join(base, "out")
     shard = put(base, "out/a.txt.conllu", "X")
     for pattern in (base, join(base, "*"), join(base, "**/a.txt*")):
-        assert [source.shard for source in find_sources([pattern], output, ".conllu")] == ["a.txt.conllu"]
+        assert [source.shard for source in find_shards([pattern], output, ".conllu")] == ["a.txt.conllu"]
     with pytest.raises(InputError, match=r"a\.txt\.conllu: is in the output folder"):
-        find_sources([base, shard], output, ".conllu")
+        find_shards([base, shard], output, ".conllu")
 
 
 def test_a_name_with_wildcards_that_is_there_is_a_name(tmp_path: Path) -> None:
     put(str(tmp_path), "a[1].txt", "x")
-    [source] = find_sources([str(tmp_path / "a[1].txt")], str(tmp_path / "out"), ".conllu")
+    [source] = find_shards([str(tmp_path / "a[1].txt")], str(tmp_path / "out"), ".conllu")
     assert source.shard == "a[1].txt.conllu"
 
 
@@ -107,17 +106,17 @@ def test_inputs_that_make_no_sense_are_named(base: str) -> None:
     put(base, "one/a.txt", "x")
     put(base, "two/a.txt", "y")
     with pytest.raises(InputError, match=r"\*\.gz: no such file"):
-        find_sources([join(base, "one/*.gz")], join(base, "out"), ".conllu")
+        find_shards([join(base, "one/*.gz")], join(base, "out"), ".conllu")
     with pytest.raises(InputError, match=r"one/a\.txt and .*two/a\.txt: both"):
-        find_sources([join(base, "one/*"), join(base, "two/*")], join(base, "out"), ".conllu")
+        find_shards([join(base, "one/*"), join(base, "two/*")], join(base, "out"), ".conllu")
     with pytest.raises(InputError, match="output folder"):
-        find_sources([join(base, "one")], base, ".conllu")
+        find_shards([join(base, "one")], base, ".conllu")
 
 
 def test_an_unknown_kind_of_url_is_one_line() -> None:
     pytest.importorskip("fsspec")
     with pytest.raises(InputError, match="nosuch://x"):
-        find_sources(["nosuch://x/*"], "out", ".conllu")
+        find_shards(["nosuch://x/*"], "out", ".conllu")
 
 
 # ---- one shard
@@ -131,7 +130,7 @@ def test_a_shard_is_what_the_work_made_of_the_text(base: str) -> None:
     output = join(base, "out")
     entries = {
         source.shard: write_shard(source, output, upper)
-        for source in find_sources([join(base, "in")], output, ".up")
+        for source in find_shards([join(base, "in")], output, ".up")
     }
     assert names(output) == ["a.txt.up", "b.txt.up.gz", "empty.txt.up"]
     plain, packed = (read(join(output, name)) for name in ("a.txt.up", "b.txt.up.gz"))
@@ -158,7 +157,7 @@ def test_a_bad_document_is_taken_down_and_leaves_nothing(
     base: str, name: str, content: bytes, reason: str
 ) -> None:
     path, output = put(base, f"in/{name}", content), join(base, "out")
-    [source] = find_sources([path], output, ".up")
+    [source] = find_shards([path], output, ".up")
     entry = write_shard(source, output, upper)
     assert entry.error is not None
     assert re.search(reason, entry.error)
@@ -170,12 +169,12 @@ def test_a_bad_document_is_taken_down_and_leaves_nothing(
 
 
 def test_a_document_that_is_gone_or_breaks_the_parser_is_taken_down(base: str) -> None:
-    def broken(document: RawDocument) -> Iterator[Written]:
-        yield Written(0, [[document.read()]])
+    def broken(document: RawDocument) -> Iterator[list[list[str]]]:
+        yield [[document.read()]]
         raise ZeroDivisionError("a bug")
 
     path, output = put(base, "in/a.txt", "text"), join(base, "out")
-    [source] = find_sources([path], output, ".up")
+    [source] = find_shards([path], output, ".up")
     assert write_shard(source, output, broken).error == "internal error: ZeroDivisionError: a bug"
     gone = write_shard(replace(source, input=join(base, "in/b.txt")), output, upper)
     assert gone.error is not None
@@ -186,7 +185,7 @@ def test_a_document_that_is_gone_or_breaks_the_parser_is_taken_down(base: str) -
 def test_an_output_that_cannot_be_written_is_nobodys_fault_but_its_own(tmp_path: Path) -> None:
     source_path = put(str(tmp_path), "in/a.txt", "text")
     (tmp_path / "out").write_text("a file, not a folder")
-    [source] = find_sources([source_path], str(tmp_path / "out"), ".up")
+    [source] = find_shards([source_path], str(tmp_path / "out"), ".up")
     with pytest.raises(CannotWrite, match="out"):
         write_shard(source, str(tmp_path / "out"), upper)
     with pytest.raises(CannotWrite, match=r"manifest\.json"):
@@ -221,10 +220,10 @@ def test_what_a_killed_process_left_is_cleaned_away(tmp_path: Path) -> None:
 # ---- the manifest
 
 
-def finished(base: str, name: str = "a.txt") -> tuple[str, shards.ShardSource]:
+def finished(base: str, name: str = "a.txt") -> tuple[str, ShardEntry]:
     """Parse one file, and return the output folder and the source."""
     output = join(base, "out")
-    [source] = find_sources([put(base, f"in/{name}", "text\n")], output, ".up")
+    [source] = find_shards([put(base, f"in/{name}", "text\n")], output, ".up")
     manifest = Manifest.open(output, OPTIONS, resume=False)
     manifest.add(write_shard(source, output, upper))
     manifest.save()
@@ -248,7 +247,7 @@ def test_a_shard_that_was_lost_or_cut_is_not_done(base: str) -> None:
     put(output, source.shard, "TEXT\n")
     manifest = Manifest.open(output, OPTIONS, resume=True)
     assert manifest.done(source)
-    manifest.add(ShardEntry(**asdict(source), error="bad"))
+    manifest.add(replace(source, error="bad"))
     assert not manifest.done(source)
 
 
@@ -256,7 +255,7 @@ def test_a_touched_input_is_seen(tmp_path: Path) -> None:
     output, source = finished(str(tmp_path))
     status = Path(source.input).stat()
     os.utime(source.input, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
-    [touched] = find_sources([source.input], output, ".up")
+    [touched] = find_shards([source.input], output, ".up")
     assert not Manifest.open(output, OPTIONS, resume=True).done(touched)
 
 

@@ -32,7 +32,7 @@ def die_at_work():
 @pytest.mark.skipif(os.name != "posix", reason="signals as on POSIX")
 def test_processes_keep_the_order_and_their_failures_are_told():
     with workers(2, give_doubles) as work:
-        assert list(work(range(1, 30))) == list(range(2, 60, 2))
+        assert list(work(range(1, 30))) == [(k, 2 * k) for k in range(1, 30)]
         with pytest.raises(ZishuError, match="internal error: ZeroDivisionError"):
             list(work([1, 0]))
     with pytest.raises(InputError, match="no model here"), workers(1, fail_to_start):
@@ -41,6 +41,6 @@ def test_processes_keep_the_order_and_their_failures_are_told():
         pass
     seen = []
     with pytest.raises(ZishuError, match="killed by signal 9"), workers(2, die_at_work) as work:  # noqa: PT012
-        for result in work(range(100)):
-            seen.append(result)  # noqa: PERF402
-    assert seen == [0, 1, 2]
+        for task, result in work(range(100)):
+            seen.append((task, result))
+    assert seen == [(0, 0), (1, 1), (2, 2)]

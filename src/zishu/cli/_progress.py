@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from typing import TYPE_CHECKING
 
 import typer
@@ -18,9 +17,9 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def watching(*, shown: bool | None = None, totals: bool = False) -> Iterator[Watcher]:
-    """Provide a watcher that reports failed inputs and final `totals`, with a bar if standard error is a terminal."""
-    if not (sys.stderr.isatty() if shown is None else shown):
+def watching(*, shown: bool, totals: bool) -> Iterator[Watcher]:
+    """Provide a watcher that reports failed inputs and final `totals` and, if `shown`, draws a bar."""
+    if not shown:
         yield _Reporter(totals)
         return
     from rich.console import Console
@@ -34,12 +33,26 @@ def watching(*, shown: bool | None = None, totals: bool = False) -> Iterator[Wat
         TimeRemainingColumn(compact=True),
     ]
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        yield _Bar(totals, bar)
+        yield _Reporter(totals, bar)
 
 
 class _Reporter(Watcher):
-    def __init__(self, totals: bool) -> None:
-        self._totals = totals
+    """Follow a run; a bar counts bytes of input, because files differ in size."""
+
+    def __init__(self, totals: bool, bar: Progress | None = None) -> None:
+        self._totals, self._bar = totals, bar
+        self._workers = ""
+
+    def begin(self, summary: Summary, size: int | None, workers: int) -> None:
+        self._workers = f", {workers} workers" if workers > 1 else ""
+        if self._bar is not None:
+            self._bar.add_task(self._describe(summary), total=size, speed=0.0)
+
+    def advance(self, summary: Summary, size: float) -> None:
+        if self._bar is not None:
+            [task] = self._bar.tasks
+            speed = summary.characters / task.elapsed if task.elapsed else 0.0
+            self._bar.update(task.id, completed=size, description=self._describe(summary), speed=speed)
 
     def fail(self, message: str) -> None:
         typer.echo(f"zishu: {one_line(message)}", err=True)
@@ -51,24 +64,6 @@ class _Reporter(Watcher):
                 f"{summary.sentences:,} sentences, {summary.characters:,} characters",
                 err=True,
             )
-
-
-class _Bar(_Reporter):
-    """Show a bar that counts bytes of input, because files differ in size."""
-
-    def __init__(self, totals: bool, bar: Progress) -> None:
-        super().__init__(totals)
-        self._bar = bar
-        self._workers = ""
-
-    def begin(self, summary: Summary, size: int | None, workers: int) -> None:
-        self._workers = f", {workers} workers" if workers > 1 else ""
-        self._task = self._bar.add_task(self._describe(summary), total=size, speed=0.0)
-
-    def advance(self, summary: Summary, size: float) -> None:
-        elapsed = self._bar.tasks[0].elapsed
-        speed = summary.characters / elapsed if elapsed else 0.0
-        self._bar.update(self._task, completed=size, description=self._describe(summary), speed=speed)
 
     def _describe(self, summary: Summary) -> str:
         done = summary.written + summary.failed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from zishu.analysis.tables import Table
-from zishu.cli._options import ModelOption, ResumeOption
+from zishu.cli import INTERRUPTED
+from zishu.cli._options import ModelOption, ResumeOption, command_to_resume
 from zishu.cli._table import print_tables
 from zishu.errors import InputError
 
 if TYPE_CHECKING:
     from zishu.train.adapt import Adaptation
-
-_INTERRUPTED = 130
 
 
 def adapt_command(
@@ -119,15 +117,13 @@ def adapt_command(
     )
     if output.exists() and any(output.iterdir()) and not resume:
         raise InputError(f"{output}: is not empty: use --resume or another folder")
-    output.mkdir(parents=True, exist_ok=True)
     try:
         with exclusive(output):
             say = partial(typer.echo, err=True)
             report = adapt(output, options, threads=threads, resume=resume, say=say)
     except Interrupted as stop:
-        command = shlex.join(["zishu", *context.obj, *([] if resume else ["--resume"])])
-        typer.echo(f"zishu: {stop}; to continue: {command}", err=True)
-        raise typer.Exit(_INTERRUPTED) from None
+        typer.echo(f"zishu: {stop}; to continue: {command_to_resume(context)}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
     _print(report)
     typer.echo(f"\nmodel: {output}")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def calibrate_command(
-    model: Annotated[Path, typer.Argument(help="Model directory; its config.json will be changed.")],
+    model: Annotated[str, typer.Argument(help="Model directory; its config.json will be changed.")],
     treebank: Annotated[
         Path, typer.Argument(help="CoNLL-U file of sentences that the model was not trained on.")
     ],
@@ -39,16 +39,16 @@ def calibrate_command(
     from zishu.model.runtime import load_model
     from zishu.parser import find_model
 
-    model = find_model(model)
-    parser = load_model(model).in_style(style)
+    folder = find_model(model)
+    parser = load_model(folder).in_style(style)
     trees = trees_of(read_conllu(treebank))
     if check:
         print_tables([_table(reliability(parser, trees))])
         return
     if not isinstance(parser, Model):
-        raise InputError(f"{model}: a pipeline has no temperature; calibrate the parser inside it")
+        raise InputError(f"{folder}: a pipeline has no temperature; calibrate the parser inside it")
     found = calibrate(parser, trees)
-    set_temperatures(model, found)
+    set_temperatures(folder, found)
     fits = (("temperature", found.trees), ("of relations", found.labels), ("of parts of speech", found.upos))
     for name, fit in fits:
         if fit.units:

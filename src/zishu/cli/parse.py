@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from pathlib import Path
@@ -12,11 +11,9 @@ import typer
 
 from zishu.cli._options import DecodingOption, ModelOption, ResumeOption, StyleOption, command_to_resume
 from zishu.errors import InputError
-from zishu.reading import STANDARD
+from zishu.reading import STANDARD, Errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from zishu.arcs import ArcLike
 
 _HINT = "Type Chinese text. Press Enter to parse a line, Ctrl-D to quit. (zishu parse --help)"
@@ -153,7 +150,7 @@ def parse_command(
     resume: ResumeOption = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")] = False,
     errors: Annotated[
-        Literal["strict", "replace"],
+        Errors,
         typer.Option(help="Stop at bytes that are not in the encoding, or replace them by U+FFFD."),
     ] = "strict",
     encoding: Annotated[
@@ -207,41 +204,34 @@ def parse_command(
     """
     from zishu.cli._progress import watching
     from zishu.corpus import Options, parse_files, parse_texts
+    from zishu.corpus.claim import record_of
     from zishu.lexicon import WEIGHT, Lexicon
 
-    target = STANDARD if output is None else output
-    pins = [_span(text) for text in pin or ()]
-    arcs = [_arc(text) for text in arc or ()]
-    tags = [_tag(text) for text in tag or ()]
-    _check_usage(
-        {
-            "TEXT": bool(texts),
-            "-i": input_file is not None,
-            "-o": output is not None,
-            "--text-field": text_field is not None,
-            "--id-field": id_field is not None,
-            "--lexicon": lexicon is not None,
-            "--soft-lexicon": soft_lexicon or lexicon_weight is not None,
-            "--pin": bool(pins),
-            "--break": bool(breaks),
-            "--arc": bool(arcs),
-            "--tag": bool(tags),
-            "--jobs": (jobs or 1) > 1,
-            "--resume": resume,
-            "--engine ray": engine == "ray",
-            "--ray-address": ray_address is not None,
-        }
-    )
+    soft, ray = soft_lexicon or lexicon_weight is not None, engine == "ray"
+    # `zishu.corpus` checks what also applies to Python.
+    for wrong, problem in (
+        (texts and input_file is not None, "-i cannot be combined with TEXT"),
+        (texts and (jobs or 1) > 1, "--jobs cannot be combined with TEXT"),
+        (texts and resume, "--resume cannot be combined with TEXT"),
+        (texts and ray, "--engine ray cannot be combined with TEXT"),
+        (texts and text_field is not None, "--text-field cannot be combined with TEXT"),
+        (texts and id_field is not None, "--id-field cannot be combined with TEXT"),
+        (soft and lexicon is None, "--soft-lexicon needs --lexicon"),
+        (pin and not texts, "--pin needs TEXT"),
+        (breaks and not texts, "--break needs TEXT"),
+        (arc and not texts, "--arc needs TEXT"),
+        (tag and not texts, "--tag needs TEXT"),
+        (ray and input_file is None, "--engine ray needs -i"),
+        (ray and output is None, "--engine ray needs -o"),
+        (ray_address is not None and not ray, "--ray-address needs --engine ray"),
+    ):
+        if wrong:
+            raise InputError(problem)
+    weight = WEIGHT if lexicon_weight is None else lexicon_weight
     options = Options(
         words=words,
         style=style,
-        lexicon=None
-        if lexicon is None
-        else Lexicon.load(
-            lexicon,
-            soft=soft_lexicon or lexicon_weight is not None,
-            weight=WEIGHT if lexicon_weight is None else lexicon_weight,
-        ),
+        lexicon=None if lexicon is None else Lexicon.load(lexicon, soft=soft, weight=weight),
         patterns=not no_patterns,
         wrapped=wrapped,
         k_best=k_best or 0,
@@ -252,13 +242,14 @@ def parse_command(
         relations=relations,
         only=only,
     )
+    target = STANDARD if output is None else output
     if texts:
         for text in texts:
             if os.path.isfile(text):  # noqa: PTH113 (a path refuses names that are too long)
                 typer.echo(f"zishu: {text}: parsed as text; use -i to parse the file of this name", err=True)
         parse_texts(
-            texts, target, options, pins=pins, breaks=breaks or (), arcs=arcs, tags=tags, format=format,
-            model=model, threads=threads, force=force,
+            texts, target, options, pins=map(_span, pin or ()), breaks=breaks or (), arcs=map(_arc, arc or ()),
+            tags=[*map(_tag, tag or ())], format=format, model=model, threads=threads, force=force,
         )  # fmt: skip
         return
     source = STANDARD if input_file is None else input_file
@@ -268,53 +259,17 @@ def parse_command(
     # A bar between lines of output or typed lines would be a nuisance.
     shown = sys.stderr.isatty() and not typing and not (target == STANDARD and sys.stdout.isatty())
     more = {} if max_document is None else {"max_document": max_document}
-    with (
-        watching(shown=shown, totals=engine == "ray") as watcher,
-        _saying_how_to_continue(context, target),
-    ):
-        parse_files(
-            source, target, options, format=format, text_field=text_field, id_field=id_field, model=model, jobs=jobs,
-            threads=threads, resume=resume, force=force, skip_bad=skip_bad, encoding=encoding,
-            errors=errors, engine=engine, ray_address=ray_address,
-            watcher=watcher, **more,
-        )  # fmt: skip
-
-
-@contextlib.contextmanager
-def _saying_how_to_continue(context: typer.Context, target: str) -> Iterator[None]:
-    """Print the command that continues an interrupted run."""
-    from zishu.corpus.claim import record_of
-
     try:
-        yield
+        with watching(shown=shown, totals=ray) as watcher:
+            parse_files(
+                source, target, options, format=format, text_field=text_field, id_field=id_field, model=model,
+                jobs=jobs, threads=threads, resume=resume, force=force, skip_bad=skip_bad, encoding=encoding,
+                errors=errors, engine=engine, ray_address=ray_address, watcher=watcher, **more,
+            )  # fmt: skip
     except KeyboardInterrupt:
         if target != STANDARD and record_of(target).exists():
             typer.echo(f"zishu: interrupted; continue with: {command_to_resume(context)}", err=True)
         raise
-
-
-# Options that exclude each other, and options that need another one. `zishu.corpus` checks what also applies to Python.
-_NOT_WITH = [("TEXT", ("-i", "--jobs", "--resume", "--engine ray", "--text-field", "--id-field"))]
-_ONLY_WITH = [
-    ("--soft-lexicon", "--lexicon"),
-    ("--pin", "TEXT"),
-    ("--break", "TEXT"),
-    ("--arc", "TEXT"),
-    ("--tag", "TEXT"),
-    ("--engine ray", "-i"),
-    ("--engine ray", "-o"),
-    ("--ray-address", "--engine ray"),
-]
-
-
-def _check_usage(given: dict[str, bool]) -> None:
-    for one, others in _NOT_WITH:
-        for other in others:
-            if given[one] and given[other]:
-                raise InputError(f"{other} cannot be combined with {one}")
-    for one, other in _ONLY_WITH:
-        if given[one] and not given[other]:
-            raise InputError(f"{one} needs {other}")
 
 
 def _span(text: str) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from zishu.analysis.tables import Table
+from zishu.cli import FAILURE, INTERRUPTED
 from zishu.cli._options import OverridesOption, ResumeOption, command_to_resume
 from zishu.cli._table import print_tables
 from zishu.cli.config import find_config
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from zishu.metrics import Average
     from zishu.train.config import Config
     from zishu.train.distributed import Group
-
-_FAILURE, _INTERRUPTED = 1, 130
 
 
 def train_command(
@@ -72,9 +71,9 @@ def train_command(
             # The process that failed has printed the error, unless it was killed; then one report is enough.
             if group.is_writer:
                 raise
-            raise typer.Exit(_FAILURE) from lost
+            raise typer.Exit(FAILURE) from lost
     if interrupted:
-        raise typer.Exit(_INTERRUPTED)
+        raise typer.Exit(INTERRUPTED)
 
 
 def _plan(path: Path, overrides: list[str], seeds: str | None, directory: Path | None) -> list[Config]:
@@ -135,9 +134,7 @@ def _train(run: Config, group: Group, *, resume: bool) -> dict[str, float]:
 
     if not group.is_writer:
         return train(run, resume=resume, group=group)
-    folder = run.folder
-    folder.mkdir(parents=True, exist_ok=True)
-    with exclusive(folder):
+    with exclusive(run.folder):
         return train(run, resume=resume, group=group)
 
 

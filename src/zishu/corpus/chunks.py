@@ -10,7 +10,7 @@ This module does not parse. Memory: one chunk, or the longest block of text. Cos
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from zishu.errors import InputError
 
@@ -21,15 +21,10 @@ if TYPE_CHECKING:
     from zishu.text import RawSentence
 
 
-class Splitter(Protocol):
-    """Split blocks of text into sentences; see `zishu.splitting.iter_sentences`."""
-
-    def __call__(self, blocks: Iterable[str], *, look_ahead: bool = True) -> Iterable[RawSentence]:
-        """Yield the sentences."""
-
-
 CHUNK: Final = 16_000  # characters: half a second of work
 
+# Splits blocks of text into sentences, with the option `look_ahead`; see `zishu.splitting.iter_sentences`.
+Splitter: TypeAlias = "Callable[..., Iterable[RawSentence]]"
 Place = tuple[str, int]  # the id of a document, and the number of a sentence in it, from 1
 NOWHERE: Final[Place] = ("", 0)  # for a text without an id
 
@@ -56,23 +51,22 @@ def chunks(
     *,
     named: bool = True,
     size: int | None = None,
-    look_ahead: bool = True,
+    interactive: bool = False,
     skip: Callable[[Exception], None] | None = None,
 ) -> Iterator[Chunk]:
     """Split documents into chunks of at least `size` characters; `sentences` splits the blocks of one.
 
-    Unless `named`, sentences have no place. Without `look_ahead`, a sentence does not wait for the next one, so some
-    white space after it may be unknown. With `skip`, an error in a document is passed to that function, and the rest of
-    the document is skipped.
+    Unless `named`, sentences have no place. If the text is typed (`interactive`), every sentence is a chunk and does not
+    wait for the next one, so some white space after it may be unknown. With `skip`, an error in a document is passed to
+    that function, and the rest of the document is skipped.
     """
-    size = CHUNK if size is None else size
-    fault: InputError | OSError | None = None
+    size = 1 if interactive else CHUNK if size is None else size
     chunk = Chunk(0)
     before = 0  # total length of the documents before this one
     try:
         for document in documents:
             end = 0
-            found = _sentences(document, sentences, look_ahead, skip)
+            found = _sentences(document, sentences, not interactive, skip)
             for number, sentence in enumerate(found, start=1):
                 end = sentence.end
                 chunk.sentences.append(sentence)
@@ -83,12 +77,12 @@ def chunks(
                     yield chunk
                     chunk = Chunk(chunk.last)
             before += end
-    except (InputError, OSError) as error:
-        fault = error
+    except (InputError, OSError):
+        if chunk.sentences:
+            yield chunk
+        raise
     if chunk.sentences:
         yield chunk
-    if fault is not None:
-        raise fault
 
 
 def _sentences(

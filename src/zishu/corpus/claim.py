@@ -1,10 +1,14 @@
-"""Claim an output file for one run, and record the options that the run writes it with.
+"""Claim an output file for one run, and find where an interrupted run ended.
 
-    with claimed("out.conllu", recipe.record(), resume=False, force=False, keep=True) as claim: ...
+    with claimed("out.conllu", "conllu", recipe.record(), resume=True, force=False) as claim: ...
 
 A run keeps a small file beside its output, `.out.conllu.run`, until it has succeeded. The file is locked while the run
 is alive, so a second run is rejected. It records the version and the options, so an interrupted run can only be resumed
 with the same ones. An existing output is neither overwritten nor extended unless the user asks for it.
+
+Where an interrupted run ended is found in its output alone. Every sentence ends with a separator that occurs nowhere
+else in it: a blank line in CoNLL-U, a line break in JSON. So complete sentences are counted without parsing them, in
+one pass over the output.
 
 The file's name is predictable, and the folder may belong to someone else. So links are not followed, and only an empty
 file or an existing record is ever written to. Pipes and devices cannot be claimed and need no claim.
@@ -22,33 +26,42 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from zishu import __version__
+from zishu.compression import DamagedFile
 from zishu.errors import InputError
-from zishu.reading import STANDARD, FilePath
+from zishu.reading import STANDARD, FilePath, open_bytes
 from zishu.writing import NO_FOLLOW, NO_WAIT, lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
+# How a file begins and what ends a sentence, by the formats that can be resumed.
+_SHAPES: Final = {"conllu": (b"# ", b"\n\n"), "chars": (b"# ", b"\n\n"), "json": (b'{"sent_id": ', b"\n")}
+RESUMABLE: Final = tuple(_SHAPES)
+
 _LARGEST: Final = 1 << 16  # maximum size of a record in bytes
+_BLOCK: Final = 1 << 20
 
 
 @dataclass(slots=True)
 class Claim:
-    """Hold the state of an output that this run may write."""
+    """Hold what a claimed output contains already: the complete sentences of an interrupted run."""
 
-    exists: bool = False
-    recorded: bool = False  # an earlier run with the same options did not finish it
+    sentences: int = 0
+    size: int = 0  # bytes of the sentences, decompressed
+    last: str = ""  # the last one
+    torn: bool = False  # an incomplete sentence follows
+    finished: bool = False  # there is no record of its options: it can be checked, but not extended
     started: bool = False  # this run has written to it
 
 
 @contextlib.contextmanager
 def claimed(
-    output: FilePath, options: Mapping[str, Any], *, resume: bool, force: bool, keep: bool
+    output: FilePath, kind: str, options: Mapping[str, Any], *, resume: bool, force: bool
 ) -> Iterator[Claim]:
     """Claim an output for the duration of the block; raise `InputError` if that is impossible.
 
-    With `keep`, the record of a failed run stays for `resume`.
+    `kind` is its format if it can be resumed, else empty. If it can, the record of a failed run stays.
     """
     path = Path(output)
     if os.fspath(output) == STANDARD or path.is_relative_to("/dev") or (path.exists() and not path.is_file()):
@@ -68,16 +81,16 @@ def claimed(
         if exists and not (resume or force):
             if before is None:
                 _give_up(descriptor, record)
-            resumable = "continue it with --resume, " if keep else ""
+            resumable = "continue it with --resume, " if kind else ""
             raise InputError(f"{path}: exists; {resumable}overwrite it with --force")
         now = json.loads(json.dumps({"zishu": __version__, **options}))
         if resume and before is not None:
             check_options(before, now, str(path))
         if resume and exists and before is None:
             _give_up(descriptor, record)
-            yield Claim(exists=True)
+            yield _finished(path, kind)
             return
-        claim = Claim(exists=exists, recorded=resume and before is not None)
+        claim = _look_at(path, kind) if resume and exists else Claim()
         if before != now:
             os.ftruncate(descriptor, 0)
             os.lseek(descriptor, 0, os.SEEK_SET)
@@ -85,7 +98,7 @@ def claimed(
         try:
             yield claim
         except BaseException:
-            if not (keep and (claim.started or claim.recorded)):
+            if not (kind and (claim.started or (resume and before is not None))):
                 _give_up(descriptor, record)
             raise
         _give_up(descriptor, record)
@@ -155,3 +168,70 @@ def _give_up(descriptor: int, record: Path) -> None:
     with contextlib.suppress(OSError):
         if os.path.samestat(os.fstat(descriptor), os.stat(record, follow_symlinks=False)):  # noqa: PTH116
             record.unlink()
+
+
+def _look_at(path: Path, kind: str) -> Claim:
+    """Read an output to its end; raise `InputError` if it does not begin like the format."""
+    begin, separator = _SHAPES[kind]
+    sentences = size = 0
+    rest = last = b""
+    torn = False
+    with open_bytes(path) as stream:
+        while True:
+            try:
+                block = stream.read1(_BLOCK)  # type: ignore[attr-defined]
+            except DamagedFile as error:
+                if not error.truncated:
+                    raise
+                torn, block = True, b""
+            if not block:
+                break
+            rest += block
+            if not sentences and not begin.startswith(rest[: len(begin)]):
+                raise InputError(f"{path}: exists but is not {kind}; cannot resume")
+            end = rest.rfind(separator) + len(separator)
+            if end >= len(separator):
+                sentences += rest.count(separator, 0, end)
+                size += end
+                last = rest[:end].removesuffix(separator).rpartition(separator)[2]
+                rest = rest[end:]
+    return Claim(sentences, size, last.decode("utf-8", "replace"), torn or bool(rest))
+
+
+def _finished(path: Path, kind: str) -> Claim:
+    """Look at an output without a record; raise `InputError` if it is incomplete."""
+    claim = _look_at(path, kind)
+    claim.finished = path.stat().st_size > 0
+    if claim.finished and (claim.torn or not claim.sentences):
+        raise cannot_extend(path)
+    return claim
+
+
+def cannot_extend(path: Path) -> InputError:
+    """Return the error for an output that lacks sentences and has no record."""
+    return InputError(
+        f"{path}: is finished, or was not written by this version; --resume adds nothing to it, --force overwrites it"
+    )
+
+
+def check_same(claim: Claim, again: str, path: Path, kind: str) -> None:
+    """Raise InputError unless the last sentence of the output equals this run's sentence of the same number."""
+    # A lone surrogate cannot be encoded in UTF-8 and is written as an escape.
+    as_written = again.encode("utf-8", "backslashreplace").decode()
+    if _identity(claim.last, kind) != _identity(as_written, kind):
+        raise InputError(
+            f"{path}: sentence {claim.sentences} does not match: was the input or were the options different?"
+        )
+
+
+def _identity(block: str, kind: str) -> list[str]:
+    """Return the number, text and kind of rows of a sentence. Its analysis may differ, for example by rounding."""
+    if kind == "json":
+        try:
+            record = json.loads(block)
+        except ValueError:
+            return [block]
+        return [str(record.get(key)) for key in ("sent_id", "start", "text")]
+    misc = block.rpartition("\t")[2]
+    rows = "characters" if "Place=" in misc else "words"
+    return [rows, *(line for line in block.splitlines() if line.startswith(("# sent_id = ", "# text = ")))]

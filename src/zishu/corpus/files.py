@@ -4,10 +4,10 @@
     parse_files("news/*.jsonl", "words.parquet", Options(lexicon=["图书馆"]), text_field="body", id_field="url")
     parse_files("corpus/*.txt", "out/", engine="ray", resume=True)
 
-The path of a file: `documents` reads texts from it, `chunks` splits them into sentences, a `Recipe` parses a chunk and
-formats it, in this process or in one of several (`workers`), and `outputs` writes it. The order is kept, every chunk is
-written as soon as it is parsed, and memory holds only a few chunks. `resume` finds where an interrupted run ended. With
-Ray, every input gets its own output file (`shards`, `ray`).
+The path of a file: `documents` reads texts from it, `chunks` splits them into sentences, a `Recipe` (`outputs`) parses a
+chunk and formats it, in this process or in one of several (`workers`), and `open_output` writes it. The order is kept,
+every chunk is written as soon as it is parsed, and memory holds only a few chunks. `claim` keeps other runs away from
+the output, and finds where an interrupted run ended. With Ray, every input gets its own output file (`shards`, `ray`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -23,18 +22,17 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from zishu.arguments import list_of, whole_number
 from zishu.constraints import Pin, TagsLike, known_tags
 from zishu.corpus.chunks import Chunk, chunks
-from zishu.corpus.claim import claimed
+from zishu.corpus.claim import RESUMABLE, cannot_extend, check_same, claimed
 from zishu.corpus.documents import MAX_DOCUMENT, RawDocument, expand, kind_of, read_documents
-from zishu.corpus.options import Format, Options, Recipe
-from zishu.corpus.outputs import AnyOutput, Written, check_format, format_of, open_output, terminal_look
-from zishu.corpus.resume import FORMATS, Done, check_same, look_at
+from zishu.corpus.options import Format, Options
+from zishu.corpus.outputs import AnyOutput, Recipe, make_recipe, open_output
 from zishu.errors import InputError, ZishuError, explain
 from zishu.reading import STANDARD, Errors, FilePath, Input, check_encoding, standard_input
 from zishu.sentences import text_sentences
 from zishu.writing import check_not_input, truncate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from zishu.arcs import ArcLike
     from zishu.text import RawSentence
@@ -105,7 +103,7 @@ def parse_files(
     `skip_bad`, and always with Ray, bad documents do not end the run: each is reported to the watcher and skipped, and
     a `ZishuError` at the end gives their number.
     """
-    watcher = watcher or Watcher()
+    progress = watcher or Watcher()
     names = list_of([inputs] if isinstance(inputs, str | os.PathLike) else inputs, "inputs")
     if jobs is not None:
         jobs = whole_number(jobs, "the number of jobs", least=1)
@@ -113,7 +111,7 @@ def parse_files(
     check_encoding(encoding)
     if engine == "ray" and format is None:
         format = "conllu"  # noqa: A001 (the output is a folder)
-    recipe = _recipe(options, output, format, model, threads)
+    recipe = make_recipe(options, output, format, model, threads)
     if engine == "ray":
         from zishu.corpus.ray import parse_shards
 
@@ -123,7 +121,7 @@ def parse_files(
             raise InputError("the Ray engine cannot overwrite: use another output folder")
         return parse_shards(
             [os.fspath(name) for name in names], os.fspath(output), recipe, address=ray_address, workers=jobs,
-            resume=resume, encoding=encoding, errors=errors, watcher=watcher,
+            resume=resume, encoding=encoding, errors=errors, watcher=progress,
         )  # fmt: skip
     if resume:
         _check_resumable(recipe, output)
@@ -138,47 +136,49 @@ def parse_files(
         text = stack.enter_context(Input(sources[0], errors=errors, encoding=encoding)) if alone else None
         summary = Summary(len(sources))
 
-        def note(error: Exception) -> None:
+        def skip(error: Exception) -> None:
             summary.failed += 1
-            assert watcher is not None
-            watcher.fail(explain(error))
+            progress.fail(explain(error))
 
-        skip = note if skip_bad else None
         # In interactive use, every sentence is answered immediately.
-        waits = text is not None and text.is_conversation()
+        interactive = text is not None and text.is_conversation()
         if text is not None:
-            pieces = text.lines() if waits else text.blocks()
+            pieces = text.lines() if interactive else text.blocks()
             documents: Iterable[RawDocument] = [RawDocument(text.name, pieces)]
         else:
             documents = read_documents(
                 sources, text_field=text_field, id_field=id_field, errors=errors, encoding=encoding,
-                longest=max_document, skip=skip,
+                longest=max_document, skip=skip if skip_bad else None,
             )  # fmt: skip
-        size = 1 if waits else None
         found = chunks(
-            documents, options.sentences, named=not alone, size=size, look_ahead=not waits, skip=skip
+            documents,
+            options.sentences,
+            named=not alone,
+            interactive=interactive,
+            skip=skip if skip_bad else None,
         )
-        watcher.begin(summary, text.size if text else None, jobs or 1)
+        progress.begin(summary, text.size if text else None, jobs or 1)
 
-        def report(written: Written) -> None:
-            summary.sentences += len(written.sentences)
-            summary.characters += written.size
+        def report(chunk: Chunk) -> None:
+            summary.sentences += len(chunk.sentences)
+            summary.characters += chunk.size
             # Reading is ahead of writing. Offsets count characters, the size counts bytes, perhaps compressed.
-            watcher.advance(summary, written.end * text.bytes / max(1, text.characters) if text else 0.0)
+            progress.advance(summary, chunk.end * text.bytes / max(1, text.characters) if text else 0.0)
 
-        name = ", ".join(os.fspath(name) for name in names)
-        reading = {
+        record = {
+            **recipe.record(),
             "text_field": text_field,
             "id_field": id_field,
             "encoding": encoding,
             "errors": errors,
             "skip_bad": skip_bad,
         }
-        _parse(
-            found, name, output, recipe, reading=reading, jobs=jobs or 1, resume=resume, force=force, report=report
-        )  # fmt: skip
+        name = ", ".join(os.fspath(name) for name in names)
+        _parse_chunks(
+            found, name, output, recipe, record, jobs=jobs or 1, resume=resume, force=force, report=report
+        )
     summary.written = len(sources)
-    watcher.end(summary)
+    progress.end(summary)
     if summary.failed:
         raise ZishuError(f"{summary.failed} bad documents were skipped; all others are done")
     return summary
@@ -202,10 +202,9 @@ def parse_texts(
 
     `force` overwrites an existing output, which is otherwise an error.
     """
-    if format is None:
-        alone = os.fspath(output) == STANDARD and not options.only
-        format = "tree" if alone else format_of(output, options.only)  # noqa: A001
-    recipe = _recipe(options, output, format, model, threads)
+    if format is None and os.fspath(output) == STANDARD and not options.only:
+        format = "tree"  # noqa: A001
+    recipe = make_recipe(options, output, format, model, threads)
     texts = list_of(texts, "texts")
     pins, breaks, arcs = list_of(pins, "pins"), list_of(breaks, "breaks"), list_of(arcs, "arcs")
     if tags:
@@ -227,89 +226,78 @@ def parse_texts(
     named = len(texts) > 1 or recipe.format == "parquet"
     documents = [RawDocument(str(k) if named else "", (text,)) for k, text in enumerate(texts, start=1)]
     sentences = pinned if fixed else options.sentences
-    _parse(chunks(documents, sentences, named=named), "the texts", output, recipe, force=force)
-
-
-def _recipe(
-    options: Options, output: FilePath, chosen: Format | None, model: FilePath | None, threads: int
-) -> Recipe:
-    chosen = chosen or format_of(output, options.only)
-    check_format(chosen, output, options)
-    colour, width = terminal_look(output)
-    return Recipe(options, chosen, model, threads, colour, width)
+    found = chunks(documents, sentences, named=named)
+    _parse_chunks(found, "the texts", output, recipe, recipe.record(), force=force)
 
 
 def _check_resumable(recipe: Recipe, output: FilePath) -> None:
     if os.fspath(output) == STANDARD:
         raise InputError("standard output cannot be resumed; an output file can")
-    if recipe.format not in FORMATS:
-        raise InputError(f"the format {recipe.format} cannot be resumed; {', '.join(FORMATS)} can")
+    if recipe.format not in RESUMABLE:
+        raise InputError(f"the format {recipe.format} cannot be resumed; {', '.join(RESUMABLE)} can")
     if recipe.options.k_best:
         raise InputError("a run with several analyses per sentence cannot be resumed")
 
 
-def _parse(
+def _parse_chunks(
     found: Iterable[Chunk],
     name: str,
     output: FilePath,
     recipe: Recipe,
+    record: Mapping[str, Any],
     *,
-    reading: Mapping[str, Any] | None = None,
     jobs: int = 1,
     resume: bool = False,
     force: bool = False,
-    report: Callable[[Written], None] = lambda _: None,
+    report: Callable[[Chunk], None] = lambda _: None,
 ) -> None:
-    """Parse chunks into the output; `name` describes the input, `reading` how it was read."""
+    """Parse chunks into the output; `name` describes the input, `record` holds all that the output depends on."""
     path = Path(output)
+    resumable = recipe.format in RESUMABLE and not recipe.options.k_best
+    kind = recipe.format if resumable else ""
     fault: BaseException | None = None
-    record = recipe.record() | dict(reading or {})
-    keep = recipe.format in FORMATS and not recipe.options.k_best
     with contextlib.ExitStack() as stack:
-        claim = stack.enter_context(claimed(output, record, resume=resume, force=force, keep=keep))
+        claim = stack.enter_context(claimed(output, kind, record, resume=resume, force=force))
+        # The last sentence of the output is parsed again to check that it is the same.
+        coming = (chunk for chunk in found if chunk.last >= claim.sentences)
         if jobs == 1:
-            run: Callable[[Iterable[Chunk]], Iterable[Written]] = partial(map, recipe.load())
+            parse = recipe.load()
+            parsed: Iterator[tuple[Chunk, list[list[Any]]]] = ((chunk, parse(chunk)) for chunk in coming)
         else:
             from zishu.corpus.workers import workers
 
             # The lexicon is only used when a chunk is made.
             lean = replace(recipe, options=replace(recipe.options, lexicon=None), threads=recipe.threads or 1)
-            run = stack.enter_context(workers(jobs, lean.load))
-        done = look_at(path, recipe.format) if resume and claim.exists else Done()
-        # Without a record of its options, an output can be checked but not extended.
-        frozen = resume and claim.exists and not claim.recorded and path.stat().st_size > 0
-        if frozen and (done.torn or not done):
-            raise _frozen(path)
-        # The last sentence of the output is parsed again to check that it is the same.
-        results = iter(run(chunk for chunk in found if chunk.last >= done.sentences))
+            parsed = stack.enter_context(workers(jobs, lean.load))(coming)
+        out: AnyOutput | None = None
         with contextlib.ExitStack() as open_files:
-            out: AnyOutput | None = None
             while True:
                 try:
-                    written = next(results, None)
+                    chunk, sentences = next(parsed)
+                except StopIteration:
+                    break
                 except (InputError, OSError, KeyboardInterrupt) as error:
                     # Everything before the error is kept: the output is closed properly first.
                     fault = error
                     break
-                if written is None:
-                    break
-                skipped = max(0, done.sentences - written.first)
-                analyses = list(chain.from_iterable(written.sentences[skipped:]))
-                if done and out is None:
-                    check_same(done, "".join(written.sentences[skipped - 1]), path, recipe.format)
-                if frozen and analyses:
-                    raise _frozen(path)
+                done = max(0, claim.sentences - chunk.first)
+                new = list(chain.from_iterable(sentences[done:]))
+                if claim.sentences and out is None:
+                    check_same(claim, "".join(sentences[done - 1]), path, kind)
+                if claim.finished and new:
+                    raise cannot_extend(path)
                 if out is None:
-                    if done and done.torn:  # remove the incomplete last sentence
-                        truncate(path, done.size)
+                    if claim.sentences and claim.torn:  # remove the incomplete last sentence
+                        truncate(path, claim.size)
                     # Opened only now: a mistake must not cost the user an existing file.
                     claim.started = True
-                    out = open_output(output, recipe.format, append=bool(done), force=force)
+                    out = open_output(output, recipe.format, append=claim.sentences > 0, force=force)
                     open_files.enter_context(out)
-                out.put(analyses)
-                report(written)
+                if new:
+                    out.put(new)
+                report(chunk)
             if out is None and fault is None:
-                if done:
+                if claim.sentences:
                     raise InputError(
                         f"{path}: has more sentences than {name}: was the input or were the options different?"
                     )
@@ -317,9 +305,3 @@ def _parse(
                 open_files.enter_context(open_output(output, recipe.format, force=force))
         if fault is not None:
             raise fault
-
-
-def _frozen(path: Path) -> InputError:
-    return InputError(
-        f"{path}: is finished, or was not written by this version; --resume adds nothing to it, --force overwrites it"
-    )

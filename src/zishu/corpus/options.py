@@ -1,14 +1,12 @@
 """Define how to parse every sentence of a run, in one place.
 
-`Options` are the user's choices about parsing itself. A `Recipe` adds the model and the output format, so it is all
-that a process needs to turn chunks of sentences into output. Both are passed on as a whole: a new option is a field of
-`Options` and a change in one of its methods. Neither knows about files.
+`Options` are passed on as a whole: a new option is a field and a change in one place that uses it. They do not know
+about files; a `zishu.corpus.outputs.Recipe` adds the model and the output format.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -19,14 +17,11 @@ from zishu.lexicon import Lexicon, LexiconLike
 from zishu.sentences import line_sentences, stream_sentences
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from zishu.corpus.chunks import Chunk
-    from zishu.corpus.outputs import Written
     from zishu.document import Sentence, Tokens
     from zishu.model.decode import Decoding
     from zishu.parser import InnerTrees, Parser
-    from zishu.reading import FilePath
     from zishu.text import RawSentence
 
 Format = Literal["tree", "text", "conllu", "json", "chars", "svg", "html", "parquet"]
@@ -98,7 +93,7 @@ class Options:
 
     def analyse(
         self, parser: Parser, sentences: Iterable[RawSentence]
-    ) -> Iterator[list[Sentence]] | Iterator[list[Tokens]]:
+    ) -> Iterator[Sequence[Sentence | Tokens]]:
         """Yield the analyses of each sentence, best first."""
         if self.only:
             return ([found] for found in parser.tokens(sentences, tags=self.only == "tags"))
@@ -120,30 +115,3 @@ class Options:
             content = "\n".join(lines).encode("utf-8", "surrogatepass")
             found["lexicon"] = hashlib.sha256(content).hexdigest()
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """Hold everything needed to turn a chunk of sentences into output, in any process."""
-
-    options: Options
-    format: Format = "conllu"
-    model: FilePath | None = None  # None for the bundled one
-    threads: int = 0
-    colour: bool = False  # for drawings on a terminal
-    width: int | None = None
-
-    def record(self) -> dict[str, Any]:
-        """Return everything the output depends on, as plain values for JSON."""
-        model = None if self.model is None else os.fspath(self.model)
-        if model is not None and os.path.exists(model):  # noqa: PTH110 (else it is the name of a bundled one)
-            model = os.path.abspath(model)  # noqa: PTH100 (links stay)
-        return {"format": self.format, "model": model, **self.options.record()}
-
-    def load(self) -> Callable[[Chunk], Written]:
-        """Load the model and return the function that parses a chunk."""
-        from zishu.corpus.outputs import write_chunk
-        from zishu.parser import load
-
-        parser = load(self.model, style=self.options.style, inner=self.options.inner, threads=self.threads)
-        return lambda chunk: write_chunk(chunk, self.options.analyse(parser, chunk.sentences), self)

@@ -1,4 +1,6 @@
-"""Format parsed sentences and write them: CoNLL-U, JSON, characters, drawings, figures, tables.
+"""Parse chunks of sentences, format them and write them: CoNLL-U, JSON, characters, drawings, figures, tables.
+
+A `Recipe` turns a chunk into output, in any process; `open_output` opens the file or files that the output goes to.
 
 Sentences are numbered from 1 across all documents, in every format (`sent_id`). A document with an id begins with `#
 newdoc id` in CoNLL-U, and its sentences have a `doc_id` in JSON. Text formats are written chunk by chunk. A table
@@ -18,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from zishu.compression import plain_name
-from zishu.corpus.options import ONLY_FORMATS, Format, Options, Recipe
+from zishu.corpus.options import ONLY_FORMATS, Format, Options
 from zishu.corpus.tables import ParquetWriter
 from zishu.document import Sentence, Tokens
 from zishu.errors import InputError
@@ -28,7 +30,7 @@ from zishu.reading import STANDARD, FilePath
 from zishu.writing import Output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from zishu.corpus.chunks import Chunk, Place
 
@@ -37,21 +39,6 @@ _FORMATS: Final[dict[str, Format]] = {
     ".conllu": "conllu", ".txt": "conllu", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".svg": "svg",
     ".html": "html", ".htm": "html", ".parquet": "parquet",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """Hold the formatted sentences of a chunk."""
-
-    first: int  # the number of its first sentence, from 0
-    sentences: list[list[Any]]  # the analyses of each sentence: strings, or rows of a table
-    size: int = 0  # characters
-    end: int = 0  # the offset after its last sentence, counted over all documents
-
-    @property
-    def text(self) -> str:
-        """Return the sentences as one string."""
-        return "".join(analysis for analyses in self.sentences for analysis in analyses)
 
 
 def format_of(output: FilePath, only: str | None = None) -> Format:
@@ -71,78 +58,103 @@ def format_of(output: FilePath, only: str | None = None) -> Format:
     return _FORMATS.get(ending, "conllu")
 
 
-def check_format(chosen: Format, output: FilePath, options: Options) -> None:
-    """Reject formats that cannot represent the requested output."""
-    only = options.only
-    if chosen == "parquet" and os.fspath(output) == STANDARD:
+def make_recipe(
+    options: Options, output: FilePath, chosen: Format | None, model: FilePath | None, threads: int
+) -> Recipe:
+    """Return the recipe for an output; raise `InputError` if its format cannot represent what the options ask for."""
+    chosen = chosen or format_of(output, options.only)
+    standard = os.fspath(output) == STANDARD
+    if chosen == "parquet" and standard:
         raise InputError("a Parquet table needs a file: it cannot go to standard output")
     if chosen == "parquet" and options.k_best:
         raise InputError("a Parquet table holds one analysis per sentence: remove k_best")
-    if only and chosen not in ONLY_FORMATS:
+    if options.only and chosen not in ONLY_FORMATS:
         raise InputError(
-            f"the format {chosen} shows trees; with only {only} choose from {', '.join(ONLY_FORMATS)}"
+            f"the format {chosen} shows trees; with only {options.only} choose from {', '.join(ONLY_FORMATS)}"
         )
-    if not only and chosen == "text":
+    if not options.only and chosen == "text":
         raise InputError("the format text cannot show a tree; use it with only words or tags")
+    if standard and sys.stdout is not None and sys.stdout.isatty():
+        colour, width = not os.environ.get("NO_COLOR"), shutil.get_terminal_size().columns
+        return Recipe(options, chosen, model, threads, colour, width)
+    return Recipe(options, chosen, model, threads)
 
 
-def terminal_look(output: FilePath) -> tuple[bool, int | None]:
-    """Return whether drawings have colour, and their width; both apply to terminals only."""
-    if os.fspath(output) != STANDARD or sys.stdout is None or not sys.stdout.isatty():
-        return False, None
-    return not os.environ.get("NO_COLOR"), shutil.get_terminal_size().columns
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Hold everything needed to turn a chunk of sentences into output, in any process."""
 
+    options: Options
+    format: Format = "conllu"
+    model: FilePath | None = None  # None for the bundled one
+    threads: int = 0
+    colour: bool = False  # for drawings on a terminal
+    width: int | None = None
 
-# ---- sentences to output
+    def record(self) -> dict[str, Any]:
+        """Return everything the output depends on, as plain values for JSON."""
+        model = None if self.model is None else os.fspath(self.model)
+        if model is not None and os.path.exists(model):  # noqa: PTH110 (else it is the name of a bundled one)
+            model = os.path.abspath(model)  # noqa: PTH100 (links stay)
+        return {"format": self.format, "model": model, **self.options.record()}
 
+    def load(self) -> Callable[[Chunk], list[list[Any]]]:
+        """Load the model and return the function that parses a chunk.
 
-def write_chunk(chunk: Chunk, analyses: Iterable[Sequence[Sentence | Tokens]], recipe: Recipe) -> Written:
-    """Format the analyses of a chunk's sentences."""
-    found = zip(analyses, range(chunk.first, chunk.last), chunk.places, strict=True)
-    shown = [
-        [show(one, number, place, recipe, rank) for rank, one in enumerate(ranked, start=1)]
-        for ranked, number, place in found
-    ]
-    return Written(chunk.first, shown, chunk.size, chunk.end)
+        It returns the formatted analyses of each sentence, best first: strings, or rows of a table.
+        """
+        from zishu.parser import load
 
+        options = self.options
+        parser = load(self.model, style=options.style, inner=options.inner, threads=self.threads)
 
-def show(sentence: Sentence | Tokens, number: int, place: Place, recipe: Recipe, rank: int = 1) -> Any:
-    """Format an analysis of a sentence; `number` counts sentences from 0, `rank` its analyses from 1."""
-    doc_id, number_in_document = place
-    name, options = str(number + 1), recipe.options
-    more = {"rank": rank} if options.k_best else {}
-    match recipe.format:
-        case "parquet":
-            return doc_id, number + 1, sentence
-        case "json":
-            document = {"doc_id": doc_id} if doc_id else {}
-            return to_json(sentence, sent_id=name, **document, **more) + "\n"
-        case "conllu" | "chars":
-            head = f"# newdoc id = {' '.join(doc_id.split())}\n" if number_in_document == rank == 1 else ""
-            write: Callable[..., str] = to_conllu if recipe.format == "conllu" else to_chars_conllu
-            return head + write(sentence, sent_id=f"{name}-{rank}" if options.k_best else name, **more)
-    if isinstance(sentence, Tokens):
-        tagged = options.only == "tags"
-        words = [f"{word.form}/{word.upos or '_'}" if tagged else word.form for word in sentence.words]
-        return " ".join(words) + "\n"
-    if recipe.format != "tree":
-        from zishu.render.svg import to_svg
+        def parse(chunk: Chunk) -> list[list[Any]]:
+            found = zip(options.analyse(parser, chunk.sentences), chunk.places, strict=True)
+            return [
+                [self.show(one, number, place, rank) for rank, one in enumerate(ranked, start=1)]
+                for number, (ranked, place) in enumerate(found, start=chunk.first)
+            ]
 
-        figure = to_svg(sentence, relations=options.relations).rstrip("\n") + "\n"
-        return figure if recipe.format == "svg" else _section(figure, name, rank if more else None, doc_id)
-    from zishu.render.terminal import draw
+        return parse
 
-    head = "\n" if number or rank > 1 else ""
-    if options.k_best:
-        prob = "" if sentence.prob is None else f", probability {sentence.prob:.4g}"
-        head += f"sentence {name}, analysis {rank}{prob}\n"
-    effect = ""
-    if sentence.prob is not None and sentence.prob_without_lexicon is not None:
-        effect = (
-            f"probability {sentence.prob:.3g} with the lexicon, {sentence.prob_without_lexicon:.3g} without\n"
-        )
-    drawn = draw(sentence, colour=recipe.colour, width=recipe.width, relations=options.relations)
-    return f"{head}{drawn}\n{effect}"
+    def show(self, sentence: Sentence | Tokens, number: int, place: Place, rank: int = 1) -> Any:
+        """Format an analysis of a sentence; `number` counts sentences from 0, `rank` its analyses from 1."""
+        doc_id, number_in_document = place
+        name, options = str(number + 1), self.options
+        more = {"rank": rank} if options.k_best else {}
+        match self.format:
+            case "parquet":
+                return doc_id, number + 1, sentence
+            case "json":
+                document = {"doc_id": doc_id} if doc_id else {}
+                return to_json(sentence, sent_id=name, **document, **more) + "\n"
+            case "conllu" | "chars":
+                head = (
+                    f"# newdoc id = {' '.join(doc_id.split())}\n" if number_in_document == rank == 1 else ""
+                )
+                write: Callable[..., str] = to_conllu if self.format == "conllu" else to_chars_conllu
+                return head + write(sentence, sent_id=f"{name}-{rank}" if options.k_best else name, **more)
+        if isinstance(sentence, Tokens):
+            tagged = options.only == "tags"
+            words = [f"{word.form}/{word.upos or '_'}" if tagged else word.form for word in sentence.words]
+            return " ".join(words) + "\n"
+        if self.format != "tree":
+            from zishu.render.svg import to_svg
+
+            figure = to_svg(sentence, relations=options.relations).rstrip("\n") + "\n"
+            return figure if self.format == "svg" else _section(figure, name, rank if more else None, doc_id)
+        from zishu.render.terminal import draw
+
+        head = "\n" if number or rank > 1 else ""
+        if options.k_best:
+            prob = "" if sentence.prob is None else f", probability {sentence.prob:.4g}"
+            head += f"sentence {name}, analysis {rank}{prob}\n"
+        effect = ""
+        if sentence.prob is not None and sentence.prob_without_lexicon is not None:
+            with_it, without = sentence.prob, sentence.prob_without_lexicon
+            effect = f"probability {with_it:.3g} with the lexicon, {without:.3g} without\n"
+        drawn = draw(sentence, colour=self.colour, width=self.width, relations=options.relations)
+        return f"{head}{drawn}\n{effect}"
 
 
 def _section(figure: str, name: str, rank: int | None, doc_id: str) -> str:

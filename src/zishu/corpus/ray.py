@@ -21,46 +21,28 @@ import contextlib
 import importlib
 import os
 from collections import Counter, deque
-from dataclasses import asdict, replace
-from functools import partial
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from zishu.corpus.chunks import chunks
 from zishu.corpus.documents import kind_of
 from zishu.corpus.files import Summary, Watcher
-from zishu.corpus.shards import (
-    MANIFEST,
-    CannotWrite,
-    Manifest,
-    Setup,
-    ShardEntry,
-    ShardSource,
-    Work,
-    find_sources,
-    write_shard,
-)
+from zishu.corpus.shards import MANIFEST, CannotWrite, Manifest, ShardEntry, Work, find_shards, write_shard
 from zishu.corpus.storage import join, storage
 from zishu.errors import InputError, MissingExtra, ZishuError, one_line, portable
 from zishu.writing import exclusive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from types import ModuleType
 
-    from zishu.corpus.options import Recipe
+    from zishu.corpus.outputs import Recipe
     from zishu.reading import Errors
 
 ATTEMPTS: Final = 5
 ENDINGS: Final = {"conllu": ".conllu", "chars": ".chars.conllu", "json": ".jsonl"}
 # Close to the smallest object store that Ray allows: only names and numbers pass through it.
 _OBJECT_STORE: Final = 80 * 1024 * 1024
-
-
-def prepare(recipe: Recipe) -> Work:
-    """Load the model, and return the function that parses a document."""
-    parse = recipe.load()
-    return lambda document: map(parse, chunks([document], recipe.options.sentences, named=False))
 
 
 def parse_shards(
@@ -74,40 +56,36 @@ def parse_shards(
     encoding: str = "utf-8",
     errors: Errors = "strict",
     watcher: Watcher | None = None,
-    setup: Callable[[Recipe], Work] = prepare,
 ) -> Summary:
     """Parse files into shards, with one worker per core of the cluster unless `workers` is given.
 
     `address` is the address of a cluster, as for `ray.init`; without it (and without RAY_ADDRESS) a local Ray is
-    started for this run. `setup` is called once in every worker. If an input fails, the others are still parsed, and a
-    `ZishuError` is raised at the end.
+    started for this run. If an input fails, the others are still parsed, and a `ZishuError` is raised at the end.
     """
     if recipe.format not in ENDINGS:
         raise InputError(f"the Ray engine writes {', '.join(ENDINGS)}, not {recipe.format}")
     for pattern in inputs:
         if kind_of(pattern) != "text":
             raise InputError(f"{pattern}: the Ray engine reads plain text only")
-    threads = recipe.threads or 1
-    recipe = replace(recipe, threads=threads)
+    recipe = replace(recipe, threads=recipe.threads or 1)
     watcher = watcher or Watcher()
     reading = {"encoding": encoding, "errors": errors}
-    sources = find_sources(inputs, output, ENDINGS[recipe.format])
+    entries = find_shards(inputs, output, ENDINGS[recipe.format])
     with contextlib.ExitStack() as stack:
         if "://" not in output:  # a folder behind a URL has no lock
-            Path(output).mkdir(parents=True, exist_ok=True)
             stack.enter_context(exclusive(output))
         # What the content of the shards depends on: a run with other options cannot resume this one.
         manifest = Manifest.open(output, recipe.record() | reading, resume=resume)
-        todo = [source for source in sources if not manifest.done(source)]
-        summary = Summary(len(sources), skipped=len(sources) - len(todo))
+        todo = [entry for entry in entries if not manifest.done(entry)]
+        summary = Summary(len(entries), skipped=len(entries) - len(todo))
         if todo:
             ray = _import_ray()
-            if _connect(ray, address, workers, threads):
+            if _connect(ray, address, workers, recipe.threads):
                 stack.callback(ray.shutdown)
-            count = _worker_count(ray, workers, threads, len(todo))
-            watcher.begin(summary, sum(source.size for source in todo), count)
+            count = _worker_count(ray, workers, recipe.threads, len(todo))
+            watcher.begin(summary, sum(entry.size for entry in todo), count)
             manifest.save()  # now: an unwritable folder must not cost an hour of parsing
-            pool = _Pool(ray, partial(setup, recipe), output, threads, reading)
+            pool = _Pool(ray, recipe, output, reading)
             size = 0
             try:
                 for entry in pool.run(todo, count):
@@ -177,22 +155,23 @@ class _Worker:
     def __init__(self) -> None:
         self._work: Work | None = None
 
-    def load(self, setup: Setup, threads: int) -> ZishuError | None:
+    def load(self, recipe: Recipe) -> ZishuError | None:
         """Load the model; return None or the error."""
         from zishu import chart
 
         try:
-            chart.set_threads(threads)
-            self._work = setup()
+            chart.set_threads(recipe.threads)
+            parse = recipe.load()
         except Exception as error:
             return portable(error)
+        self._work = lambda document: map(parse, chunks([document], recipe.options.sentences, named=False))
         return None
 
-    def write(self, source: ShardSource, output: str, reading: dict[str, Any]) -> ShardEntry | str:
-        """Parse an input; return its entry, or the reason why nothing can be written at all."""
+    def write(self, entry: ShardEntry, output: str, reading: dict[str, Any]) -> ShardEntry | str:
+        """Parse an input; return its result, or the reason why nothing can be written at all."""
         assert self._work is not None
         try:
-            return write_shard(source, output, self._work, **reading)
+            return write_shard(entry, output, self._work, **reading)
         except CannotWrite as error:
             return str(error)
 
@@ -200,21 +179,19 @@ class _Worker:
 class _Pool:
     """Manage the workers and the file that each of them parses."""
 
-    def __init__(
-        self, ray: ModuleType, setup: Setup, output: str, threads: int, reading: dict[str, Any]
-    ) -> None:
+    def __init__(self, ray: ModuleType, recipe: Recipe, output: str, reading: dict[str, Any]) -> None:
         self._ray = ray
-        self._output, self._threads, self._reading = output, threads, reading
+        self._output, self._reading = output, reading
         # No restarts or retries by Ray: a new worker must load the model, and attempts are counted here.
-        self._class = ray.remote(num_cpus=threads, max_restarts=0, max_task_retries=0)(_Worker)
-        self._setup = ray.put(setup)
+        self._class = ray.remote(num_cpus=recipe.threads, max_restarts=0, max_task_retries=0)(_Worker)
+        self._recipe = ray.put(recipe)
         self._starting: dict[Any, Any] = {}  # pending answer -> worker
-        self._busy: dict[Any, tuple[Any, ShardSource]] = {}
+        self._busy: dict[Any, tuple[Any, ShardEntry]] = {}
         self._deaths = 0  # consecutive workers that died before they were ready
 
-    def run(self, sources: Iterable[ShardSource], count: int) -> Iterator[ShardEntry]:
-        """Yield an entry for every input, in order of completion."""
-        todo = deque(sources)
+    def run(self, entries: Iterable[ShardEntry], count: int) -> Iterator[ShardEntry]:
+        """Yield the result of every shard, in order of completion."""
+        todo = deque(entries)
         attempts: Counter[str] = Counter()
         for _ in range(count):
             self._start()
@@ -224,34 +201,34 @@ class _Pool:
             if answer in self._starting:
                 worker = self._started(answer)
             else:
-                worker, source = self._busy.pop(answer)
-                attempts[source.shard] += 1
+                worker, entry = self._busy.pop(answer)
+                attempts[entry.shard] += 1
                 try:
-                    entry = self._ray.get(answer)
+                    result = self._ray.get(answer)
                 except self._ray.exceptions.RayError as error:
                     self._ray.kill(worker)
                     worker = None
-                    if attempts[source.shard] < ATTEMPTS:
-                        todo.appendleft(source)
+                    if attempts[entry.shard] < ATTEMPTS:
+                        todo.appendleft(entry)
                     else:
                         reason = f"its worker died {ATTEMPTS} times: {one_line(str(error))}"
-                        yield ShardEntry(**asdict(source), attempts=ATTEMPTS, error=reason)
+                        yield replace(entry, attempts=ATTEMPTS, error=reason)
                 else:
-                    if isinstance(entry, str):
-                        raise CannotWrite(entry)
-                    yield replace(entry, attempts=attempts[source.shard])
+                    if isinstance(result, str):
+                        raise CannotWrite(result)
+                    yield replace(result, attempts=attempts[entry.shard])
             if worker is None:
                 if len(todo) > len(self._starting):
                     self._start()
             elif todo:
-                source = todo.popleft()
-                self._busy[worker.write.remote(source, self._output, self._reading)] = worker, source
+                entry = todo.popleft()
+                self._busy[worker.write.remote(entry, self._output, self._reading)] = worker, entry
             else:
                 self._ray.kill(worker)  # frees its core for others
 
     def _start(self) -> None:
         worker = self._class.remote()
-        self._starting[worker.load.remote(self._setup, self._threads)] = worker
+        self._starting[worker.load.remote(self._recipe)] = worker
 
     def _started(self, answer: Any) -> Any:
         """Return a worker that is ready, or None if it died."""

@@ -21,7 +21,8 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Final
+from itertools import chain
+from typing import Any, Final
 
 from zishu import __version__
 from zishu.compression import plain_name
@@ -31,9 +32,6 @@ from zishu.corpus.storage import inside, join, read, storage, write
 from zishu.errors import InputError, ZishuError, explain, one_line
 from zishu.reading import Errors, Input
 from zishu.writing import Output
-
-if TYPE_CHECKING:
-    from zishu.corpus.outputs import Written
 
 MANIFEST: Final = "manifest.json"
 
@@ -46,19 +44,14 @@ class CannotWrite(ZishuError):
 
 
 @dataclass(frozen=True, slots=True)
-class ShardSource:
-    """Hold an input file and the name of its shard in the output folder."""
+class ShardEntry:
+    """Hold an input file, the name of its shard in the output folder, and the result: a line of the manifest."""
 
     input: str
-    size: int
+    size: int  # bytes of the input
     stamp: str
     shard: str
-
-
-@dataclass(frozen=True, slots=True)
-class ShardEntry(ShardSource):
-    """Hold a line of the manifest: an input and its result; zeros if there is no shard."""
-
+    # The result; zeros if there is none.
     bytes: int = 0
     sentences: int = 0
     characters: int = 0
@@ -67,18 +60,17 @@ class ShardEntry(ShardSource):
     error: str | None = None
 
 
-# A function that parses a document, and one that creates it in the process that will use it.
-Work = Callable[[RawDocument], "Iterable[Written]"]
-Setup = Callable[[], Work]
+# A function that parses a document: for each chunk of it, the formatted analyses of every sentence.
+Work = Callable[[RawDocument], Iterable[list[list[str]]]]
 
 
-def find_sources(inputs: Sequence[str], output: str, ending: str) -> list[ShardSource]:
-    """Return the files of names, folders and patterns, with their shards, largest first.
+def find_shards(inputs: Sequence[str], output: str, ending: str) -> list[ShardEntry]:
+    """Return the shards of names, folders and patterns, those of the largest files first.
 
     A large file that started last would delay the end of the run. The output folder may lie inside an input folder;
     files in it are not inputs.
     """
-    sources: dict[str, ShardSource] = {}
+    entries: dict[str, ShardEntry] = {}
     for pattern in inputs:
         found = storage(pattern).find(pattern)
         if not found:
@@ -87,11 +79,11 @@ def find_sources(inputs: Sequence[str], output: str, ending: str) -> list[ShardS
         if not outside:
             raise InputError(f"{found[0].path}: is in the output folder {output}")
         for file in outside:
-            shard = shard_name(file.name, ending)
-            other = sources.setdefault(shard, ShardSource(file.path, file.size, file.stamp, shard))
+            name = shard_name(file.name, ending)
+            other = entries.setdefault(name, ShardEntry(file.path, file.size, file.stamp, name))
             if other.input != file.path:
-                raise InputError(f"{other.input} and {file.path}: both would be {join(output, shard)}")
-    return sorted(sources.values(), key=lambda source: (-source.size, source.shard))
+                raise InputError(f"{other.input} and {file.path}: both would be {join(output, name)}")
+    return sorted(entries.values(), key=lambda entry: (-entry.size, entry.shard))
 
 
 def shard_name(name: str, ending: str) -> str:
@@ -129,13 +121,13 @@ class Manifest:
         )
         return manifest
 
-    def done(self, source: ShardSource) -> bool:
-        """Tell whether an earlier run finished the shard of this input, and the input is unchanged."""
-        entry = self._entries.get(source.shard)
-        if entry is None or entry.error is not None:
+    def done(self, entry: ShardEntry) -> bool:
+        """Tell whether an earlier run finished this shard, and its input is unchanged."""
+        before = self._entries.get(entry.shard)
+        if before is None or before.error is not None:
             return False
-        same = (entry.input, entry.size, entry.stamp) == (source.input, source.size, source.stamp)
-        return same and self._sizes.get(source.shard) == entry.bytes
+        same = (before.input, before.size, before.stamp) == (entry.input, entry.size, entry.stamp)
+        return same and self._sizes.get(entry.shard) == before.bytes
 
     def add(self, entry: ShardEntry) -> None:
         """Add the result of an input; the file is written soon after, or by `save`."""
@@ -146,10 +138,11 @@ class Manifest:
     def save(self) -> None:
         """Write the manifest. After a crash, the next run parses again what is missing from it."""
         began = time.monotonic()
-        rows = ",\n".join(
-            json.dumps(asdict(self._entries[k]), ensure_ascii=False) for k in sorted(self._entries)
-        )
+        lines = [
+            json.dumps(asdict(self._entries[name]), ensure_ascii=False) for name in sorted(self._entries)
+        ]
         head = json.dumps({"zishu": __version__, "options": self._options}, ensure_ascii=False)
+        rows = ",\n".join(lines)
         text = f'{head[:-1]}, "shards": [\n{rows}\n]}}\n'
         # A file name may contain bytes that are not UTF-8, which Python represents as lone surrogates.
         content = text.encode("utf-8", "surrogatepass")
@@ -171,24 +164,23 @@ def _loads(content: bytes, path: str) -> dict[str, Any]:
 
 
 def write_shard(
-    source: ShardSource, output: str, work: Work, *, errors: Errors = "strict", encoding: str = "utf-8"
+    entry: ShardEntry, output: str, work: Work, *, errors: Errors = "strict", encoding: str = "utf-8"
 ) -> ShardEntry:
-    """Parse an input into its shard, which appears when it is complete.
+    """Parse an input into its shard, which appears when it is complete, and return the result.
 
-    An error of the input or of the parser is recorded in the entry. Only `CannotWrite` is raised.
+    An error of the input or of the parser is recorded in the result. Only `CannotWrite` is raised.
     """
     began = time.monotonic()
-    entry = ShardEntry(**asdict(source))
-    local = source.input
+    local = entry.input
     try:
-        with storage(source.input).local(source.input) as path:
+        with storage(entry.input).local(entry.input) as path:
             local = str(path)
             entry = _parse(entry, local, output, work, errors, encoding)
     except CannotWrite:
         raise
     except Exception as error:
         # Not only `InputError`: one document must not end a run of thousands, whatever it does to the parser.
-        entry = replace(entry, error=explain(error).replace(local, source.input))
+        entry = replace(entry, error=explain(error).replace(local, entry.input))
     return replace(entry, seconds=round(time.monotonic() - began, 3))
 
 
@@ -196,20 +188,20 @@ def _parse(
     entry: ShardEntry, local: str, output: str, work: Work, errors: Errors, encoding: str
 ) -> ShardEntry:
     target = join(output, entry.shard)
-    sentences = 0
+    count = 0
     with contextlib.ExitStack() as stack:
         text = stack.enter_context(Input(local, errors=errors, encoding=encoding))
         with _writing(target):
             file = stack.enter_context(_guarded(storage(output).staged(target, output), target))
             out = stack.enter_context(Output(file))
-        for written in work(RawDocument(text.name, text.blocks())):
+        for sentences in work(RawDocument(text.name, text.blocks())):
             with _writing(target):
-                out.write(written.text)
-            sentences += len(written.sentences)
+                out.write("".join(chain.from_iterable(sentences)))
+            count += len(sentences)
         with _writing(target):
             out.close()
         size = file.stat().st_size
-    return replace(entry, bytes=size, sentences=sentences, characters=text.characters)
+    return replace(entry, bytes=size, sentences=count, characters=text.characters)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """Distribute tasks to processes, and return the results in the order of the tasks.
 
-    with workers(4, setup) as run:         # `setup()` runs once in each process and returns the function for a task
-        for result in run(tasks): ...      # tasks are taken when needed, a few per process
+    with workers(4, setup) as run:               # `setup()` runs once in each process and returns the function for a task
+        for task, result in run(tasks): ...      # tasks are taken when needed, a few per process
 
 Processes are spawned, not forked, because the libraries below use threads. Each has its own pipe to the parent. If a
 process dies, its pipe closes, and the parent reports it instead of waiting forever. If the parent dies, all processes
@@ -35,7 +35,7 @@ _PATIENCE = 5.0  # seconds for a process to end by itself
 @contextlib.contextmanager
 def workers(
     count: int, setup: Callable[[], Callable[[_Task], _Result]]
-) -> Iterator[Callable[[Iterable[_Task]], Iterator[_Result]]]:
+) -> Iterator[Callable[[Iterable[_Task]], Iterator[tuple[_Task, _Result]]]]:
     """Start processes and provide a function that maps over tasks with them, for one caller at a time."""
     context = multiprocessing.get_context("spawn")
     processes: dict[Connection, SpawnProcess] = {}
@@ -64,23 +64,25 @@ def workers(
             finally:
                 idle.put(pipe)
 
-        def run(tasks: Iterable[_Task]) -> Iterator[_Result]:
-            waiting: deque[Future[Any]] = deque()
+        def run(tasks: Iterable[_Task]) -> Iterator[tuple[_Task, _Result]]:
+            waiting: deque[tuple[_Task, Future[Any]]] = deque()
             coming = iter(tasks)
             failure: Exception | None = None
             while True:
                 try:
-                    waiting.append(threads.submit(ask, next(coming)))
+                    task = next(coming)
                 except StopIteration:
                     break
                 except Exception as error:
                     # No more tasks, but the results of earlier ones are still returned.
                     failure = error
                     break
+                waiting.append((task, threads.submit(ask, task)))
                 if len(waiting) >= _AHEAD * count:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
+                    task, answer = waiting.popleft()
+                    yield task, answer.result()
+            for task, answer in waiting:
+                yield task, answer.result()
             if failure is not None:
                 raise failure
 
