@@ -80,6 +80,20 @@ def test_a_long_text_lets_short_ones_go_first(make: Make) -> None:
     assert max(model.calls) <= 3
 
 
+def test_an_answer_that_cannot_be_written_fails_alone(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    batcher, model = make()
+    block(batcher, model)
+    bad, good = job(text="一。"), job(text="二。")
+    finish = Job.finish
+    monkeypatch.setattr(Job, "finish", lambda job: 1 / 0 if job is bad else finish(job))
+    answers = [batcher.submit(bad), batcher.submit(good)]
+    model.release()
+    assert texts(answers[1]) == ["二。"]
+    with pytest.raises(ZeroDivisionError):
+        answers[0].result(PATIENCE)
+    assert texts(batcher.submit(job(text="三。"))) == ["三。"]
+
+
 def test_a_batch_waits_while_requests_keep_arriving(make: Make) -> None:
     """Each of them waits for the next one, but the first does not wait for all."""
     batcher, model = make(wait=PATIENCE, gather=0.2)

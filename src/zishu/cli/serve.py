@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from zishu.cli._options import ModelOption
+
 
 def serve_command(
     host: Annotated[
@@ -15,9 +17,7 @@ def serve_command(
     port: Annotated[
         int, typer.Option(metavar="N", min=0, max=65535, help="Port to serve on; 0 means any free port.")
     ] = 8000,
-    model: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Model directory (default: the bundled model).")
-    ] = None,
+    model: ModelOption = None,
     workers: Annotated[
         int,
         typer.Option(metavar="N", min=1, help="Processes, each with its own model and share of the cores."),

@@ -250,7 +250,11 @@ class Batcher:
         unfinished = []
         for job in self._parse(lane, mode, taken):
             lane.moves()
-            answer = job.finish()
+            try:
+                answer = job.finish()
+            except Exception as error:  # otherwise it would end the thread of this lane
+                _fail(job, error)
+                continue
             if answer is None:
                 unfinished.append(job)
                 continue

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from zishu.parser import Parser
+    from zishu.reading import FilePath
 
 log: Final = logging.getLogger("zishu.serve")
 
@@ -56,7 +57,7 @@ class ServerSettings:
 
     host: str = "127.0.0.1"
     port: int = 8000  # 0: any free port
-    model: Path | None = None  # None: the bundled model
+    model: FilePath | None = None  # a directory or the name of a bundled model; None: the default one
     workers: int = 1
     tokens: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()  # answered without a token, in addition to loopback names
@@ -118,7 +119,7 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def load_parser(model: Path | None) -> Parser:
+def load_parser(model: FilePath | None) -> Parser:
     """Load a parser and use it once, so that everything is compiled before the first request.
 
     It has one thread: the service divides batches among threads, which is faster than several threads in one call.
