@@ -105,7 +105,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "onnxscript": ("train",),
     "numba": ("chart/_kernels.py",),
     "llvmlite": ("chart/_kernels.py", "chart/_compiled.py"),
-    "onnxruntime": ("model", "train/quantise.py"),
+    "onnxruntime": ("model", "train/quantise.py", "train/encoder_graph.py"),
     "typer": ("cli",),
     "matplotlib": ("train", "analysis"),
     "spacy": ("integrations",),
