@@ -17,6 +17,7 @@ from zishu.model.runtime import load_model  # noqa: E402
 from zishu.train.config import load_config  # noqa: E402
 from zishu.train.data import TrainingTree  # noqa: E402
 from zishu.train.export import export_model  # noqa: E402
+from zishu.train.exported import read_weights  # noqa: E402
 from zishu.train.initial import new_network  # noqa: E402
 from zishu.train.quantise import quantise  # noqa: E402
 
@@ -24,19 +25,28 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LAYERS = 2
-_SMALL = ("pretrained=", "layers=2", "hidden=32", "heads=4", "feed_forward=64", "top=0", "bigram_min_count=1")
+_SMALL = ("pretrained=", "layers=2", "hidden=32", "heads=4", "feed_forward=64", "bigram_min_count=1")
 _CHARS = [tree.chars for tree in tiny.TREES]
 
 
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+@pytest.fixture(
+    scope="module",
+    params=[
+        ("top=0", "activation=relu"),
+        ("top=16", "activation=relu"),
+        ("top=0", "activation=gelu", "neighbours=false"),
+    ],
+)
+def folders(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Return the folders of a model before and after."""
-    config = load_config("configs/default.toml", [f"encoder.{setting}" for setting in _SMALL])
+    config = load_config("configs/default.toml", [f"encoder.{setting}" for setting in _SMALL + request.param])
     torch.manual_seed(1)
     network = new_network(config, [*map(TrainingTree, tiny.TREES)])
-    for parameter in network.parameters():  # biases and biaffine weights start as zeros
-        if not parameter.any():
+    for parameter in network.parameters():
+        if not parameter.any():  # biases and biaffine weights start as zeros
             torch.nn.init.normal_(parameter, std=0.3)
+        elif (parameter == 1).all():  # the exporter would store equal weights once
+            torch.nn.init.uniform_(parameter, 0.5, 1.5)
     place = tmp_path_factory.mktemp("quantise")
     export_model(network, place / "float32")
     shutil.copytree(place / "float32", place / "int8")
@@ -49,11 +59,13 @@ def _operators(path: Path) -> Counter[str]:
 
 
 def test_products_with_weights_are_in_8_bits_and_have_their_bias(folders: tuple[Path, Path]) -> None:
-    _, int8 = folders
+    float32, int8 = folders
     encoder, scorer, labels = (_operators(int8 / f"{name}.onnx") for name in ("encoder", "scorer", "labels"))
-    # The projection of embeddings, the neighbours, and in each layer four products; attention has two others.
-    assert encoder["MatMulIntegerToFloat"] == 2 + 4 * _LAYERS
+    # The projection of embeddings, the neighbours, and in each layer six products; attention has two others.
+    neighbours = _operators(float32 / "encoder.onnx")["Pad"] > 0
+    assert encoder["MatMulIntegerToFloat"] == 1 + neighbours + 6 * _LAYERS
     assert encoder["MatMul"] == 2 * _LAYERS
+    assert "LSTM" not in encoder
     # Four projections, tags, and the weights of two roles; then the two products of dependents and heads.
     assert scorer["MatMulIntegerToFloat"] == 7
     assert scorer["MatMul"] == 2
@@ -72,7 +84,15 @@ def test_products_with_weights_are_in_8_bits_and_have_their_bias(folders: tuple[
 def test_scores_stay_nearly_the_same(folders: tuple[Path, Path]) -> None:
     before, after = (load_model(folder).networks.run(_CHARS) for folder in folders)
     for name in ("inter", "intra", "upos", "label_dep", "label_head"):
-        wanted, found = getattr(before, name), getattr(after, name)
+        wanted, found = (
+            np.concatenate(
+                [
+                    rows[: len(chars) + 1, ..., : len(chars) + 1].ravel()
+                    for rows, chars in zip(getattr(outputs, name), _CHARS, strict=True)
+                ]
+            )
+            for outputs in (before, after)
+        )
         assert 0 < np.abs(found - wanted).max() < 0.1 * np.abs(wanted).max()
 
 
@@ -90,3 +110,12 @@ def test_a_sentence_does_not_depend_on_its_batch(folders: tuple[Path, Path]) -> 
         alone = networks.run([chars])
         n = len(chars) + 1
         np.testing.assert_allclose(together.inter[b, :n, :n], alone.inter[0], rtol=1e-4, atol=1e-4)
+
+
+def test_weights_are_read_back(folders: tuple[Path, Path]) -> None:
+    before, after = map(read_weights, folders)
+    assert before.keys() == after.keys()
+    for name, wanted in before.items():
+        assert after[name].shape == wanted.shape
+        # Half a step of the scale, which is that of the largest weight of a channel.
+        assert (after[name] - wanted).abs().max() <= wanted.abs().max() / 120

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("zishu.chart")
 _PATIENCE: Final = 180.0  # seconds to wait for another process to compile; it may hang
 _POLL: Final = 0.2
-_SOURCES: Final = ("_kernels.py", "_layout.py", "_compiled.py", "../gaps.py")
+_SOURCES: Final = ("_kernels.py", "_vectors.py", "_layout.py", "_compiled.py", "../gaps.py")
 # Numba does not optimise, because LLVM does that for all functions together. Objects are never freed.
 _COMPILE: Final = """
 import gc, os, sys

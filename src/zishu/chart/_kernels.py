@@ -1,8 +1,8 @@
 """Run the typed Eisner chart for each sentence: inside, outside, and the walk down to a tree.
 
-All code with Numba is in this one file. Only the process that compiles it imports it: others load the result and call the
-two entries, `prepare` and `run` (`_compiled`). These get arrays that the caller has allocated; only the scores are checked
-here. The recursion is written once, in `_inside`, for all semirings:
+Only the process that compiles this file and `_vectors` imports them: others load the result and call the two entries,
+`prepare` and `run` (`_compiled`). These get arrays that the caller has allocated; only the scores are checked here. The
+recursion is written once, in `_inside`, for all semirings:
 
     Ihat(i->j) = s_intra(i,j) (x) SUM_k a(i->k) (x) a(k+1<-j)          gap k not BREAK
     I   (i->j) = s_inter(i,j) (x) SUM_k t(i->k) (x) t(k+1<-j)          gap k not JOIN
@@ -33,9 +33,8 @@ from math import exp, log
 from typing import Any, NamedTuple
 
 import numpy as np
-from llvmlite import binding, ir  # comes with Numba
+from llvmlite import binding  # comes with Numba
 from numba import carray, cfunc, njit, types  # type: ignore[attr-defined]
-from numba.extending import intrinsic, models, register_model
 
 from zishu.chart._compiled import target_machine
 from zishu.chart._layout import (
@@ -60,10 +59,27 @@ from zishu.chart._layout import (
     Batch,
     C,
 )  # fmt: skip
+from zishu.chart._vectors import (
+    FASTMATH,
+    any_between,
+    build_larger,
+    build_product,
+    build_sum,
+    difference_of,
+    exp_of,
+    gather,
+    larger_of,
+    load,
+    out_of_line,
+    product_of,
+    splat,
+    store,
+    sum_of,
+    three_sums,
+    where,
+)  # fmt: skip
 from zishu.gaps import BREAK, JOIN
 
-# Reassociation lets sums vectorise. Infinities are values here, so "ninf" must stay out.
-FASTMATH = {"reassoc", "contract", "nsz", "nnan"}
 # For functions that only this file calls: they need no wrapper for Python. "_nrt" turns off Numba's reference counting;
 # they allocate nothing and return no arrays, so they do not need it. It has no public name, but without it charts take
 # two to three times as long, even if everything is inlined.
@@ -122,228 +138,6 @@ class Workspace(NamedTuple):
     chart: Any  # PLANES, as one axis
 
 
-# --- vectors of eight numbers
-
-_VECTOR = ir.VectorType(ir.DoubleType(), LANES)
-_BITS = ir.VectorType(ir.IntType(64), LANES)
-
-
-class _Lanes(types.Type):  # type: ignore[misc]
-    """The type of eight float64 numbers in one register, or in several smaller ones."""
-
-    def __init__(self) -> None:
-        super().__init__("Lanes")
-
-
-_lanes = _Lanes()
-register_model(_Lanes)(lambda manager, kind: models.PrimitiveModel(manager, kind, _VECTOR))
-
-
-def _constant(value):
-    return ir.Constant(_VECTOR, [value] * LANES)
-
-
-def _place(context, builder, kind, array, at):
-    data = context.make_array(kind)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [at]), _VECTOR.as_pointer())
-
-
-@intrinsic
-def _load(_context, array, _at):
-    """Return array[at], ..., array[at + 7]."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.load(_place(context, builder, signature.args[0], *arguments), align=8)
-
-    return _lanes(array, types.int64), generate
-
-
-@intrinsic
-def _store(_context, array, _at, _x):
-    """Store a vector in array[at], ..., array[at + 7]."""
-
-    def generate(context, builder, signature, arguments):
-        builder.store(arguments[2], _place(context, builder, signature.args[0], *arguments[:2]), align=8)
-        return context.get_dummy_value()
-
-    return types.void(array, types.int64, _lanes), generate
-
-
-@intrinsic
-def _gather(_context, array, _at, _step):
-    """Return array[at], array[at + step], ..., array[at + 7 step]."""
-
-    def generate(context, builder, signature, arguments):
-        array, at, step = arguments
-        data = context.make_array(signature.args[0])(context, builder, array).data
-        vector = ir.Constant(_VECTOR, ir.Undefined)
-        for lane in range(LANES):
-            vector = builder.insert_element(
-                vector, builder.load(builder.gep(data, [at])), ir.IntType(32)(lane)
-            )
-            at = builder.add(at, step)
-        return vector
-
-    return _lanes(array, types.int64, types.int64), generate
-
-
-@intrinsic
-def _splat(_context, _x):
-    """Return a vector of eight equal numbers."""
-
-    def generate(_target, builder, _signature, arguments):
-        vector = ir.Constant(_VECTOR, ir.Undefined)
-        for lane in range(LANES):
-            vector = builder.insert_element(vector, arguments[0], ir.IntType(32)(lane))
-        return vector
-
-    return _lanes(types.float64), generate
-
-
-@intrinsic
-def _out_of_line(_context):
-    """Keep the calling function out of its callers: there its code would slow down the code around it."""
-
-    def generate(context, builder, _signature, _arguments):
-        builder.function.attributes.add("noinline")
-        return context.get_dummy_value()
-
-    return types.void(), generate
-
-
-def _binary(build):
-    """Make an operation on two vectors."""
-
-    @intrinsic
-    def operation(_context, _x, _y):
-        def generate(_target, builder, _signature, arguments):
-            return build(builder, *arguments)
-
-        return _lanes(_lanes, _lanes), generate
-
-    return operation
-
-
-def _build_larger(builder, x, y):
-    flags = tuple(FASTMATH)
-    return builder.select(builder.fcmp_ordered(">", x, y, flags=flags), x, y, flags=flags)
-
-
-def _build_sum(builder, x, y):
-    return builder.fadd(x, y, flags=tuple(FASTMATH))
-
-
-def _build_product(builder, x, y):
-    return builder.fmul(x, y, flags=tuple(FASTMATH))
-
-
-_sum_of = _binary(_build_sum)
-_product = _binary(_build_product)
-_difference = _binary(lambda builder, x, y: builder.fsub(x, y, flags=tuple(FASTMATH)))
-_larger = _binary(_build_larger)
-
-
-def _three_sums(zero, times, plus):
-    """Make the function SUM_k chart[x + k step_x] (x) chart[y + k step_y] of three pairs x, y of places.
-
-    The loop is written out here to keep LLVM from unrolling it: it would then need more registers than there are, for
-    as many addresses, and take twice as long.
-    """
-
-    @intrinsic
-    def sums(_context, chart, _x0, _y0, _x1, _y1, _x2, _y2, _step_x, _step_y, _count):
-        def generate(context, builder, signature, arguments):
-            data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-            starts = [builder.gep(data, [place]) for place in arguments[1:7]]
-            step_x, step_y, count = arguments[7:]
-            before = builder.block
-            loop, body, after = (
-                builder.append_basic_block(name) for name in ("sums", "sums.body", "sums.end")
-            )
-            builder.branch(loop)
-            builder.position_at_end(loop)
-            k, x, y = (builder.phi(ir.IntType(64)) for _ in range(3))
-            totals = [builder.phi(_VECTOR) for _ in range(3)]
-            builder.cbranch(builder.icmp_signed("<", k, count), body, after)
-            builder.position_at_end(body)
-            values = [
-                builder.load(builder.bitcast(builder.gep(start, [at]), _VECTOR.as_pointer()), align=8)
-                for start, at in zip(starts, (x, y) * 3, strict=True)
-            ]
-            sums = [
-                plus(builder, total, times(builder, *pair))
-                for total, pair in zip(totals, zip(values[::2], values[1::2], strict=True), strict=True)
-            ]
-            following = [
-                builder.add(k, k.type(1)), builder.add(x, step_x), builder.add(y, step_y), *sums
-            ]  # fmt: skip
-            end = builder.branch(loop)
-            rule = builder.module.add_metadata(
-                [ir.MetaDataString(builder.module, "llvm.loop.unroll.disable")]
-            )
-            name = builder.module.add_metadata([rule])
-            name.operands = (name, rule)  # the name of a loop is a list that contains itself
-            end.set_metadata("llvm.loop", name)
-            for phi, value in zip((k, x, y, *totals), following, strict=True):
-                phi.add_incoming(_constant(zero) if phi in totals else phi.type(0), before)
-                phi.add_incoming(value, body)
-            builder.position_at_end(after)
-            return context.make_tuple(builder, signature.return_type, totals)
-
-        return types.UniTuple(_lanes, 3)(chart, *[types.int64] * 9), generate
-
-    return sums
-
-
-@intrinsic
-def _where(_context, _x, _limit, _yes, _no):
-    """Return `yes` where x is above the limit, otherwise `no`."""
-
-    def generate(_target, builder, _signature, arguments):
-        x, limit, yes, no = arguments
-        return builder.select(builder.fcmp_ordered(">", x, limit), yes, no)
-
-    return _lanes(_lanes, _lanes, _lanes, _lanes), generate
-
-
-@intrinsic
-def _any_between(_context, _x, _low, _high):
-    """Tell whether a number lies between the two limits."""
-
-    def generate(_target, builder, _signature, arguments):
-        x, low, high = arguments
-        found = builder.and_(builder.fcmp_ordered(">", x, low), builder.fcmp_ordered("<", x, high))
-        return builder.icmp_unsigned("!=", builder.bitcast(found, ir.IntType(LANES)), ir.IntType(LANES)(0))
-
-    return types.boolean(_lanes, _lanes, _lanes), generate
-
-
-@intrinsic
-def _exp(_context, _x):
-    """Return the exponentials of numbers from -708 to 708: 2^k exp(r) with x = k log(2) + r and |r| < 0.35."""
-
-    def generate(_target, builder, _signature, arguments):
-        (x,) = arguments
-
-        def fused(a, b, c):
-            return builder.fadd(builder.fmul(a, b, flags=["contract"]), c, flags=["contract"])
-
-        # Adding 1.5 * 2^52 rounds to an integer, whose last bits are then the last ones of the sum.
-        rounder = _constant(6755399441055744.0)
-        shifted = fused(x, _constant(1.4426950408889634), rounder)
-        k = builder.fsub(shifted, rounder, flags=["contract"])
-        r = fused(k, _constant(-6.93147180369123816490e-01), x)  # log(2), in two parts
-        r = fused(k, _constant(-1.90821492927058770002e-10), r)
-        total, factorial = _constant(1.0 / 6227020800), 6227020800
-        for power in range(13, 0, -1):  # the series up to r^13 / 13!
-            factorial //= power
-            total = fused(total, r, _constant(1.0 / factorial))
-        exponent = builder.shl(builder.bitcast(shifted, _BITS), ir.Constant(_BITS, [52] * LANES))
-        return builder.bitcast(builder.add(builder.bitcast(total, _BITS), exponent), _VECTOR)
-
-    return _lanes(_lanes), generate
-
-
 # --- scores and weights
 
 
@@ -397,10 +191,10 @@ def _copy_scores(s, scores):
             row = _value(s, role, d, 0)
             for h in range(s.n + 1):
                 s.chart[row + h] = scores[role, d, h]
-            _store(s.chart, row + s.n + 1, _splat(s.zero))
+            store(s.chart, row + s.n + 1, splat(s.zero))
         for d in range(s.n + 1, s.n + LANES):
             for h in range(0, s.n + LANES, LANES):
-                _store(s.chart, _value(s, role, d, h), _splat(s.zero))
+                store(s.chart, _value(s, role, d, h), splat(s.zero))
 
 
 @njit(**_JIT)
@@ -414,25 +208,25 @@ def _weigh(s):
     met, log_sums = _row(s, MET, 0), _row(s, LOG_SUMS, 0)
     s.chart[met + LARGEST], s.chart[met + NARROWEST], s.chart[met + LOST] = 0.0, np.inf, NEG_INF
     s.chart[log_sums] = 0.0
-    nothing, lowest_score = _splat(0.0), _splat(LOWEST)
+    nothing, lowest_score = splat(0.0), splat(LOWEST)
     for d in range(1, s.n + 1):
         totals = means = deepest = nothing
         for role in range(s.roles):
             row = _value(s, role, d, 0)
-            _store(s.chart, row + s.n + 1, _splat(NEG_INF))
+            store(s.chart, row + s.n + 1, splat(NEG_INF))
             for h in range(row, row + s.n + 1, LANES):
-                scores = _load(s.chart, h)
+                scores = load(s.chart, h)
                 weights = nothing
-                if _any_between(scores, lowest_score, _splat(np.inf)):
-                    counted = _where(scores, lowest_score, scores, nothing)
-                    weights = _where(scores, lowest_score, _exp(counted), nothing)
-                    totals = _sum_of(totals, weights)
-                    means = _sum_of(means, _product(weights, counted))
-                    deepest = _larger(deepest, _difference(nothing, counted))
-                if _any_between(scores, _splat(NEG_INF), lowest_score):
+                if any_between(scores, lowest_score, splat(np.inf)):
+                    counted = where(scores, lowest_score, scores, nothing)
+                    weights = where(scores, lowest_score, exp_of(counted), nothing)
+                    totals = sum_of(totals, weights)
+                    means = sum_of(means, product_of(weights, counted))
+                    deepest = larger_of(deepest, difference_of(nothing, counted))
+                if any_between(scores, splat(NEG_INF), lowest_score):
                     s.chart[met + LOST] = 0.0
-                _store(s.chart, h, weights)
-            _store(s.chart, row + s.n + 1, nothing)
+                store(s.chart, h, weights)
+            store(s.chart, row + s.n + 1, nothing)
         total, mean, lowest = _across(s, totals, means, deepest)
         spread = 0.0
         if total > 0.0:
@@ -444,7 +238,7 @@ def _weigh(s):
             for role in range(s.roles):
                 row = _value(s, role, d, 0)
                 for h in range(row, row + s.n + 1, LANES):
-                    _store(s.chart, h, _product(_load(s.chart, h), _splat(factor)))
+                    store(s.chart, h, product_of(load(s.chart, h), splat(factor)))
             divided += log(total) - spread
         s.chart[log_sums + d] = s.chart[log_sums + d - 1] + spread
     return divided
@@ -454,9 +248,9 @@ def _weigh(s):
 def _across(s, x, y, z):
     """Return the sums of two vectors and the largest number of a third one."""
     spare = _row(s, SPARE, 0)
-    _store(s.chart, spare, x)
-    _store(s.chart, spare + LANES, y)
-    _store(s.chart, spare + 2 * LANES, z)
+    store(s.chart, spare, x)
+    store(s.chart, spare + LANES, y)
+    store(s.chart, spare + 2 * LANES, z)
     total_x = total_y = largest_z = 0.0
     for lane in range(spare, spare + LANES):
         total_x += s.chart[lane]
@@ -485,10 +279,10 @@ def _record(s, x, may, i, w):
 
     A value that may not be above 0 anyway is no loss.
     """
-    _out_of_line()
+    out_of_line()
     spare, met, log_sums = _row(s, SPARE, 0), _row(s, MET, 0), _row(s, LOG_SUMS, 0)
-    _store(s.chart, spare, x)
-    _store(s.chart, spare + LANES, may)
+    store(s.chart, spare, x)
+    store(s.chart, spare + LANES, may)
     for lane in range(min(LANES, s.n - w - i + 1)):
         value = s.chart[spare + lane]
         s.chart[met + LARGEST] = max(s.chart[met + LARGEST], value)
@@ -500,7 +294,7 @@ def _record(s, x, may, i, w):
                 if w >= s.chart[met + NARROWEST]:
                     lost = s.chart[log_sums + i + lane] - s.chart[log_sums + i + lane + w - 1]
                     s.chart[met + LOST] = max(s.chart[met + LOST], lost)
-    return _load(s.chart, spare)
+    return load(s.chart, spare)
 
 
 @njit(**_INLINE)
@@ -508,8 +302,8 @@ def _keep(s, x, may, i, w):
     """Return the values to store for eight spans."""
     if s.semiring == PLAIN and (
         w >= s.chart[_row(s, MET, NARROWEST)]
-        or _any_between(x, _splat(0.0), _splat(SAFE))
-        or _any_between(x, _splat(HUGE), _splat(np.inf))
+        or any_between(x, splat(0.0), splat(SAFE))
+        or any_between(x, splat(HUGE), splat(np.inf))
     ):
         return _record(s, x, may, i, w)
     return x
@@ -529,67 +323,67 @@ def _trusted(s, total):
 
 @njit(**_INLINE)
 def _times(s, x, y):
-    return _product(x, y) if s.semiring == PLAIN else _sum_of(x, y)
+    return product_of(x, y) if s.semiring == PLAIN else sum_of(x, y)
 
 
 @njit(**_INLINE)
 def _plus(s, x, y):
     if s.semiring == PLAIN:
-        return _sum_of(x, y)
+        return sum_of(x, y)
     if s.semiring == MAX:
-        return _larger(x, y)
+        return larger_of(x, y)
     return _log_plus(s, x, y)
 
 
 @njit(**_INLINE)
 def _finite_exp(x):
     """Return exponentials of numbers up to 708, 0 for those below -700."""
-    return _where(x, _splat(LOWEST), _exp(_larger(x, _splat(LOWEST))), _splat(0.0))
+    return where(x, splat(LOWEST), exp_of(larger_of(x, splat(LOWEST))), splat(0.0))
 
 
 @njit(**_JIT)
 def _log(s, x):
-    _out_of_line()
+    out_of_line()
     spare = _row(s, SPARE, 0)
-    _store(s.chart, spare, x)
+    store(s.chart, spare, x)
     for lane in range(spare, spare + LANES):
         s.chart[lane] = log(s.chart[lane]) if s.chart[lane] > 0.0 else NEG_INF
-    return _load(s.chart, spare)
+    return load(s.chart, spare)
 
 
 @njit(**_JIT)
 def _log_plus(s, x, y):
-    _out_of_line()
-    high = _larger(x, y)
-    pivot = _where(high, _splat(NEG_INF), high, _splat(0.0))
-    total = _sum_of(_finite_exp(_difference(x, pivot)), _finite_exp(_difference(y, pivot)))
-    return _sum_of(pivot, _log(s, total))
+    out_of_line()
+    high = larger_of(x, y)
+    pivot = where(high, splat(NEG_INF), high, splat(0.0))
+    total = sum_of(_finite_exp(difference_of(x, pivot)), _finite_exp(difference_of(y, pivot)))
+    return sum_of(pivot, _log(s, total))
 
 
 @njit(**_JIT)
 def _sum(s, x, y, step_x, step_y, count):
     """Return SUM_k chart[x + k step_x] (x) chart[y + k step_y]."""
-    _out_of_line()
-    total = _splat(0.0)
+    out_of_line()
+    total = splat(0.0)
     if s.semiring == PLAIN:
         for k in range(count):
-            product = _product(_load(s.chart, x + k * step_x), _load(s.chart, y + k * step_y))
-            total = _sum_of(total, product)
+            product = product_of(load(s.chart, x + k * step_x), load(s.chart, y + k * step_y))
+            total = sum_of(total, product)
         return total
-    best = _splat(NEG_INF)
+    best = splat(NEG_INF)
     for k in range(count):
-        best = _larger(best, _sum_of(_load(s.chart, x + k * step_x), _load(s.chart, y + k * step_y)))
+        best = larger_of(best, sum_of(load(s.chart, x + k * step_x), load(s.chart, y + k * step_y)))
     if s.semiring == MAX:
         return best
-    pivot = _where(best, _splat(NEG_INF), best, _splat(0.0))
+    pivot = where(best, splat(NEG_INF), best, splat(0.0))
     for k in range(count):
-        term = _sum_of(_load(s.chart, x + k * step_x), _load(s.chart, y + k * step_y))
-        total = _sum_of(total, _finite_exp(_difference(term, pivot)))
-    return _sum_of(pivot, _log(s, total))
+        term = sum_of(load(s.chart, x + k * step_x), load(s.chart, y + k * step_y))
+        total = sum_of(total, _finite_exp(difference_of(term, pivot)))
+    return sum_of(pivot, _log(s, total))
 
 
-_plain_sums = _three_sums(0.0, _build_product, _build_sum)
-_max_sums = _three_sums(float("-inf"), _build_sum, _build_larger)
+_plain_sums = three_sums(0.0, build_product, build_sum)
+_max_sums = three_sums(float("-inf"), build_sum, build_larger)
 
 
 @njit(**_INLINE)
@@ -618,24 +412,24 @@ def _cell(s, plane, w, i):
 @njit(**_INLINE)
 def _at(s, plane, w, i):
     """Load the values of the spans from i to i + w, ..., from i + 7 to i + 7 + w."""
-    return _load(s.chart, _cell(s, plane, w, i))
+    return load(s.chart, _cell(s, plane, w, i))
 
 
 @njit(**_INLINE)
 def _put(s, plane, w, i, x):
-    _store(s.chart, _cell(s, plane, w, i), x)
+    store(s.chart, _cell(s, plane, w, i), x)
 
 
 @njit(**_INLINE)
 def _vector(s, which, k):
     """Load the entries k, ..., k + 7 of a row of VECTORS."""
-    return _load(s.chart, _row(s, which, k))
+    return load(s.chart, _row(s, which, k))
 
 
 @njit(**_INLINE)
 def _arcs(s, role, d, h):
     """Load the values of the arcs h -> d, ..., h + 7 -> d + 7."""
-    return _gather(s.chart, _value(s, role, d, h), s.m + 1)
+    return gather(s.chart, _value(s, role, d, h), s.m + 1)
 
 
 @njit(**_JIT)
@@ -643,17 +437,17 @@ def _clear(s, first, last):
     """Fill with zeros what surrounds the spans of each plane."""
     for plane in range(first, last):
         for w in range(s.n + 1):
-            _put(s, plane, w, -LANES + 1, _splat(s.zero))
-            _put(s, plane, w, s.n - w + 1, _splat(s.zero))
+            _put(s, plane, w, -LANES + 1, splat(s.zero))
+            _put(s, plane, w, s.n - w + 1, splat(s.zero))
 
 
 @njit(**_JIT)
 def _reach(s, ends, k, first, last, low, high):
     """Let the heads of k from `first` to `last` reach what k reaches from `low` to `high`."""
     for block in range(first, last + 1, LANES):
-        found = _load(s.chart, _value(s, INTER, k, block))
-        found = _larger(found, _load(s.chart, _value(s, s.roles - 1, k, block)))
-        if _any_between(found, _splat(s.zero), _splat(np.inf)):
+        found = load(s.chart, _value(s, INTER, k, block))
+        found = larger_of(found, load(s.chart, _value(s, s.roles - 1, k, block)))
+        if any_between(found, splat(s.zero), splat(np.inf)):
             for h in range(block, min(block + LANES, last + 1)):
                 if max(s.chart[_value(s, INTER, k, h)], s.chart[_value(s, s.roles - 1, k, h)]) > s.zero:
                     for e in range(low, high + 1):
@@ -687,7 +481,7 @@ def _find_live(s, ends, live):
 @njit(**_JIT)
 def _inside(s, sparse, live, terms):
     """Fill the chart and return the sum over all trees."""
-    zeros = _splat(s.zero)
+    zeros = splat(s.zero)
     _clear(s, SPANS, PLANES_INSIDE if s.soft else LEFT_PARTS)
     for i in range(s.n - (s.n - 1) % LANES, 0, -LANES):
         # a(i,i) = 1, t(i,i) = 1 if the gap beside it may be a boundary, c(i,i) = 0
@@ -721,8 +515,8 @@ def _widest(s, i):
 @njit(**_JIT)
 def _combine(s, i, w, widest):
     """Compute eight links and eight complete spans of each kind: those of width w that begin at i, ..., i + 7."""
-    _out_of_line()
-    zeros, inside = _splat(s.zero), _vector(s, INSIDE, i + w)
+    out_of_line()
+    zeros, inside = splat(s.zero), _vector(s, INSIDE, i + w)
     a_right = a_left = zeros
     for role in range(s.roles - 1, -1, -1):
         spans, links = SPANS + 2 * role, LINKS + 2 * role
@@ -746,7 +540,7 @@ def _combine(s, i, w, widest):
         parts = _plus(s, parts, _times(s, _at(s, left_parts, 0, i), _at(s, spans + LEFT, w - 1, i + 1)))
         may = inside
         if role == INTRA:
-            may = _where(_vector(s, EXTENT, i), _splat(w - 0.5), inside, zeros)
+            may = where(_vector(s, EXTENT, i), splat(w - 0.5), inside, zeros)
         parts = _times(s, parts, may)
         to_right, to_left = _arcs(s, role, i + w, i), _arcs(s, role, i, i + w)
         link_right = _keep(s, _times(s, to_right, parts), to_right, i, w)
@@ -780,7 +574,7 @@ def _combine(s, i, w, widest):
 @njit(**_JIT)
 def _put_left_parts(s, w, i):
     """Multiply the spans to the right of width w by the scores of the gaps behind them."""
-    _out_of_line()
+    out_of_line()
     for role in range(s.roles):
         x = _at(s, SPANS + 2 * role + RIGHT, w, i)
         left_part = _times(s, x, _vector(s, GAP_SCORES + role, i + w))
@@ -823,7 +617,7 @@ def _total(semiring, terms, count):
 @njit(**_INLINE)
 def _probability(s, x, outside):
     """Return the probabilities of spans, from their values and the outside values."""
-    return _product(x, outside) if s.semiring == PLAIN else _finite_exp(_sum_of(x, outside))
+    return product_of(x, outside) if s.semiring == PLAIN else _finite_exp(sum_of(x, outside))
 
 
 @njit(**_JIT)
@@ -832,7 +626,7 @@ def _outside(s, sparse, live, total, terms, arcs, boundary):
 
     If there is no room for arcs, only boundaries are stored.
     """
-    zeros = _splat(s.zero)
+    zeros = splat(s.zero)
     _clear(s, OUTSIDE, PLANES)
     for k in range(s.m):
         s.chart[_row(s, BOUNDARY, k)] = 0.0
@@ -874,8 +668,8 @@ def _share(s, i, w, widest, back, arcs):
     The outside value of a span is the sum over the wider spans that it is part of: the outside value of the wider span
     (x) the value of its other part. In plain sums it has no meaning if the value of the span itself is 0.
     """
-    _out_of_line()
-    zeros = _splat(s.zero)
+    out_of_line()
+    zeros = splat(s.zero)
     t_right, t_left = _at(s, OUTSIDE + RIGHT, w, i), _at(s, OUTSIDE + LEFT, w, i)  # from ROOT
     for role in range(s.roles):
         spans, links, outside, splits = SPANS + 2 * role, LINKS + 2 * role, OUTSIDE + 2 * role, SPLITS + role
@@ -900,7 +694,7 @@ def _share(s, i, w, widest, back, arcs):
         if role == INTER:
             # Gap j is a boundary if an inter-word link owns it; the left part of that link is t(i->j).
             used = _probability(s, _at(s, left_parts, w, i), as_left_part)
-            _store(s.chart, _row(s, BOUNDARY, i + w), _sum_of(_vector(s, BOUNDARY, i + w), used))
+            store(s.chart, _row(s, BOUNDARY, i + w), sum_of(_vector(s, BOUNDARY, i + w), used))
             if w == 0:
                 return
         if s.soft:
@@ -915,18 +709,18 @@ def _share(s, i, w, widest, back, arcs):
         )  # fmt: skip
         right = _plus(s, t_right, _plus(s, as_left_part, as_outer))
         left = _plus(s, t_left, _plus(s, as_right_part, as_inner))
-        right = _where(_at(s, spans + RIGHT, w, i), zeros, right, zeros)
-        left = _where(_at(s, spans + LEFT, w, i), zeros, left, zeros)
+        right = where(_at(s, spans + RIGHT, w, i), zeros, right, zeros)
+        left = where(_at(s, spans + LEFT, w, i), zeros, left, zeros)
         if role == INTER:  # t = a (+) c
             t_right, t_left = right, left
         if role == INTER and not s.root_as_head:  # c(i->j) is part of wider ones by intra-word links
             intra, step = LINKS + 2 * INTRA, s.m - 1
             x, y = _cell(s, outside + RIGHT, w + 1, i - 1), _cell(s, intra + RIGHT, 1, i - 1)
             right = _plus(s, right, _sum(s, x, y, step, step, before))
-            right = _where(_at(s, C + RIGHT, w, i), zeros, right, zeros)
+            right = where(_at(s, C + RIGHT, w, i), zeros, right, zeros)
             x, y = _cell(s, outside + LEFT, w + 1, i), _cell(s, intra + LEFT, 1, i + w)
             left = _plus(s, left, _sum(s, x, y, s.m, s.m, after))
-            left = _where(_at(s, C + LEFT, w, i), zeros, left, zeros)
+            left = where(_at(s, C + LEFT, w, i), zeros, left, zeros)
         _put(s, outside + RIGHT, w, i, right)
         _put(s, outside + LEFT, w, i, left)
         to_right = _plus(s, to_right, _times(s, right, _at(s, spans + RIGHT, 0, i + w)))
@@ -937,16 +731,16 @@ def _share(s, i, w, widest, back, arcs):
             x, y = _cell(s, OUTSIDE + LEFT, w + 1, i - 1), _cell(s, C + LEFT, 1, i - 1)
             to_left = _plus(s, to_left, _sum(s, x, y, s.m - 1, s.m - 1, all_before))
         link_right, link_left = _at(s, links + RIGHT, w, i), _at(s, links + LEFT, w, i)
-        to_right = _where(link_right, zeros, to_right, zeros)
-        to_left = _where(link_left, zeros, to_left, zeros)
+        to_right = where(link_right, zeros, to_right, zeros)
+        to_left = where(link_left, zeros, to_left, zeros)
         split_right = _times(s, to_right, _arcs(s, role, i + w, i))
         split_left = _times(s, to_left, _arcs(s, role, i, i + w))
         _put(s, splits, w, i, _plus(s, split_right, split_left))
         if arcs.size == 0:
             continue
         spare = _row(s, SPARE, 0)
-        _store(s.chart, spare, _probability(s, link_right, to_right))
-        _store(s.chart, spare + LANES, _probability(s, link_left, to_left))
+        store(s.chart, spare, _probability(s, link_right, to_right))
+        store(s.chart, spare + LANES, _probability(s, link_left, to_left))
         for lane in range(min(LANES, s.n - w - i + 1)):
             arcs[role, i + w + lane, i + lane] = s.chart[spare + lane]
             arcs[role, i + lane, i + w + lane] = s.chart[spare + LANES + lane]

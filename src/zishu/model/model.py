@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from zishu.document import Sentence, Token, Tokens
 from zishu.errors import InputError
@@ -31,7 +31,7 @@ from zishu.sentences import word_sentence
 from zishu.tree import WordTree, flat_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from zishu.model.networks import Scorer
     from zishu.model.settings import Settings
@@ -78,15 +78,14 @@ class Model:
         """
         self._check_parses(sentences)
         scorer = self.networks.structures if structures else None
-        found: dict[int, Sentence] = {}
-        for numbers, batch in self._batches(sentences):
-            with at_work():
-                parsed = decode(
-                    self.run(batch), batch, self.settings, self.networks.score_labels, confidence=confidence,
-                    decoding=decoding, structures=scorer,
-                )  # fmt: skip
-            found.update(zip(numbers, parsed, strict=True))
-        return _in_order(found)
+        return self._each_batch(
+            sentences,
+            decode,
+            self.networks.score_labels,
+            confidence=confidence,
+            decoding=decoding,
+            structures=scorer,
+        )
 
     def k_best(
         self, sentences: Sequence[RawSentence], k: int, *, structures: bool = False
@@ -97,41 +96,22 @@ class Model:
         """
         self._check_parses(sentences)
         scorer = self.networks.structures if structures else None
-        found: dict[int, list[Sentence]] = {}
-        for numbers, batch in self._batches(sentences):
-            with at_work():
-                ranked = decode_k_best(
-                    self.run(batch), batch, self.settings, self.networks.score_labels, k, structures=scorer
-                )
-            found.update(zip(numbers, ranked, strict=True))
-        return _in_order(found)
+        return self._each_batch(sentences, decode_k_best, self.networks.score_labels, k, structures=scorer)
 
     def tokens(self, sentences: Sequence[RawSentence], *, tags: bool = False) -> list[Tokens]:
         """Segment sentences into words, and with `tags` find their parts of speech; faster than parsing."""
-        if not self.settings.can.parses:
-            if tags:
-                raise InputError("a segmenter knows no parts of speech")
-            segmented = zip(sentences, self.segment(sentences), strict=True)
-            return [_tokens(sentence, found.lengths) for sentence, found in segmented]
-        found: dict[int, Tokens] = {}
-        for numbers, batch in self._batches(sentences):
-            with at_work():
-                words = decode_words(
-                    self.run(batch), batch, self.settings, self.networks.score_labels, tags=tags
-                )
-            found.update(zip(numbers, words, strict=True))
-        return _in_order(found)
+        if self.settings.can.parses:
+            return self._each_batch(sentences, decode_words, self.networks.score_labels, tags=tags)
+        if tags:
+            raise InputError("a segmenter knows no parts of speech")
+        segmented = zip(sentences, self.segment(sentences), strict=True)
+        return [_tokens(sentence, found.lengths) for sentence, found in segmented]
 
     def segment(self, sentences: Sequence[RawSentence], *, confidence: bool = False) -> list[Segments]:
         """Segment sentences into words, with a segmenter; `confidence` adds their probabilities."""
         if self.settings.can.parses:
             raise InputError(f"a model for the task {self.settings.task!r} is not a segmenter")
-        found: dict[int, Segments] = {}
-        for numbers, batch in self._batches(sentences):
-            with at_work():
-                segments = decode_segments(self.run(batch), batch, self.settings, confidence=confidence)
-            found.update(zip(numbers, segments, strict=True))
-        return _in_order(found)
+        return self._each_batch(sentences, decode_segments, confidence=confidence)
 
     def run(self, batch: Sequence[RawSentence]) -> Outputs:
         """Return the scores of one batch."""
@@ -143,11 +123,21 @@ class Model:
             raise InputError("a segmenter cannot parse")
         check_relations([sentence.arcs for sentence in sentences], self.settings.labels)
 
-    def _batches(self, sentences: Sequence[RawSentence]) -> Iterator[tuple[list[int], list[RawSentence]]]:
-        """Group sentences of similar length; yield their numbers and the sentences."""
+    def _each_batch(
+        self,
+        sentences: Sequence[RawSentence],
+        decode: Callable[..., list[_Result]],
+        *arguments: Any,
+        **options: Any,
+    ) -> list[_Result]:
+        """Run the networks on batches of sentences of similar length, and decode them; keep the order of the input."""
+        found: dict[int, _Result] = {}
         for numbers in length_batches(lengths_of(sentences).tolist(), self.batch_chars, BATCH_PAIRS):
-            chosen = numbers.tolist()
-            yield chosen, [sentences[k] for k in chosen]
+            batch = [sentences[k] for k in numbers.tolist()]
+            with at_work():
+                decoded = decode(self.run(batch), batch, self.settings, *arguments, **options)
+            found.update(zip(numbers.tolist(), decoded, strict=True))
+        return [found[k] for k in range(len(sentences))]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,11 +190,6 @@ class Pipeline:
         for k, segments in zip(lacking, found, strict=True):
             cut[k] = replace(sentences[k], gaps=word_gaps(segments.lengths))
         return cut, dict(zip(lacking, found, strict=True))
-
-
-def _in_order(found: Mapping[int, _Result]) -> list[_Result]:
-    """Return the results of sentences by their numbers, from 0."""
-    return [found[k] for k in range(len(found))]
 
 
 def parse_trees(

@@ -33,7 +33,7 @@ ALLOWED: Final = frozenset(
     Unsqueeze Where
     """.split()  # noqa: SIM905 (a list of seventy would fill two pages)
 )
-FUSED: Final = frozenset({"MatMulIntegerToFloat"})
+FUSED: Final = frozenset({"DynamicQuantizeLSTM", "MatMulIntegerToFloat"})
 _DOMAINS: Final = {"": ALLOWED, "ai.onnx": ALLOWED, "com.microsoft": FUSED}
 
 # Field numbers in ONNX messages.

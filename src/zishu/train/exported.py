@@ -100,14 +100,22 @@ def _read_graph(path: Path) -> dict[str, NDArray[np.float32]]:
         elif name.endswith((".weight", ".bias")):
             found[name.removeprefix("network.")] = array
     roles: list[NDArray[np.float32]] = []
+    products: dict[str, list[Any]] = {}
     for node in graph.node:
         if node.op_type == "LSTM":
             found |= _lstm(_module(node), [arrays[name][0] for name in node.input[1:4]])
+        elif node.op_type == "DynamicQuantizeLSTM":
+            found |= _quantised_lstms(_module(node), node, arrays)
         elif _is_product(node, arrays):
             if _module(node) == "arcs":
                 roles.append(_with_bias(graph, node, arrays))
             else:
-                found[f"{_module(node)}.weight"] = _weight(node, arrays).T
+                products.setdefault(_module(node), []).append(node)
+    # A layer may be several products, one for each part of its outputs (`zishu.train.encoder_graph`).
+    for module, nodes in products.items():
+        found[f"{module}.weight"] = np.concatenate([_weight(node, arrays).T for node in nodes])
+        if len(nodes) > 1:
+            found[f"{module}.bias"] = np.concatenate([arrays[node.input[6]] for node in nodes])
     return {**found, "arcs.weight": np.stack(roles)} if roles else found
 
 
@@ -172,3 +180,23 @@ def _lstm(module: str, parts: list[NDArray[np.float32]]) -> dict[str, NDArray[np
     names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
     values = (inputs, recurrent, *both)
     return {f"{module}.{name}": ordered(value) for name, value in zip(names, values, strict=True)}
+
+
+def _quantised_lstms(module: str, node: Any, arrays: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
+    """Return the weights of both directions of a recurrent layer in 8 bits, without its constant units."""
+    from zishu.train.encoder_graph import LIMITS  # here, because it imports onnx
+
+    def cut(gates: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return `[2, in, 4 (hidden + LIMITS)]` as `[2, 4 hidden, in]`."""
+        by_gate = np.stack(np.split(gates, 4, axis=2), axis=1)[..., :-LIMITS]
+        return np.concatenate(list(by_gate.transpose(1, 0, 3, 2)), axis=1)
+
+    weights, recurrent = (
+        cut((arrays[node.input[k]] * arrays[node.input[scale]][:, None])[:, :-LIMITS])
+        for k, scale in ((1, 8), (2, 10))
+    )
+    biases = cut(arrays[node.input[3]].reshape(2, 2, -1))  # 2 4*hidden 2
+    found: dict[str, NDArray[np.float32]] = {}
+    for k, side in enumerate(("forwards.0", "backwards.0")):
+        found |= _lstm(f"{module}.{side}", [weights[k], recurrent[k], biases[k].T.ravel()])
+    return found

@@ -8,11 +8,11 @@ computes the same integers.
 
 The quantiser is ONNX Runtime's own. It puts nodes around every product that quantise and dequantise, and on loading
 ONNX Runtime fuses each such group into its operator MatMulIntegerToFloat. `_fuse` does so here, because it can also add
-the bias, which saves a pass over the output. Nothing here needs torch.
+the bias, which saves a pass over the output. The graph of a transformer is then written anew (`encoder_graph`).
 
 Measured on a CPU and not used: the operators MultiHeadAttention (not faster than the graph that ONNX Runtime makes of
-the exported one) and SkipLayerNormalization (a third slower), GELU by tanh as torch exports it (slower), and separate
-products for queries, keys and values (equal).
+the exported one), SkipLayerNormalization (a third slower) and QGemm (equal), and GELU by tanh as torch exports it
+(slower).
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from zishu.model.features import features, length_batches
 from zishu.model.networks import Networks
 from zishu.model.runtime import load_model
 from zishu.model.settings import ENCODER, LABELS, SCORER
+from zishu.train.encoder_graph import rewrite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -74,6 +75,8 @@ def quantise(folder: Path, sentences: Mapping[str, Sequence[Sequence[str]]]) -> 
                 # The scale of a character does not depend on whose head it is.
                 arcs.append({"dep": outputs.label_dep[inside], "head": outputs.label_head[inside]})
     _quantise(folder / ENCODER, inputs)
+    if model.settings.encoder == "transformer":
+        rewrite(folder / ENCODER, inputs)
     if of_characters:
         _quantise(folder / SCORER, encoded)
         _quantise(folder / LABELS, arcs)
