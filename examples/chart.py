@@ -24,7 +24,7 @@ from zishu.text import characters
 from zishu.tree import INTRA, CharTree, recover
 
 if TYPE_CHECKING:
-    from zishu.forest import Arcs
+    from zishu.forest import Forest
     from zishu.tree import WordTree
 
 SAMPLE = Path(__file__).with_name("sample.conllu")
@@ -44,14 +44,15 @@ def show(words: WordTree) -> None:
     n, gaps = forest.length, forest.gaps[None]
     zero = np.zeros((1, n + 1, n + 1))
     trees = TreeDistribution(zero, [n], zero)
-    gold = trees.given(gaps, inter=marked(forest.inter, n), intra=marked(forest.intra, n))
+    gold = trees.given(gaps, inter=marked(forest, intra=False), intra=marked(forest, intra=True))
     distributions = {"nothing given": trees, "words given": trees.given(gaps), "word tree given": gold}
     for what, some in distributions.items():
         print(f"  {what:<15} {math.exp(some.log_partition()[0]):>18,.0f} trees")
 
     drawn = gold.sample(1, seed=0)
     heads = drawn.heads[0, 0, 1 : n + 1].tolist()
-    names = {(d, h): labels[label] for d, h, label in triples(forest.inter)}
+    between = zip(*(column.tolist() for column in forest.arcs(intra=False)), strict=True)
+    names = {(d, h): labels[label] for d, h, label in between}
     arcs = zip(range(1, n + 1), heads, drawn.intra[0, 0, 1:], strict=True)
     tree = CharTree(
         chars=tuple(char for form in words.forms for char in characters(form)),
@@ -65,16 +66,12 @@ def show(words: WordTree) -> None:
     print("  one of them     " + "  ".join(f"{form} {','.join(map(str, inner))}" for form, inner in inside))
 
 
-def marked(arcs: Arcs, n: int) -> np.ndarray:
-    """Return an array that is true for these arcs."""
-    marks = np.zeros((1, n + 1, n + 1), dtype=bool)
-    marks[0, arcs.dependents, arcs.heads] = True
+def marked(forest: Forest, *, intra: bool) -> np.ndarray:
+    """Return an array that is true for the arcs of a forest, inside words or between them."""
+    marks = np.zeros((1, forest.length + 1, forest.length + 1), dtype=bool)
+    dependents, heads, _ = forest.arcs(intra=intra)
+    marks[0, dependents, heads] = True
     return marks
-
-
-def triples(arcs: Arcs) -> zip[tuple[int, int, int]]:
-    """Return (dependent, head, label) of every arc."""
-    return zip(arcs.dependents.tolist(), arcs.heads.tolist(), arcs.labels.tolist(), strict=True)
 
 
 if __name__ == "__main__":
