@@ -1,20 +1,15 @@
 """The tables of the docs equal the output of the commands in them, run on the records in docs/results."""
 
-import importlib.util
 import json
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from project_tools import ROOT, load_tool
 
 
 @pytest.fixture(scope="module")
 def results():
-    spec = importlib.util.spec_from_file_location("results", ROOT / "tools" / "results.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_tool("results")
 
 
 def test_every_table_is_made_by_its_command(results, monkeypatch):

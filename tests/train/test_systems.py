@@ -1,22 +1,19 @@
 """tools/train_systems.py: the systems of the tables differ only in what their names say."""
 
 import argparse
-import importlib.util
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from project_tools import ROOT, load_tool
+
 OWN = {"name", "task", "objective", "structure", "run"}  # what a system may have for itself
 
 
 @pytest.fixture(scope="module")
 def tool():
-    spec = importlib.util.spec_from_file_location("train_systems", ROOT / "tools" / "train_systems.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_tool("train_systems")
 
 
 @pytest.fixture
