@@ -147,6 +147,18 @@ def test_an_analysis_is_shown_again_without_models(folder, tmp_path, capsys):
         assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes()
 
 
+def test_a_study_without_words_has_no_column_of_examples(folder, tmp_path, capsys):
+    assert analyse(folder / "wavy", folder / "gold.conllu", "--output", tmp_path) == 0
+    assert "example" in capsys.readouterr().out
+    data = json.loads((tmp_path / "analysis.json").read_text(encoding="utf-8"))
+    for of_length in data["structures"].values():
+        for row in of_length["shares"]:
+            row["example"] = ""
+    (tmp_path / "bare.json").write_text(json.dumps(data), encoding="utf-8")
+    assert analyse(tmp_path / "bare.json", "--table", "structures") == 0
+    assert "example" not in capsys.readouterr().out
+
+
 def test_kept_predictions_stand_for_their_models(folder, tmp_path, capsys):
     gold, kept = folder / "gold.conllu", tmp_path / "kept"
     options = ["--structures", folder / "wist.conll"]

@@ -176,6 +176,8 @@ def _structure_tables(report: Study, at_least: float) -> list[Table]:
     # Systems without structures have no column.
     systems = {name: system for name, system in report.systems.items() if system.counts}
     names = [*systems] + [REFERENCE] * (report.reference is not None)
+    # A study that is passed on without its words has no examples.
+    last = ["example"] if any(report.examples.values()) else []
     laid_out = []
     for length, words in report.by_length.items():
         rows = []
@@ -185,9 +187,11 @@ def _structure_tables(report: Study, at_least: float) -> list[Table]:
             if report.reference is not None:
                 values.append(report.reference_share(heads))
             if max((value for value in values if value is not None), default=0.0) >= at_least:
-                rows.append((draw_structure(heads), *map(percent, values), report.examples[heads]))
+                rows.append(
+                    (draw_structure(heads), *map(percent, values), *[report.examples[heads] for _ in last])
+                )
         unit = "distinct words" if report.count == "types" else "words"
-        laid_out.append(Table((f"% of {words:,} {unit} of {length} characters", *names, "example"), rows))
+        laid_out.append(Table((f"% of {words:,} {unit} of {length} characters", *names, *last), rows))
     return laid_out
 
 
