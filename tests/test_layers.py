@@ -182,7 +182,7 @@ def test_the_reading_order_names_every_layer() -> None:
 
 
 # Tests of the package as a whole; all others have the name of what they test.
-WHOLE = {"any_text", "examples", "layers", "package", "tokens"}
+WHOLE = {"any_text", "examples", "layers", "package", "tokens", "ways"}
 
 
 def test_the_tests_lie_where_the_code_does() -> None:
