@@ -25,7 +25,7 @@ from zishu.serve.server import bind, is_loopback
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-LONG = "上海计划发展金融业，我昨天在图书馆借了两本书。" * 20
+LONG = "上海计划发展金融业，我昨天在图书馆借了两本书。" * 400  # about a quarter of a second of work
 
 
 def load(client: Client, count: int = 6) -> list[Future[Answer]]:
