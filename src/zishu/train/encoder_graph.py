@@ -1,4 +1,4 @@
-"""Write the graph of a transformer in 8 bits anew, so that it runs faster than the traced one.
+"""Rewrite the graph of a transformer in 8 bits, so that it runs faster than the traced one.
 
 The exporter traces torch's operations one by one. This module keeps the weights and scales, and arranges the same
 computation for ONNX Runtime:

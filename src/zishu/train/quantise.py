@@ -8,7 +8,7 @@ computes the same integers.
 
 The quantiser is ONNX Runtime's own. It puts nodes around every product that quantise and dequantise, and on loading
 ONNX Runtime fuses each such group into its operator MatMulIntegerToFloat. `_fuse` does so here, because it can also add
-the bias, which saves a pass over the output. The graph of a transformer is then written anew (`encoder_graph`).
+the bias, which saves a pass over the output. `encoder_graph` then rewrites the graph of a transformer.
 
 Measured on a CPU and not used: the operators MultiHeadAttention (not faster than the graph that ONNX Runtime makes of
 the exported one), SkipLayerNormalization (a third slower) and QGemm (equal), and GELU by tanh as torch exports it
