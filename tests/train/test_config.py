@@ -409,6 +409,7 @@ def test_the_papers_settings_are_the_same_in_every_system() -> None:
         ("transition.toml", "scorer.arc=100", "scorer.arc has no effect"),
         ("latent-c2f.toml", "structure.beam=4", "structure.beam has no effect"),
         ("latent-c2f-bilstm.toml", "encoder.mixed_layers=4", "encoder.mixed_layers has no effect"),
+        ("latent-c2f-bilstm.toml", "encoder.first_layers=2", "encoder.first_layers has no effect"),
         ("latent-c2f-bilstm.toml", "encoder.separator=false", "encoder.separator has no effect"),
         ("latent-c2f.toml", "structure.chain=true", "structure.chain has no effect"),
         ("transition.toml", "structure.chain=true", "structure.chain has no effect"),

@@ -490,6 +490,16 @@ def test_the_last_layers_of_a_bert_are_mixed(bert: str) -> None:
     assert encoder.core.mix.weights.grad.abs().sum() > 0
 
 
+def test_the_first_layers_of_a_bert_can_be_all_of_it(bert: str) -> None:
+    encoder = build("bert", bert, first_layers=1).eval()
+    assert isinstance(encoder, Bert)
+    assert encoder.hf_config["num_hidden_layers"] == 1  # so a stored model is built again with as many
+    chars, _, lengths = sentences(6)
+    tokens = torch.cat((chars, torch.tensor([[3]])), dim=1)
+    states = BertModel.from_pretrained(bert).eval()(tokens, output_hidden_states=True).hidden_states
+    torch.testing.assert_close(encoder(chars, None, lengths), states[1][:, :-1], atol=1e-5, rtol=1e-5)
+
+
 def test_a_bert_without_separator_reads_the_characters_only(bert: str) -> None:
     encoder = build("bert", bert, separator=False).eval()
     chars, _, lengths = sentences(6, 3)
@@ -535,6 +545,8 @@ def test_what_is_wrong_with_a_bert_is_said(bert: str, tmp_path: Path) -> None:
         build("bert", bert, window_overlap=30)
     with pytest.raises(ConfigError, match=r"mixed_layers: this model has 2 layers, not 3"):
         build("bert", bert, mixed_layers=3)
+    with pytest.raises(ConfigError, match=r"first_layers: this model has 2 layers, not 3"):
+        build("bert", bert, first_layers=3)
     large = Vocabulary.build({chr(0x4E00 + i): 1 for i in range(100)})
     with pytest.raises(ConfigError, match="embeddings"):
         build_encoder(tiny("bert", bert), large, None)

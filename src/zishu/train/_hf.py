@@ -4,7 +4,7 @@ Each character is one token of the tokeniser's vocabulary. The tokeniser's own s
 encodings stay aligned (section 3.4 of the paper). [CLS] is position 0 and represents ROOT; [SEP] is added internally
 after the last character, unless `separator` is off. A sentence longer than the model's positions is read in overlapping
 windows (`zishu.model.windows`). The encoding is the last layer's output, or with `mixed_layers` a learned average of
-the last layers.
+the last layers. `first_layers` leaves out the layers above.
 
 A pre-trained model is a local folder, which is read without network access, or `hub:NAME`, a model of the Hugging Face
 hub. Either may be untrusted: none of its code is run, and weights are read from safetensors only.
@@ -172,11 +172,11 @@ def build(
     if pretrained:
         if not config.pretrained:
             raise ConfigError("encoder.pretrained: a bert needs a pre-trained model, a folder or hub:NAME")
-        model = _from_pretrained(config.pretrained)
+        model = _from_pretrained(config.pretrained, **_depth(config))
     elif hf_config is not None:
         model = _from_config(AutoConfig.for_model(**hf_config))
     elif config.pretrained:
-        model = _from_config(_load(AutoConfig, config.pretrained))
+        model = _from_config(_load(AutoConfig, config.pretrained, **_depth(config)))
     else:
         raise ConfigError("encoder.pretrained: neither a pre-trained model nor a stored configuration of one")
     entries = cast("Any", model).get_input_embeddings().num_embeddings
@@ -221,14 +221,25 @@ def _lowercases(tokenizer: Any, numbers: Mapping[str, int]) -> bool:
     return "a" in numbers and "A" not in numbers
 
 
-def _from_pretrained(path: str) -> nn.Module:
+def _depth(config: EncoderConfig) -> dict[str, int]:
+    """Return the option that leaves out a model's last layers, if the configuration does."""
+    layers = config.first_layers
+    if not layers:
+        return {}
+    available = int(_load(AutoConfig, config.pretrained).num_hidden_layers)
+    if layers > available:
+        raise ConfigError(f"encoder.first_layers: this model has {available} layers, not {layers}")
+    return {"num_hidden_layers": layers}
+
+
+def _from_pretrained(path: str, **options: int) -> nn.Module:
     """Load a model in single precision, if possible without the pooling layer (for [CLS] alone)."""
     try:
-        model = _load(AutoModel, path, add_pooling_layer=False)
+        model = _load(AutoModel, path, add_pooling_layer=False, **options)
     except ConfigError as error:
         if not isinstance(error.__cause__, TypeError):
             raise
-        model = _load(AutoModel, path)  # a model without such a layer rejects the argument
+        model = _load(AutoModel, path, **options)  # a model without such a layer rejects the argument
     return cast("nn.Module", model.float().train())  # it is loaded in evaluation mode, unlike a new module
 
 

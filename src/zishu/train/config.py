@@ -163,6 +163,9 @@ class EncoderConfig:
     empty."""
     window_overlap: Natural = 64
     """bert: characters shared by neighbouring windows of a sentence longer than the model's positions."""
+    first_layers: Natural = 0
+    """bert: number of layers that are used, counted from the first; 0: all. The last layers of a model that was
+    fine-tuned for another task serve that task; without them training is also faster."""
     mixed_layers: Size = 1
     """bert: number of last layers whose outputs are averaged with learned weights; 1: the last layer alone. The paper
     does not mention a mix; its release mixes 4."""
@@ -576,8 +579,8 @@ def _check_effect(config: Config, values: Mapping[str, _Value]) -> None:
         if not config.encoder.top:
             idle["encoder.dropout"] = why
     else:
-        switches = ("encoder.mixed_layers", "encoder.output_dropout", "encoder.separator")
-        idle = dict.fromkeys(switches, "it is for encoder.kind = 'bert'")
+        switches = ("first_layers", "mixed_layers", "output_dropout", "separator")
+        idle = dict.fromkeys((f"encoder.{key}" for key in switches), "it is for encoder.kind = 'bert'")
     if not config.can.parses:
         idle["scorer.dropout"] = "a segmenter has no MLPs"
     if config.structure.policy not in ("leftward", "rightward") or config.objective == "transition":
