@@ -133,11 +133,14 @@ class Batcher:
             if not self._has_room(job, lane):
                 retry = min(_LONGEST_RETRY, max(1, math.ceil(lane.chars / self._speed(lane, job))))
                 raise Problem(
-                    "busy", f"too many requests are waiting; try again in {retry} s", retry_after=retry
+                    "busy",
+                    f"too many requests are waiting; try again in {retry} s",
+                    {"Retry-After": str(retry)},
                 )
             self._count(lane, 1, job.size)
             lane.queue.append(job)
-            lane.arrival.notify()
+            if len(lane.queue) == 1:  # waking it up for every job would cost more than it saves
+                lane.arrival.notify()
         job.answer.add_done_callback(lambda _: self._leave(lane, job))
         return job.answer
 
@@ -184,7 +187,9 @@ class Batcher:
                     lane.arrival.wait_for(lambda: lane.queue or self._closing)
                 latest = time.monotonic() + limits.gather
                 while not self._closing and lane.chars < limits.batch_chars:
-                    if not lane.arrival.wait(min(limits.wait, latest - time.monotonic())):
+                    before = len(lane.queue)
+                    lane.arrival.wait(min(limits.wait, latest - time.monotonic()))
+                    if len(lane.queue) == before or time.monotonic() >= latest:
                         break
                 if lane is self._long:
                     pause = max(limits.batch_seconds, lane.last_seconds)

@@ -27,9 +27,8 @@ from prometheus_client.multiprocess import mark_process_dead
 
 from zishu.errors import InputError, ZishuError
 from zishu.reading import read_lines
-from zishu.serve.app import create_app
+from zishu.serve.app import create_app, is_loopback
 from zishu.serve.connections import ACCEPTED_AT_ONCE, Repeats, allow_files, sweep, with_limits
-from zishu.serve.guard import is_loopback
 from zishu.serve.limits import Limits
 from zishu.serve.metrics import DIRECTORY
 

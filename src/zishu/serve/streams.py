@@ -16,22 +16,20 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
-
-from zishu.serve import problems
-from zishu.serve.description import NDJSON
+from zishu.serve.exchange import NDJSON, Response
 from zishu.serve.problems import Problem, as_problem
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from typing import TypeAlias
 
+    from zishu.serve.exchange import Headers, Message, Request, Send
     from zishu.serve.jobs import Job
     from zishu.serve.service import Service
 
-_TICK = 0.5  # seconds between two checks whether the service is being stopped
+    Parts: TypeAlias = asyncio.Queue[Message]
 
-_Parts = asyncio.Queue[Message]
+_TICK = 0.5  # seconds between two checks whether the service is being stopped
 
 
 class _Line(NamedTuple):
@@ -41,37 +39,41 @@ class _Line(NamedTuple):
     size: int
 
 
-class StreamAnswer(Response):
+class Stream(Response):
     """Answer a stream; the request is read while the answer is sent."""
 
-    media_type = NDJSON
-
-    def __init__(self, service: Service) -> None:
-        super().__init__()
-        del self.headers["content-length"]
+    def __init__(self, service: Service, request: Request) -> None:
+        service.count_streams(1)
+        super().__init__(None, NDJSON)
         self._service = service
+        self._request = request
         self._lines: deque[_Line | None] = deque()  # in order; None after the last one
         self._changed = asyncio.Condition()  # a line was added or removed
 
-    async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
+    async def send(self, send: Send, closing: Headers) -> None:
         """Read, answer and write until the client is done, leaves, or the service is stopped."""
-        with self._service.stream():
-            parts: _Parts = asyncio.Queue(1)
-            listener = asyncio.create_task(_listen(receive, parts))
-            reader = asyncio.create_task(self._read(parts, listener))
-            writer = asyncio.create_task(self._write(send))
-            tasks = {listener, reader, writer}
-            try:
-                # The writer ends first, or the listener if the client leaves; the reader only if it fails.
-                for task in (await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED))[0]:
-                    task.result()
-            finally:
-                unfinished = [*tasks, *(line.answer for line in self._lines if line)]
-                for unwanted in unfinished:
-                    unwanted.cancel()
-                await asyncio.gather(*unfinished, return_exceptions=True)
+        parts: Parts = asyncio.Queue(1)
+        listener = asyncio.create_task(self._listen(parts))
+        reader = asyncio.create_task(self._read(parts, listener))
+        writer = asyncio.create_task(self._write(send, closing))
+        tasks = {listener, reader, writer}
+        try:
+            # The writer ends first, or the listener if the client leaves; the reader only if it fails.
+            for task in (await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED))[0]:
+                task.result()
+        finally:
+            unfinished = [*tasks, *(line.answer for line in self._lines if line)]
+            for unwanted in unfinished:
+                unwanted.cancel()
+            await asyncio.gather(*unfinished, return_exceptions=True)
+            self._service.count_streams(-1)
 
-    async def _read(self, parts: _Parts, listener: asyncio.Task[None]) -> None:
+    async def _listen(self, parts: Parts) -> None:
+        """Receive the body, one part ahead of its reader; return when the client leaves."""
+        while (message := await self._request.receive())["type"] != "http.disconnect":
+            await parts.put(message)
+
+    async def _read(self, parts: Parts, listener: asyncio.Task[None]) -> None:
         """Start lines while there is room for them; at their end, wait until the client leaves."""
         async for line in _lines(parts, self._service):
             job: Job | Problem
@@ -91,21 +93,21 @@ class StreamAnswer(Response):
 
     async def _answer(self, job: Job | Problem) -> bytes:
         """Return the answer to a line, which may be an error."""
-        if isinstance(job, Problem):
-            return problems.body(job)
         try:
+            if isinstance(job, Problem):
+                raise job
             return await self._service.answer_line(job)
         except Exception as error:
-            return problems.body(as_problem(error))
+            return as_problem(error).body
 
     def _has_room(self) -> bool:
         limits = self._service.limits
         size = sum(line.size for line in self._lines if line)
         return len(self._lines) < limits.stream_lines and size <= limits.batch_chars
 
-    async def _write(self, send: Send) -> None:
+    async def _write(self, send: Send, closing: Headers) -> None:
         """Write the answers in the order of the lines."""
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        await send(self.start(closing))
         while (line := await self._oldest()) is not None:
             answer = await line.answer
             await send({"type": "http.response.body", "body": answer + b"\n", "more_body": True})
@@ -120,13 +122,7 @@ class StreamAnswer(Response):
             return self._lines[0]
 
 
-async def _listen(receive: Receive, parts: _Parts) -> None:
-    """Receive the body, one part ahead of its reader; return when the client leaves."""
-    while (message := await receive())["type"] != "http.disconnect":
-        await parts.put(message)
-
-
-async def _lines(parts: _Parts, service: Service) -> AsyncIterator[bytes | Problem]:
+async def _lines(parts: Parts, service: Service) -> AsyncIterator[bytes | Problem]:
     """Yield the lines of a body that are not blank, and problems in their place; the last ones end it."""
     limit = service.limits.body
     too_large = Problem("too_large", f"the line has more than the {limit} bytes that are allowed")
@@ -160,7 +156,7 @@ async def _lines(parts: _Parts, service: Service) -> AsyncIterator[bytes | Probl
             yield line
 
 
-async def _texts(parts: _Parts, service: Service) -> AsyncIterator[bytes | Problem]:
+async def _texts(parts: Parts, service: Service) -> AsyncIterator[bytes | Problem]:
     """Yield the body as it arrives; a problem ends it if the service is stopped or it takes too long."""
     limits = service.limits
     end = time.monotonic() + limits.stream_seconds
