@@ -82,8 +82,13 @@ class Request:
         """Wait until the client has closed the connection, then give up its answer."""
         while (await self.receive())["type"] != "http.disconnect":
             pass
-        if not answer.done():
-            answer.set_exception(ClientLeft())
+        give_up(answer, ClientLeft())
+
+
+def give_up(answer: Future[bytes], error: Exception) -> None:
+    """End the wait for an answer with an error."""
+    if not answer.done():
+        answer.set_exception(error)
 
 
 @dataclass(slots=True)

@@ -13,14 +13,13 @@ import json
 import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from zishu import __version__
 from zishu.errors import InputError
 from zishu.serve.batching import Answer, Batcher
-from zishu.serve.exchange import JSON, NDJSON, Request, Response
+from zishu.serve.exchange import JSON, NDJSON, Request, Response, give_up
 from zishu.serve.jobs import Job
 from zishu.serve.metrics import CONTENT_TYPE, Metrics
 from zishu.serve.problems import Problem
@@ -28,7 +27,7 @@ from zishu.serve.schema import ConvertRequest, ParseRequest, read_convert_reques
 from zishu.serve.streams import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from zishu.parser import Parser
     from zishu.serve.limits import Limits
@@ -125,47 +124,36 @@ class Service:
         All errors are a `Problem` or `ClientLeft`.
         """
         deadline = time.monotonic() + self.limits.seconds
-        with self.holding() as hold:
-            job = await self.read(await self._body(request, limit, hold), decode)
-        return Response(await self.wait(self.batcher.submit(job), deadline, request))
-
-    async def _body(self, request: Request, limit: int, hold: Callable[[int], None]) -> bytes:
         too_large = Problem("too_large", f"the body has more than the {limit} bytes that are allowed")
         length = request.header(b"content-length")
         if length.isdecimal() and int(length[:20]) > limit:
             raise too_large
         body = bytearray()
+        held = 0
         try:
             async with asyncio.timeout(min(self.limits.body_seconds, self.limits.seconds)):
                 async for part in request.parts():
                     body += part
                     if len(body) > limit:
                         raise too_large
-                    hold(len(body))
+                    held = self.hold(held, len(body))
+            job = await self.read(bytes(body), decode)
         except TimeoutError:
             raise Problem("body_timeout", "the body did not arrive in time") from None
-        return bytes(body)
-
-    @contextmanager
-    def holding(self) -> Iterator[Callable[[int], None]]:
-        """Count the bytes of a body in memory; all unread bodies share `limits.bodies` bytes.
-
-        Call the result with the size of the body whenever it changes; it raises a `Problem` if that is too much.
-        """
-        held = 0
-
-        def hold(size: int) -> None:
-            nonlocal held
-            fresh = max(0, size - _SMALL) - held
-            if fresh > 0 and self._held + fresh > self.limits.bodies:
-                raise Problem("busy", "too many large bodies are being sent", {"Retry-After": "5"})
-            held += fresh
-            self._held += fresh
-
-        try:
-            yield hold
         finally:
-            self._held -= held
+            self.hold(held, 0)
+        return Response(await self.wait(self.batcher.submit(job), deadline, request))
+
+    def hold(self, held: int, size: int) -> int:
+        """Count the bytes of a body in memory, which has `size` now; all unread bodies share `limits.bodies` bytes.
+
+        Take what the last call returned, 0 at first. The size 0 ends the count.
+        """
+        fresh = max(0, size - _SMALL) - held
+        if fresh > 0 and self._held + fresh > self.limits.bodies:
+            raise Problem("busy", "too many large bodies are being sent", {"Retry-After": "5"})
+        self._held += fresh
+        return held + fresh
 
     async def read(self, data: bytes, decode: Decoder = read_request) -> Job:
         """Read a request; raise a `Problem` for any error."""
@@ -202,16 +190,16 @@ class Service:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[bytes] = loop.create_future()
         accepted.add_done_callback(partial(self._hand_over, loop, answer))
+        late = Problem("timeout", f"the request was not done after {self.limits.seconds:g} s")
+        timer = loop.call_at(deadline, give_up, answer, late)
         leaving = loop.create_task(request.left(answer)) if request else None
         try:
-            async with asyncio.timeout_at(deadline):
-                return await answer
-        except TimeoutError:
-            raise Problem("timeout", f"the request was not done after {self.limits.seconds:g} s") from None
+            return await answer
         except InputError as error:
             raise Problem("invalid_input", str(error)) from None
         finally:
             accepted.cancel()  # if it was given up: this frees the place in the queue
+            timer.cancel()
             if leaving:
                 leaving.cancel()
 

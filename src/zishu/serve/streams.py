@@ -128,7 +128,8 @@ async def _lines(parts: Parts, service: Service) -> AsyncIterator[bytes | Proble
     too_large = Problem("too_large", f"the line has more than the {limit} bytes that are allowed")
     rest = bytearray()
     skipping = False  # skip the rest of a line that is too long, or that memory does not allow
-    with service.holding() as hold:
+    held = 0
+    try:
         async for part in _texts(parts, service):
             if isinstance(part, Problem):
                 yield part
@@ -145,15 +146,17 @@ async def _lines(parts: Parts, service: Service) -> AsyncIterator[bytes | Proble
                 try:
                     if len(rest) > limit:
                         raise too_large
-                    hold(len(rest))
+                    held = service.hold(held, len(rest))
                 except Problem as problem:
                     yield problem
                     rest.clear()
                     skipping = True
             if not rest:
-                hold(0)
+                held = service.hold(held, 0)
         if not skipping and (line := bytes(rest).strip()):
             yield line
+    finally:
+        service.hold(held, 0)
 
 
 async def _texts(parts: Parts, service: Service) -> AsyncIterator[bytes | Problem]:
