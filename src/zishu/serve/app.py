@@ -181,14 +181,15 @@ def _files(description: Mapping[str, Any]) -> dict[str, Response]:
     files = {
         "/openapi.json": _file(json.dumps(description, ensure_ascii=False).encode(), JSON),
         "/docs": _file(docs.page(description).encode(), "text/html; charset=utf-8"),
-        "/docs/style.css": _file(docs.STYLE.encode(), "text/css; charset=utf-8"),
     }
     for path in STATIC.rglob("*"):
         if path.is_file():
             kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
             kind += "; charset=utf-8" if kind.startswith("text/") else ""
             files[_OPEN_FOLDER + path.relative_to(STATIC).as_posix()] = _file(path.read_bytes(), kind)
-    return files | {"/": files[f"{_OPEN_FOLDER}index.html"]}
+    files["/"] = files[f"{_OPEN_FOLDER}index.html"]
+    files["/docs/style.css"] = files[f"{_OPEN_FOLDER}docs.css"]
+    return files
 
 
 def _file(data: bytes, kind: str) -> Response:

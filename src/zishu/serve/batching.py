@@ -60,28 +60,10 @@ class Lane:
         self.speeds: dict[Mode, float] = {}  # characters per second
         self.last_seconds = 0.0  # duration of the last batch
         self.oldest_first = True  # in the next batch; otherwise the cheapest first
+        self.moved = math.inf  # time of the last progress, if there is something to do
+        self.patience = patience  # maximum duration of a batch in seconds
         self.thread = threading.Thread(target=run, args=(self,), name=f"zishu-{name}", daemon=True)
         self.parsers = ThreadPoolExecutor(threads, thread_name_prefix=f"zishu-{name}-parser")
-        self._patience = patience  # maximum duration of a batch in seconds
-        self._moved = math.inf  # time of its last activity, if it has something to do
-
-    @property
-    def busy(self) -> bool:
-        """Tell whether there is something to do."""
-        return self._moved < math.inf
-
-    @property
-    def stalled(self) -> bool:
-        """Tell whether the thread has been busy with the same thing for too long."""
-        return time.monotonic() - self._moved > self._patience
-
-    def moves(self) -> None:
-        """Record that work is progressing."""
-        self._moved = time.monotonic()
-
-    def rests(self) -> None:
-        """Record that there is nothing to do."""
-        self._moved = math.inf
 
 
 class Batcher:
@@ -114,7 +96,8 @@ class Batcher:
     @property
     def stalled(self) -> bool:
         """Tell whether a thread has made no progress for some seconds though there is work."""
-        return any(lane.stalled for lane in self._lanes)
+        now = time.monotonic()
+        return any(now - lane.moved > lane.patience for lane in self._lanes)
 
     @property
     def _jobs(self) -> int:
@@ -182,7 +165,7 @@ class Batcher:
         while True:
             with self._lock:
                 if not lane.queue:
-                    lane.rests()
+                    lane.moved = math.inf
                     self._long.arrival.notify()  # it may be waiting for the quick lane
                     lane.arrival.wait_for(lambda: lane.queue or self._closing)
                 latest = time.monotonic() + limits.gather
@@ -193,13 +176,15 @@ class Batcher:
                         break
                 if lane is self._long:
                     pause = max(limits.batch_seconds, lane.last_seconds)
-                    lane.arrival.wait_for(lambda: self._closing or not self._quick.busy, timeout=pause)
+                    lane.arrival.wait_for(
+                        lambda: self._closing or self._quick.moved == math.inf, timeout=pause
+                    )
                 if not lane.queue:
                     if self._closing:
                         lane.parsers.shutdown(wait=False)
                         return
                     continue
-                lane.moves()
+                lane.moved = time.monotonic()
                 chosen = self._gather(lane)
             if chosen:
                 self._work(lane, chosen)
@@ -251,10 +236,10 @@ class Batcher:
                 taken[job] = job.take(size)
             except Exception as error:
                 _fail(job, error)
-            lane.moves()
+            lane.moved = time.monotonic()
         unfinished = []
         for job in self._parse(lane, mode, taken):
-            lane.moves()
+            lane.moved = time.monotonic()
             try:
                 answer = job.finish()
             except Exception as error:  # otherwise it would end the thread of this lane

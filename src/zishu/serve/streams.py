@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from zishu.serve.exchange import NDJSON, Response
 from zishu.serve.problems import Problem, as_problem
@@ -32,13 +32,6 @@ if TYPE_CHECKING:
 _TICK = 0.5  # seconds between two checks whether the service is being stopped
 
 
-class _Line(NamedTuple):
-    """Hold a line in progress, or one whose answer is not written yet."""
-
-    answer: asyncio.Task[bytes]
-    size: int
-
-
 class Stream(Response):
     """Answer a stream; the request is read while the answer is sent."""
 
@@ -47,8 +40,9 @@ class Stream(Response):
         super().__init__(None, NDJSON)
         self._service = service
         self._request = request
-        self._lines: deque[_Line | None] = deque()  # in order; None after the last one
-        self._changed = asyncio.Condition()  # a line was added or removed
+        # Lines that are not answered, in order: their answers and sizes. None after the last one.
+        self._lines: deque[tuple[asyncio.Task[bytes], int] | None] = deque()
+        self._changed = asyncio.Event()  # a line was added or removed
 
     async def send(self, send: Send, closing: Headers) -> None:
         """Read, answer and write until the client is done, leaves, or the service is stopped."""
@@ -62,7 +56,7 @@ class Stream(Response):
             for task in (await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED))[0]:
                 task.result()
         finally:
-            unfinished = [*tasks, *(line.answer for line in self._lines if line)]
+            unfinished = [*tasks, *(line[0] for line in self._lines if line)]
             for unwanted in unfinished:
                 unwanted.cancel()
             await asyncio.gather(*unfinished, return_exceptions=True)
@@ -75,6 +69,7 @@ class Stream(Response):
 
     async def _read(self, parts: Parts, listener: asyncio.Task[None]) -> None:
         """Start lines while there is room for them; at their end, wait until the client leaves."""
+        limits = self._service.limits
         async for line in _lines(parts, self._service):
             job: Job | Problem
             try:
@@ -82,14 +77,20 @@ class Stream(Response):
             except Exception as error:
                 job = as_problem(error)
             size = 0 if isinstance(job, Problem) else job.size
-            async with self._changed:
-                await self._changed.wait_for(self._has_room)
-                self._lines.append(_Line(asyncio.create_task(self._answer(job)), size))
-                self._changed.notify_all()
-        async with self._changed:
-            self._lines.append(None)
-            self._changed.notify_all()
+            while len(self._lines) >= limits.stream_lines or self._size() > limits.batch_chars:
+                await self._change()
+            self._lines.append((asyncio.create_task(self._answer(job)), size))
+            self._changed.set()
+        self._lines.append(None)
+        self._changed.set()
         await listener
+
+    def _size(self) -> int:
+        return sum(line[1] for line in self._lines if line)
+
+    async def _change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
 
     async def _answer(self, job: Job | Problem) -> bytes:
         """Return the answer to a line, which may be an error."""
@@ -100,26 +101,18 @@ class Stream(Response):
         except Exception as error:
             return as_problem(error).body
 
-    def _has_room(self) -> bool:
-        limits = self._service.limits
-        size = sum(line.size for line in self._lines if line)
-        return len(self._lines) < limits.stream_lines and size <= limits.batch_chars
-
     async def _write(self, send: Send, closing: Headers) -> None:
         """Write the answers in the order of the lines."""
         await send(self.start(closing))
-        while (line := await self._oldest()) is not None:
-            answer = await line.answer
-            await send({"type": "http.response.body", "body": answer + b"\n", "more_body": True})
-            async with self._changed:
-                self._lines.popleft()
-                self._changed.notify_all()
+        while True:
+            while not self._lines:
+                await self._change()
+            if (line := self._lines[0]) is None:
+                break
+            await send({"type": "http.response.body", "body": await line[0] + b"\n", "more_body": True})
+            self._lines.popleft()
+            self._changed.set()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _oldest(self) -> _Line | None:
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._lines)
-            return self._lines[0]
 
 
 async def _lines(parts: Parts, service: Service) -> AsyncIterator[bytes | Problem]:
