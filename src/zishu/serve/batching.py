@@ -75,6 +75,8 @@ class Batcher:
         self._metrics = metrics
         self._lock = threading.Lock()
         self._closing = False
+        self._jobs = 0  # of all lanes, accepted but not answered
+        self._chars = 0
         self._threads = threads
         self._quick = Lane("quick", self._lock, self._run, limits.stalled, threads)
         # A single sentence may take seconds in this lane.
@@ -99,14 +101,6 @@ class Batcher:
         now = time.monotonic()
         return any(now - lane.moved > lane.patience for lane in self._lanes)
 
-    @property
-    def _jobs(self) -> int:
-        return sum(lane.jobs for lane in self._lanes)
-
-    @property
-    def _chars(self) -> int:
-        return sum(lane.chars for lane in self._lanes)
-
     def submit(self, job: Job) -> Answer:
         """Accept a job, or raise a `Problem`; return the future that gets its answer."""
         lane = self._quick if job.cost <= self._limits.quick else self._long
@@ -124,7 +118,7 @@ class Batcher:
             lane.queue.append(job)
             if len(lane.queue) == 1:  # waking it up for every job would cost more than it saves
                 lane.arrival.notify()
-        job.answer.add_done_callback(lambda _: self._leave(lane, job))
+        job.answer.add_done_callback(partial(self._leave, lane, job))
         return job.answer
 
     def _has_room(self, job: Job, lane: Lane) -> bool:
@@ -148,13 +142,15 @@ class Batcher:
         for lane in self._lanes:
             lane.thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
 
-    def _leave(self, lane: Lane, job: Job) -> None:
+    def _leave(self, lane: Lane, job: Job, _: Answer) -> None:
         with self._lock:
             self._count(lane, -1, -job.size)
 
     def _count(self, lane: Lane, jobs: int, chars: int) -> None:
         lane.jobs += jobs
         lane.chars += chars
+        self._jobs += jobs
+        self._chars += chars
         self._metrics.waiting.set(self._jobs)
         self._metrics.waiting_chars.set(self._chars)
 

@@ -81,7 +81,7 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Start a request; an error here makes it invalid."""
-        if sum(name == b"host" for name, _ in self.headers) > 1 or len(self.pipeline) >= _MOST_AHEAD:
+        if [name for name, _ in self.headers].count(b"host") > 1 or len(self.pipeline) >= _MOST_AHEAD:
             raise ValueError
         super().on_headers_complete()
 

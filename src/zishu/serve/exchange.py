@@ -34,11 +34,7 @@ SECURITY_HEADERS: Final = {
 }
 
 
-def _raw(headers: Mapping[str, str]) -> Headers:
-    return [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-
-
-_SAFETY: Final = _raw(SECURITY_HEADERS)
+_SAFETY: Final = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
@@ -102,7 +98,10 @@ class Response:
 
     def raw_headers(self) -> Headers:
         """Return all headers, in lower case."""
-        headers = [*_raw(self.headers), *_SAFETY]
+        headers = [
+            *_SAFETY,
+            *((name.lower().encode(), value.encode()) for name, value in self.headers.items()),
+        ]
         if self.kind:
             headers.append((b"content-type", self.kind.encode()))
         if self.body is not None:

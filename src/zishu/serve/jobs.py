@@ -48,13 +48,8 @@ class Unit:
     document: list[str]  # the output of its document, to which its own is appended
     format: Literal["json", "conllu", "svg"]
     several: bool  # whether several analyses were requested
+    cost: int  # approximate cost of the sentence, in characters of short sentences
     output: str = ""
-
-    @property
-    def cost(self) -> int:
-        """Return the approximate cost of the sentence, in characters of short sentences."""
-        size = len(self.sentence.text)
-        return size + size * size // _CUBIC
 
     def write(self, found: Sequence[Sentence | Tokens]) -> str:
         """Return the analyses of the sentence, best first, in its format."""
@@ -136,7 +131,9 @@ class Job:
             output: list[str] = []
             self._documents.append((text, output))
             for number, sentence in enumerate(sentences, start=request.first):
-                yield Unit(sentence, number, output, request.format, self.analyses > 1)
+                size = len(sentence.text)
+                cost = size + size * size // _CUBIC
+                yield Unit(sentence, number, output, request.format, self.analyses > 1, cost)
 
     def _sentences(self, output: Sequence[str]) -> str:
         if self._request.format == "conllu":
