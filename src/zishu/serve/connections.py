@@ -3,7 +3,7 @@
 Uvicorn has no time limit for the head of a request or for a client that does not read its answer, no limit on the size of
 a head, and its limit on connections rejects the newest one. But its protocol class can be replaced. This one adds the
 limits, closes the connection that has waited longest without a request if there are too many, and sends errors in our
-own format, so no other server is needed. The server calls `sweep` every second; nothing here sets a timer.
+own format, so no other server is needed. The server calls `check` every second; nothing here sets a timer.
 
 The limits of bodies and of streams belong to requests: see `zishu.serve.service` and `zishu.serve.streams`.
 """
@@ -21,7 +21,6 @@ from zishu.serve.problems import Problem
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterable
 
     from zishu.serve.limits import Limits
 
@@ -38,10 +37,9 @@ _MOST_AHEAD: Final = 32  # requests that a client may send before it has the ans
 class Connection(HttpToolsProtocol):
     """Handle one connection of a client."""
 
-    limits: Limits  # set in a subclass, by `with_limits`
-
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, limits: Limits, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.limits = limits
         self._waits_since = time.monotonic()  # for the head of a request
         self._idle = False  # between two requests, with nothing of the next one received
         self._head = 0  # bytes that have arrived since the last part of a body or end of a request
@@ -155,19 +153,6 @@ class Connection(HttpToolsProtocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self.transport.close()
-
-
-def with_limits(limits: Limits) -> type[Connection]:
-    """Return the protocol class of a server with these limits."""
-    return type("LimitedConnection", (Connection,), {"limits": limits})
-
-
-def sweep(connections: Iterable[object]) -> None:
-    """Close the connections whose time is over."""
-    now = time.monotonic()
-    for connection in list(connections):
-        if isinstance(connection, Connection):
-            connection.check(now)
 
 
 def allow_files(connections: int) -> int:

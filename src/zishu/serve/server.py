@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from dataclasses import dataclass, field, replace
+from functools import partial
 from multiprocessing import connection
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,12 +29,12 @@ from prometheus_client.multiprocess import mark_process_dead
 from zishu.errors import InputError, ZishuError
 from zishu.reading import read_lines
 from zishu.serve.app import create_app, is_loopback
-from zishu.serve.connections import ACCEPTED_AT_ONCE, Repeats, allow_files, sweep, with_limits
+from zishu.serve.connections import ACCEPTED_AT_ONCE, Connection, Repeats, allow_files
 from zishu.serve.limits import Limits
 from zishu.serve.metrics import DIRECTORY
 
 if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
+    from multiprocessing.connection import Connection as Pipe
     from multiprocessing.context import SpawnProcess
     from pathlib import Path
     from types import FrameType
@@ -153,9 +154,10 @@ def _run(parser: Parser, settings: ServerSettings, listener: socket.socket, star
 
 def make_config(app: Any, limits: Limits, **options: Any) -> uvicorn.Config:
     """Return how to run an app: with time limits for connections, and without an access log."""
+    connect: Any = partial(Connection, limits)  # uvicorn only calls it
     return uvicorn.Config(
         app,
-        http=with_limits(limits),
+        http=connect,
         log_config=None,
         log_level=logging.WARNING,
         access_log=False,  # it would contain addresses, with what users put there
@@ -180,7 +182,10 @@ class Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Do what is due every tenth of a second."""
         if counter % 10 == 0:
-            sweep(self.server_state.connections)
+            now = time.monotonic()
+            for one in list(self.server_state.connections):
+                if isinstance(one, Connection):
+                    one.check(now)
         return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -225,7 +230,7 @@ def _leave(*_: object) -> None:
 @dataclass(slots=True)
 class _Worker:
     process: SpawnProcess
-    pipe: Connection  # reports when it is ready; its end tells the worker that this process is gone
+    pipe: Pipe  # reports when it is ready; its end tells the worker that this process is gone
     ready: bool = False
 
 
@@ -297,7 +302,7 @@ def _stop(workers: list[_Worker], seconds: float) -> None:
         worker.pipe.close()
 
 
-def _work(settings: ServerSettings, listener: socket.socket, pipe: Connection) -> None:
+def _work(settings: ServerSettings, listener: socket.socket, pipe: Pipe) -> None:
     """Serve in a worker process."""
     _set_up_log()
     # The parent decides when to stop: Ctrl-C reaches the workers, too, but they ignore it.
@@ -311,7 +316,7 @@ def _work(settings: ServerSettings, listener: socket.socket, pipe: Connection) -
     _run(parser, settings, listener, lambda: pipe.send("ready"))
 
 
-def _mind_parent(pipe: Connection) -> None:
+def _mind_parent(pipe: Pipe) -> None:
     """Stop when the other end of the pipe is gone, and with it the parent."""
     try:
         pipe.recv()
