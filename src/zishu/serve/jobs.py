@@ -73,11 +73,6 @@ class Unit:
 class Job:
     """Hold a request, its sentences, and the finished part of its answer."""
 
-    __slots__ = (
-        "_documents", "_model", "_next", "_request", "_taken", "_units", "analyses", "answer", "cost", "left", "mode",
-        "prepared", "sentences", "size",
-    )  # fmt: skip
-
     def __init__(self, request: ParseRequest | ConvertRequest, model: str) -> None:
         """Prepare to answer a request; `model` is the JSON object that names the model."""
         self.answer: Future[bytes] = Future()

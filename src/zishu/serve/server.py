@@ -8,6 +8,7 @@ process ends; during startup it ends immediately. A worker whose parent has died
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import multiprocessing
@@ -269,7 +270,8 @@ def _replace_dead(workers: list[_Worker], settings: ServerSettings, listener: so
     """Replace dead workers; raise `ZishuError` for one that died before it was ready."""
     for place, worker in enumerate(workers):
         if not worker.ready:
-            worker.ready = _is_ready(worker)
+            with contextlib.suppress(EOFError, OSError):
+                worker.ready = worker.pipe.poll() and worker.pipe.recv() == "ready"
         if worker.process.is_alive():
             continue
         if not worker.ready:
@@ -279,13 +281,6 @@ def _replace_dead(workers: list[_Worker], settings: ServerSettings, listener: so
         mark_process_dead(worker.process.pid)  # type: ignore[no-untyped-call]
         time.sleep(0.1)  # in case they die as soon as they are ready
         workers[place] = _start(settings, listener)
-
-
-def _is_ready(worker: _Worker) -> bool:
-    try:
-        return worker.pipe.poll() and worker.pipe.recv() == "ready"
-    except (EOFError, OSError):
-        return False
 
 
 def _stop(workers: list[_Worker], seconds: float) -> None:

@@ -78,6 +78,7 @@ class Service:
 
     def open(self) -> None:
         """Accept requests, also after the app was stopped and started again."""
+        self._told = False  # the event loop may be a new one
         if self.batcher.closed:
             self.batcher = self._make_batcher()
 
@@ -123,7 +124,7 @@ class Service:
 
         All errors are a `Problem` or `ClientLeft`.
         """
-        deadline = time.monotonic() + self.limits.seconds
+        deadline = asyncio.get_running_loop().time() + self.limits.seconds
         too_large = Problem("too_large", f"the body has more than the {limit} bytes that are allowed")
         length = request.header(b"content-length")
         if length.isdecimal() and int(length[:20]) > limit:
@@ -186,7 +187,7 @@ class Service:
         return Job(request, self._named)
 
     async def wait(self, accepted: Answer, deadline: float, request: Request | None = None) -> bytes:
-        """Return the answer, or give up at the deadline or when the client of `request` leaves."""
+        """Return the answer, or give up at a time of the event loop or when the client of `request` leaves."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[bytes] = loop.create_future()
         accepted.add_done_callback(partial(self._hand_over, loop, answer))
@@ -249,7 +250,7 @@ class Service:
                 if problem.code != "busy":
                     raise
             await asyncio.sleep(_RETRY)
-        return await self.wait(accepted, time.monotonic() + self.limits.seconds)
+        return await self.wait(accepted, asyncio.get_running_loop().time() + self.limits.seconds)
 
 
 def describe(parser: Parser, limits: Limits) -> dict[str, Any]:

@@ -156,17 +156,6 @@ async def _texts(parts: Parts, service: Service) -> AsyncIterator[bytes | Proble
     """Yield the body as it arrives; a problem ends it if the service is stopped or it takes too long."""
     limits = service.limits
     end = time.monotonic() + limits.stream_seconds
-
-    def trouble() -> Problem | None:
-        if service.stopping():
-            return Problem("stopping", "the service is being stopped; the lines before were all answered")
-        if time.monotonic() >= end:
-            seconds = limits.stream_seconds
-            return Problem("timeout", f"a stream may take {seconds:g} s; the lines before were answered")
-        if time.monotonic() >= silent_until:
-            return Problem("body_timeout", f"nothing arrived for {limits.seconds:g} s")
-        return None
-
     silent_until = time.monotonic() + limits.seconds
     while True:
         try:
@@ -179,6 +168,14 @@ async def _texts(parts: Parts, service: Service) -> AsyncIterator[bytes | Proble
             if not message.get("more_body", False):
                 return
             silent_until = time.monotonic() + limits.seconds
-        if (problem := trouble()) is not None:
-            yield problem
-            return
+        now = time.monotonic()
+        if service.stopping():
+            yield Problem("stopping", "the service is being stopped; the lines before were all answered")
+        elif now >= end:
+            seconds = limits.stream_seconds
+            yield Problem("timeout", f"a stream may take {seconds:g} s; the lines before were answered")
+        elif now >= silent_until:
+            yield Problem("body_timeout", f"nothing arrived for {limits.seconds:g} s")
+        else:
+            continue
+        return
