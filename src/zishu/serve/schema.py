@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 INPUTS = ("text", "texts", "words")
 
 T = TypeVar("T")
+R = TypeVar("R", bound="ParseRequest | ConvertRequest")
 List = Annotated[list[T], FailFast()]
 Offset = Annotated[int, Field(ge=0)]
 Form = Annotated[str, Field(min_length=1)]
@@ -285,11 +286,7 @@ def read_request(data: bytes, limits: Limits) -> ParseRequest:
     _count(data, b",", 2 * limits.chars + 8 * limits.constraints + limits.lexicon)
     _count(data, b"[", limits.chars + 3 * limits.constraints + limits.texts)
     _count(data, b"{", limits.chars + 1)
-    try:
-        request = _ADAPTER.validate_json(data)
-    except ValidationError as error:
-        raise _problem(error, skip=1) from None
-    _check(request, limits)
+    request = _validated(_ADAPTER, data, limits, skip=1)
     try:
         request.check()
     except InputError as error:
@@ -302,12 +299,7 @@ def read_convert_request(data: bytes, limits: Limits) -> ConvertRequest:
     # A word needs more than 20 bytes, and has at most one bracket of each kind; more of them are in strings.
     for mark in (b"[", b"{"):
         _count(data, mark, limits.chars + len(data) // 20)
-    try:
-        request = _CONVERT.validate_json(data)
-    except ValidationError as error:
-        raise _problem(error, skip=0) from None
-    _check(request, limits)
-    return request
+    return _validated(_CONVERT, data, limits, skip=0)
 
 
 def _count(data: bytes, mark: bytes, most: int) -> None:
@@ -315,20 +307,22 @@ def _count(data: bytes, mark: bytes, most: int) -> None:
         raise Problem("too_many", f"the body has more than {most} of the sign {mark.decode()}")
 
 
-def _problem(error: ValidationError, skip: int) -> Problem:
-    """Report the first error; `skip` path elements are tags of the union, which the client never wrote."""
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    message = str(first["msg"])
-    match first["type"]:
-        case "json_invalid":
+def _validated(adapter: TypeAdapter[R], data: bytes, limits: Limits, *, skip: int) -> R:
+    """Read JSON, and check the limits; `skip` elements of a path are tags of the union, which the client never wrote."""
+    try:
+        request = adapter.validate_json(data)
+    except ValidationError as error:
+        # Only the first error is reported.
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        message, place = str(first["msg"]), ".".join(map(str, first["loc"][skip:]))[:_SHOWN]
+        if first["type"] == "json_invalid":
             # JSON has an escape for half a surrogate pair, but such a string cannot be encoded in UTF-8.
-            return Problem("invalid_json", message.removeprefix("Invalid JSON: "))
-        case "union_tag_not_found":
-            return Problem(
-                "invalid_request", f"a request is an object with one of the keys {', '.join(INPUTS)}"
-            )
-    place = ".".join(map(str, first["loc"][skip:]))[:_SHOWN]
-    return Problem("invalid_request", f"{place}: {message}" if place else message)
+            raise Problem("invalid_json", message.removeprefix("Invalid JSON: ")) from None
+        if first["type"] == "union_tag_not_found":
+            message = f"a request is an object with one of the keys {', '.join(INPUTS)}"
+        raise Problem("invalid_request", f"{place}: {message}" if place else message) from None
+    _check(request, limits)
+    return request
 
 
 def _check(request: ParseRequest | ConvertRequest, limits: Limits) -> None:
