@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
+pytest.importorskip("httptools", reason="the extra `serve` is not installed")
 
 from serving import PATIENCE, Answer, Client, Command, eventually, served, starting
 from zishu.errors import InputError, MissingExtra, ZishuError
