@@ -398,7 +398,9 @@ def main() -> None:
                 half = Load(load.requests, max(1, chosen.requests // 2), len(load.sent) / full.seconds / 2)
                 # Beside a hostile client, a connection that waits for its next request may be closed.
                 if not chosen.hostile:
-                    asyncio.run(run(port, pid, half, chosen.clients))
+                    # Each sends a request every 10 s at least: a connection that is idle for long is closed.
+                    clients = min(chosen.clients, math.ceil(10 * half.rate))
+                    asyncio.run(run(port, pid, half, clients))
         after, _ = measure_offline(pool, texts, chosen.workers)
     expected = [found[k : k + chosen.texts] for k in range(0, len(found), chosen.texts)]
     wrong = wrong_answers(load, groups, expected)
