@@ -114,7 +114,6 @@ HOMES: dict[str, tuple[str, ...]] = {
     "zstandard": ("compression.py",),
     "pyarrow": ("corpus/tables.py",),
     "uvicorn": ("serve",),
-    "starlette": ("serve",),
     "pydantic": ("serve",),
     "prometheus_client": ("serve",),
 }

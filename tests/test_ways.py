@@ -112,7 +112,7 @@ def test_a_training_sentence_to_its_gradient(tmp_path: Path) -> None:
 
 
 def test_a_request() -> None:
-    pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
+    pytest.importorskip("httptools", reason="the extra `serve` is not installed")
     import zishu
     from serving import serving
 

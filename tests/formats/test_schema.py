@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 
-pytest.importorskip("starlette", reason="the extra `serve` is not installed")
+pytest.importorskip("httptools", reason="the extra `serve` is not installed")
 pytest.importorskip("jsonschema_rs", reason="comes with schemathesis")
 
 import jsonschema_rs

@@ -23,7 +23,7 @@ from zishu.gaps import BREAK, FREE
 from zishu.granularity import coarsen
 
 pytest.importorskip("selenium", reason="the tests of the page need selenium")
-pytest.importorskip("starlette", reason="the tests of the page need the extra `serve`")
+pytest.importorskip("httptools", reason="the tests of the page need the extra `serve`")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")
 if not (BROWSER and DRIVER):

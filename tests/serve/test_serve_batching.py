@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-pytest.importorskip("starlette", reason="the extra `serve` is not installed")
+pytest.importorskip("httptools", reason="the extra `serve` is not installed")
 
 import zishu
 from serving import PATIENCE, HeldModel, held_parser

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-pytest.importorskip("starlette", reason="the extra `serve` is not installed")
-pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
+pytest.importorskip("httptools", reason="the extra `serve` is not installed")
 
 import zishu
 from serving import NDJSON, PATIENCE, Client, eventually, held_parser, served, serving
 from zishu.serve import Limits, read_tokens, schema
+from zishu.serve.app import _OPEN, _OPEN_FOLDER
 from zishu.serve.connections import Repeats
-from zishu.serve.guard import _OPEN, _OPEN_FOLDER, SECURITY_HEADERS
+from zishu.serve.exchange import SECURITY_HEADERS
 from zishu.serve.problems import CODES, Problem
 from zishu.serve.server import load_parser
 
@@ -409,6 +409,62 @@ def test_a_broken_body_is_no_failure_of_the_service(
                 assert read_all(connection).startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 404 ", b"HTTP/1.1 405 "))
         time.sleep(0.2)  # for what might still be written to the log
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+LIVE = b"GET /v1/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def test_requests_sent_ahead_are_answered_up_to_a_number(parser: zishu.Parser) -> None:
+    with serving(parser) as client:
+        with client.connect() as connection:
+            connection.sendall(20 * LIVE + LIVE.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n") + LIVE)
+            assert read_all(connection).count(b" 200 OK") == 21
+        with client.connect() as connection:
+            connection.sendall(1000 * LIVE)
+            with contextlib.suppress(ConnectionResetError):
+                assert 20 < read_all(connection).count(b" 200 OK") < 100
+        eventually(lambda: client.connections == 0)
+        assert client.get("/v1/health/live").status == 200
+
+
+def test_a_request_before_a_broken_one_is_answered(parser: zishu.Parser) -> None:
+    body = '{"text": "我"}'.encode()
+    head = f"POST /v1/parse HTTP/1.1\r\nHost: localhost\r\n{JSON_HEAD}Content-Length: {len(body)}\r\n\r\n"
+    stuck, model = held_parser(parser)
+    with serving(stuck) as client, client.connect() as connection:
+        connection.sendall(head.encode() + body + b"NONSENSE\r\n\r\n")
+        assert model.entered.acquire(timeout=PATIENCE)
+        connection.sendall(b"x" * 100_000)
+        model.release()
+        answer = read_all(connection)
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        assert answer.count(b"HTTP/1.1") == 1
+
+
+def test_what_is_no_body_is_limited_too(parser: zishu.Parser) -> None:
+    """Trailers and extensions of chunks may be as long as the client likes, and must not fill the memory."""
+    head = f"{JSON_HEAD}Transfer-Encoding: chunked\r\n"
+    for start in (b"1;", b"0\r\nx: "):
+        with serving(parser) as client, client.connect(head) as connection:
+            connection.sendall(start)
+            with contextlib.suppress(ConnectionError):
+                for _ in range(100):
+                    connection.sendall(b"x" * 10_000)
+                    time.sleep(0.01)
+                assert b"invalid_http" in read_all(connection)
+            eventually(lambda: client.connections == 0)
+
+
+def test_an_upgrade_is_not_made(parser: zishu.Parser) -> None:
+    request = b"GET /v1/health/live HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+    with serving(parser) as client:
+        with client.connect() as connection:
+            connection.sendall(request)
+            assert b" 200 " in connection.recv(65536)
+            connection.sendall(LIVE)
+            with contextlib.suppress(ConnectionResetError):
+                connection.recv(65536)
+        assert client.get("/v1/health/live").status == 200
 
 
 # ---- hosts, tokens, stopping

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.importorskip("starlette", reason="the extra `serve` is not installed")
-pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
+pytest.importorskip("httptools", reason="the extra `serve` is not installed")
 
 from serving import PATIENCE, Answer, Client, Command, eventually, served, starting
 from zishu.errors import InputError, MissingExtra, ZishuError
@@ -201,7 +200,7 @@ def test_loopback() -> None:
     assert not any(map(is_loopback, ["0.0.0.0", "::", "192.168.1.1", "example.org", ""]))
 
 
-@pytest.mark.parametrize("package", ["starlette", "prometheus_client", "uvicorn"])
+@pytest.mark.parametrize("package", ["httptools", "prometheus_client", "uvicorn"])
 def test_a_missing_package_names_the_extra_before_anything_is_loaded(package: str) -> None:
     code = f"import sys; sys.modules['{package}'] = None; from zishu import serve; serve.serve"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

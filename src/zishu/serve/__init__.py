@@ -3,10 +3,10 @@
     zishu serve                                    # http://127.0.0.1:8000
     uvicorn.run(create_app(zishu.load()))          # the same as an ASGI app, without connection limits
 
-Read the modules in this order: `limits`; `problems` (errors that clients get), `schema` (requests); `jobs`
-(request to sentences, analyses to answer), `batching` (parse requests together); `service` (between HTTP and the
-batcher), `streams` (one request per line); `description` and `docs` (OpenAPI, and a page of it), `guard` (around every
-request: hosts, tokens, headers, errors, the log), `app` (puts it together); `connections` (time limits, maximum number),
+Read the modules in this order: `limits`; `exchange` (a request and its response); `problems` (errors that clients get),
+`schema` (requests, and the sentences in them); `jobs` (analyses to answer), `batching` (parse requests together);
+`service` (between HTTP and the batcher), `streams` (one request per line); `description` and `docs` (OpenAPI, and a page of
+it), `app` (addresses; around every request: hosts, tokens, errors, the log); `connections` (time limits, maximum number),
 `server` (sockets, signals, worker processes). All of it needs the extra `serve`.
 """
 
@@ -31,7 +31,7 @@ _HOMES = {
     "read_tokens": "server",
     "serve": "server",
 }
-_PACKAGES = {"prometheus_client", "pydantic", "starlette", "uvicorn"}
+_PACKAGES = {"httptools", "prometheus_client", "pydantic", "uvicorn"}
 
 
 def __getattr__(name: str) -> Any:

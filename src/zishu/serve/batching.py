@@ -60,28 +60,10 @@ class Lane:
         self.speeds: dict[Mode, float] = {}  # characters per second
         self.last_seconds = 0.0  # duration of the last batch
         self.oldest_first = True  # in the next batch; otherwise the cheapest first
+        self.moved = math.inf  # time of the last progress, if there is something to do
+        self.patience = patience  # maximum duration of a batch in seconds
         self.thread = threading.Thread(target=run, args=(self,), name=f"zishu-{name}", daemon=True)
         self.parsers = ThreadPoolExecutor(threads, thread_name_prefix=f"zishu-{name}-parser")
-        self._patience = patience  # maximum duration of a batch in seconds
-        self._moved = math.inf  # time of its last activity, if it has something to do
-
-    @property
-    def busy(self) -> bool:
-        """Tell whether there is something to do."""
-        return self._moved < math.inf
-
-    @property
-    def stalled(self) -> bool:
-        """Tell whether the thread has been busy with the same thing for too long."""
-        return time.monotonic() - self._moved > self._patience
-
-    def moves(self) -> None:
-        """Record that work is progressing."""
-        self._moved = time.monotonic()
-
-    def rests(self) -> None:
-        """Record that there is nothing to do."""
-        self._moved = math.inf
 
 
 class Batcher:
@@ -93,6 +75,8 @@ class Batcher:
         self._metrics = metrics
         self._lock = threading.Lock()
         self._closing = False
+        self._jobs = 0  # of all lanes, accepted but not answered
+        self._chars = 0
         self._threads = threads
         self._quick = Lane("quick", self._lock, self._run, limits.stalled, threads)
         # A single sentence may take seconds in this lane.
@@ -114,15 +98,8 @@ class Batcher:
     @property
     def stalled(self) -> bool:
         """Tell whether a thread has made no progress for some seconds though there is work."""
-        return any(lane.stalled for lane in self._lanes)
-
-    @property
-    def _jobs(self) -> int:
-        return sum(lane.jobs for lane in self._lanes)
-
-    @property
-    def _chars(self) -> int:
-        return sum(lane.chars for lane in self._lanes)
+        now = time.monotonic()
+        return any(now - lane.moved > lane.patience for lane in self._lanes)
 
     def submit(self, job: Job) -> Answer:
         """Accept a job, or raise a `Problem`; return the future that gets its answer."""
@@ -133,12 +110,15 @@ class Batcher:
             if not self._has_room(job, lane):
                 retry = min(_LONGEST_RETRY, max(1, math.ceil(lane.chars / self._speed(lane, job))))
                 raise Problem(
-                    "busy", f"too many requests are waiting; try again in {retry} s", retry_after=retry
+                    "busy",
+                    f"too many requests are waiting; try again in {retry} s",
+                    {"Retry-After": str(retry)},
                 )
             self._count(lane, 1, job.size)
             lane.queue.append(job)
-            lane.arrival.notify()
-        job.answer.add_done_callback(lambda _: self._leave(lane, job))
+            if len(lane.queue) == 1:  # waking it up for every job would cost more than it saves
+                lane.arrival.notify()
+        job.answer.add_done_callback(partial(self._leave, lane, job))
         return job.answer
 
     def _has_room(self, job: Job, lane: Lane) -> bool:
@@ -162,13 +142,15 @@ class Batcher:
         for lane in self._lanes:
             lane.thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
 
-    def _leave(self, lane: Lane, job: Job) -> None:
+    def _leave(self, lane: Lane, job: Job, _: Answer) -> None:
         with self._lock:
             self._count(lane, -1, -job.size)
 
     def _count(self, lane: Lane, jobs: int, chars: int) -> None:
         lane.jobs += jobs
         lane.chars += chars
+        self._jobs += jobs
+        self._chars += chars
         self._metrics.waiting.set(self._jobs)
         self._metrics.waiting_chars.set(self._chars)
 
@@ -179,22 +161,26 @@ class Batcher:
         while True:
             with self._lock:
                 if not lane.queue:
-                    lane.rests()
+                    lane.moved = math.inf
                     self._long.arrival.notify()  # it may be waiting for the quick lane
                     lane.arrival.wait_for(lambda: lane.queue or self._closing)
                 latest = time.monotonic() + limits.gather
                 while not self._closing and lane.chars < limits.batch_chars:
-                    if not lane.arrival.wait(min(limits.wait, latest - time.monotonic())):
+                    before = len(lane.queue)
+                    lane.arrival.wait(min(limits.wait, latest - time.monotonic()))
+                    if len(lane.queue) == before or time.monotonic() >= latest:
                         break
                 if lane is self._long:
                     pause = max(limits.batch_seconds, lane.last_seconds)
-                    lane.arrival.wait_for(lambda: self._closing or not self._quick.busy, timeout=pause)
+                    lane.arrival.wait_for(
+                        lambda: self._closing or self._quick.moved == math.inf, timeout=pause
+                    )
                 if not lane.queue:
                     if self._closing:
                         lane.parsers.shutdown(wait=False)
                         return
                     continue
-                lane.moves()
+                lane.moved = time.monotonic()
                 chosen = self._gather(lane)
             if chosen:
                 self._work(lane, chosen)
@@ -246,10 +232,10 @@ class Batcher:
                 taken[job] = job.take(size)
             except Exception as error:
                 _fail(job, error)
-            lane.moves()
+            lane.moved = time.monotonic()
         unfinished = []
         for job in self._parse(lane, mode, taken):
-            lane.moves()
+            lane.moved = time.monotonic()
             try:
                 answer = job.finish()
             except Exception as error:  # otherwise it would end the thread of this lane

@@ -1,31 +1,26 @@
-"""Keep idle connections from blocking the service: timeouts and a maximum number, below the app.
+"""Keep connections from blocking the service: timeouts and maximum numbers, below the app.
 
-Uvicorn has no time limit for the head of a request or for a client that does not read its answer, and its limit on
-connections rejects the newest one. But its protocol class can be replaced. This one adds time limits, a limit that
-closes the connection that has waited longest without a request, and errors in our own format, so no other server is
-needed. The server calls `sweep` every second; nothing here sets a timer.
+Uvicorn has no time limit for the head of a request or for a client that does not read its answer, no limit on the size of
+a head, and its limit on connections rejects the newest one. But its protocol class can be replaced. This one adds the
+limits, closes the connection that has waited longest without a request if there are too many, and sends errors in our
+own format, so no other server is needed. The server calls `check` every second; nothing here sets a timer.
 
 The limits of bodies and of streams belong to requests: see `zishu.serve.service` and `zishu.serve.streams`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-import h11
-from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from zishu.serve import problems
-from zishu.serve.guard import SECURITY_HEADERS
 from zishu.serve.problems import Problem
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterable
 
     from zishu.serve.limits import Limits
 
@@ -35,17 +30,19 @@ log: Final = logging.getLogger("zishu.serve")
 ACCEPTED_AT_ONCE: Final = 16
 
 _SPARE_FILES: Final = 64 + 4 * ACCEPTED_AT_ONCE  # files other than connections: libraries, the model, pipes
+_MOST_HEAD: Final = 64 * 1024  # bytes of a head, or of anything else that is not a body
+_MOST_AHEAD: Final = 32  # requests that a client may send before it has the answer to the first
 
 
-class Connection(H11Protocol):
+class Connection(HttpToolsProtocol):
     """Handle one connection of a client."""
 
-    limits: Limits  # set in a subclass, by `with_limits`
-
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, limits: Limits, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.limits = limits
         self._waits_since = time.monotonic()  # for the head of a request
         self._idle = False  # between two requests, with nothing of the next one received
+        self._head = 0  # bytes that have arrived since the last part of a body or end of a request
         # Bytes of the answer that wait to be read, and since when.
         self._unread: tuple[float, int] | None = None
 
@@ -63,17 +60,38 @@ class Connection(H11Protocol):
         waiting = [one for one in alive if not one.busy]
         victim = min(waiting, key=lambda one: one._waits_since, default=self)
         if victim is self:
-            self._refuse(Problem("busy", "too many connections are open", retry_after=1))
+            self._refuse(Problem("busy", "too many connections are open", {"Retry-After": "1"}))
         else:
             victim.transport.abort()
         log.warning("more than %d connections: closed one", self.limits.connections)
 
     def data_received(self, data: bytes) -> None:
         """Receive data; the head of a request must be complete some time after its first byte."""
+        if self.busy and not (self.cycle.keep_alive or self.cycle.more_body):
+            return  # this was the last request
         if self._idle:
             self._idle = False
             self._waits_since = time.monotonic()
+        self._head += len(data)
         super().data_received(data)
+        if self._head > _MOST_HEAD and not self.closing:
+            self.send_400_response("The head of the request is too long.")
+
+    def on_headers_complete(self) -> None:
+        """Start a request; an error here makes it invalid."""
+        if [name for name, _ in self.headers].count(b"host") > 1 or len(self.pipeline) >= _MOST_AHEAD:
+            raise ValueError
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Receive a part of a body."""
+        self._head = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Receive the end of a request."""
+        self._head = 0
+        super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""
@@ -108,7 +126,7 @@ class Connection(H11Protocol):
         if self.busy or self._idle or self.closing:
             return  # the keep-alive timer of the base class ends idle connections
         if now - self._waits_since > self.limits.head_seconds:
-            if self.cycle is None and self.conn.trailing_data[0]:
+            if self.cycle is None and self._head:
                 self._refuse(Problem("head_timeout", "the head of the request did not arrive in time"))
             else:
                 self.transport.close()
@@ -116,47 +134,25 @@ class Connection(H11Protocol):
     # ---- errors
 
     def send_400_response(self, msg: str) -> None:
-        """Answer a request that is not HTTP; the answer contains nothing that the client sent."""
-        self._refuse(Problem("invalid_http", msg))
+        """Answer what is not HTTP; the answer contains nothing that the client sent."""
+        if self.busy and not self.cycle.more_body:
+            self.cycle.keep_alive = False  # the request before it is answered, nothing after it
+        else:
+            self._refuse(Problem("invalid_http", msg))
 
     def _refuse(self, problem: Problem) -> None:
         """Send an error without the app, and close the connection."""
-        body = problems.body(problem)
-        headers = {
-            **SECURITY_HEADERS,
-            **problem.headers,
-            "Cache-Control": "no-store",
-            "Content-Type": "application/json",
-            "Content-Length": str(len(body)),
-            "Connection": "close",
-        }
-        head = h11.Response(
-            status_code=problem.status,
-            headers=[(name.encode(), value.encode()) for name, value in headers.items()],
-            reason=STATUS_PHRASES[problem.status],
-        )
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            with contextlib.suppress(h11.LocalProtocolError):  # the answer to HEAD has no body
-                for event in (head, h11.Data(data=body), h11.EndOfMessage()):
-                    self.transport.write(self.conn.send(event) or b"")
+        if not self.busy or not self.cycle.response_started:
+            answer = problem.response()
+            headers = [*answer.raw_headers(), (b"connection", b"close")]
+            head = b"".join(b"%b: %b\r\n" % header for header in headers)
+            body = b"" if self.busy and self.cycle.scope["method"] == "HEAD" else problem.body
+            self.transport.write(STATUS_LINE[answer.status] + head + b"\r\n" + body)
         if self.busy:
             # The app may be at work on the head of this request: its answer has nowhere to go.
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self.transport.close()
-
-
-def with_limits(limits: Limits) -> type[Connection]:
-    """Return the protocol class of a server with these limits."""
-    return type("LimitedConnection", (Connection,), {"limits": limits})
-
-
-def sweep(connections: Iterable[object]) -> None:
-    """Close the connections whose time is over."""
-    now = time.monotonic()
-    for connection in list(connections):
-        if isinstance(connection, Connection):
-            connection.check(now)
 
 
 def allow_files(connections: int) -> int:

@@ -14,6 +14,7 @@ from pydantic.json_schema import models_json_schema
 
 from zishu import __version__
 from zishu.formats.schema import SENTENCE, TOKENS, WORD, Schema, record
+from zishu.serve.exchange import JSON, NDJSON
 from zishu.serve.problems import CODES
 from zishu.serve.schema import ConvertRequest, TextRequest, TextsRequest, WordsRequest
 
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from zishu.serve.limits import Limits
-
-JSON: Final = "application/json"
-NDJSON: Final = "application/x-ndjson"
 
 _REF: Final = "#/components/schemas/{model}"
 _REQUESTS: Final = (TextRequest, TextsRequest, WordsRequest)

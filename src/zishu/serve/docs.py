@@ -14,18 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-STYLE: Final = """\
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 56rem; padding: 1rem; }
-h1, h2, h3 { line-height: 1.2; }
-h2 { border-top: 1px solid #8884; padding-top: 1rem; margin-top: 2rem; }
-code, pre { font-family: ui-monospace, monospace; font-size: 0.9em; }
-pre { overflow-x: auto; padding: 0.75rem; background: #8881; border-radius: 0.3rem; }
-table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; vertical-align: top; padding: 0.25rem 0.75rem 0.25rem 0; border-bottom: 1px solid #8883; }
-.method { font-weight: bold; margin-right: 0.5rem; }
-"""
-
 _EXAMPLE: Final = """\
 curl -H 'Content-Type: application/json' -d '{"text": "上海计划发展金融业。"}' http://127.0.0.1:8000/v1/parse"""
 

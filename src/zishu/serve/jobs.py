@@ -12,25 +12,21 @@ from __future__ import annotations
 import json
 import re
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
-from zishu.errors import InputError
-from zishu.formats.jsonl import from_record, to_json
+from zishu.formats.jsonl import to_json
 from zishu.formats.parsed_conllu import to_conllu
-from zishu.lexicon import Lexicon
 from zishu.render.svg import to_svg
-from zishu.sentences import text_sentences, words_document
-from zishu.serve.schema import ConvertRequest, ParseRequest, TextRequest, TextsRequest, WordsRequest, size_of
-from zishu.text import characters
+from zishu.serve.schema import extras_of, size_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from zishu.corpus.options import Options
     from zishu.document import Sentence, Tokens
     from zishu.parser import Parser
+    from zishu.serve.schema import ConvertRequest, ParseRequest
     from zishu.text import RawSentence
 
 # What sentences must share to be parsed together; None: they are already parsed and only change their format.
@@ -38,7 +34,6 @@ Mode: TypeAlias = "Options | None"
 
 # JSON allows these in a string, but for some readers they end a line.
 _LINE_BREAK = re.compile("[\x85\u2028\u2029]")
-_SPACES = re.compile(r"\s*")
 
 # Length in characters at which a sentence costs twice its length, because the chart's share grows.
 _CUBIC = 100
@@ -53,13 +48,8 @@ class Unit:
     document: list[str]  # the output of its document, to which its own is appended
     format: Literal["json", "conllu", "svg"]
     several: bool  # whether several analyses were requested
+    cost: int  # approximate cost of the sentence, in characters of short sentences
     output: str = ""
-
-    @property
-    def cost(self) -> int:
-        """Return the approximate cost of the sentence, in characters of short sentences."""
-        size = len(self.sentence.text)
-        return size + size * size // _CUBIC
 
     def write(self, found: Sequence[Sentence | Tokens]) -> str:
         """Return the analyses of the sentence, best first, in its format."""
@@ -83,11 +73,6 @@ class Unit:
 class Job:
     """Hold a request, its sentences, and the finished part of its answer."""
 
-    __slots__ = (
-        "_documents", "_model", "_next", "_request", "_taken", "_units", "analyses", "answer", "cost", "left", "mode",
-        "prepared", "sentences", "size",
-    )  # fmt: skip
-
     def __init__(self, request: ParseRequest | ConvertRequest, model: str) -> None:
         """Prepare to answer a request; `model` is the JSON object that names the model."""
         self.answer: Future[bytes] = Future()
@@ -99,24 +84,10 @@ class Job:
         self._taken: list[Unit] = []
         self.prepared = False  # whether the first text was split into sentences
         self.sentences = 0
-        self.size = size_of(request)
-        self.left = self.size  # approximate remaining cost
-        self.mode: Mode = None
-        if not isinstance(request, ConvertRequest):
-            # Given words are parsed together with others: their sentences say what is known about them.
-            self.mode = replace(request.options, words=False) if request.options.words else request.options
+        self.mode: Mode = request.options
         self.analyses = max(1, self.mode.k_best) if self.mode else 1  # of each sentence
-        # Approximate total cost.
-        self.cost = self.size * self.analyses
-        if isinstance(request, TextRequest | TextsRequest):
-            self.cost += sum(map(len, request.lexicon))
-        if isinstance(request, TextRequest):
-            self.cost += len(request.pins) + len(request.breaks) + len(request.arcs) + len(request.tags)
-
-    @property
-    def tags(self) -> list[tuple[int, str]]:
-        """Return the fixed parts of speech, which must be checked against the model."""
-        return self._request.tags if isinstance(self._request, TextRequest) else []
+        self.size = self.left = size_of(request)  # `left`: approximate remaining cost
+        self.cost = self.size * self.analyses + extras_of(request)  # approximate total cost
 
     def take(self, size: int) -> list[Unit]:
         """Return the next sentences: about `size` of cost, at least one unless none are left.
@@ -150,12 +121,14 @@ class Job:
         return f'{{{named}"documents": [{documents}]}}'.encode()
 
     def _prepare(self) -> Iterator[Unit]:
-        first = self._request.first if isinstance(self._request, ConvertRequest) else 1
-        for text, sentences in _documents(self._request):
+        request = self._request
+        for text, sentences in request.documents():
             output: list[str] = []
             self._documents.append((text, output))
-            for number, sentence in enumerate(sentences, start=first):
-                yield Unit(sentence, number, output, self._request.format, self.analyses > 1)
+            for number, sentence in enumerate(sentences, start=request.first):
+                size = len(sentence.text)
+                cost = size + size * size // _CUBIC
+                yield Unit(sentence, number, output, request.format, self.analyses > 1, cost)
 
     def _sentences(self, output: Sequence[str]) -> str:
         if self._request.format == "conllu":
@@ -175,64 +148,6 @@ def parse_units(parser: Parser, mode: Mode, units: Sequence[Unit]) -> None:
     )
     for unit, analyses in zip(units, found, strict=True):
         unit.output = unit.write(analyses)
-
-
-def _documents(
-    request: ParseRequest | ConvertRequest,
-) -> Iterator[tuple[str, Iterable[RawSentence | Sentence]]]:
-    """Yield every text of a request with its sentences."""
-    match request:
-        case ConvertRequest():
-            yield request.text, _given_sentences(request)
-            return
-        case WordsRequest():
-            yield words_document(request.words)
-            return
-    cut = partial(
-        text_sentences, lexicon=_lexicon(request), patterns=request.patterns, wrapped=request.wrapped
-    )
-    if isinstance(request, TextsRequest):
-        yield from ((text, cut(text)) for text in request.texts)
-    else:
-        yield (
-            request.text,
-            cut(request.text, pins=request.pins, breaks=request.breaks, arcs=request.arcs, tags=request.tags),
-        )
-
-
-def _lexicon(request: TextRequest | TextsRequest) -> Lexicon | None:
-    if not request.lexicon:
-        return None
-    if request.lexicon_weight is None:
-        return Lexicon(request.lexicon)
-    return Lexicon(request.lexicon, soft=True, weight=request.lexicon_weight)
-
-
-def _given_sentences(request: ConvertRequest) -> Iterator[Sentence]:
-    """Read sentences that a client sends back, and check that they match their text."""
-    for number, record in enumerate(request.sentences, start=1):
-        try:
-            sentence = from_record(record)
-            _check_fit(sentence, request.text)
-        except InputError as error:
-            raise InputError(f"sentence {number}: {error}") from None
-        yield sentence
-
-
-def _check_fit(sentence: Sentence, text: str) -> None:
-    if text[sentence.start : sentence.end] != sentence.text:
-        raise InputError(f"its text is not at {sentence.start}:{sentence.end}")
-    if not text.startswith(sentence.after, sentence.end):
-        raise InputError(f"the white space after it is not at {sentence.end}")
-    end = sentence.start
-    for word in sentence.words:
-        if not end <= word.start < word.end <= sentence.end or text[word.start : word.end] != word.form:
-            raise InputError(f"word {word.id} is not at {word.start}:{word.end}")
-        if not _SPACES.fullmatch(text, end, word.start):
-            raise InputError(f"the text between {end} and {word.start} belongs to no word")
-        if word.char_heads is not None and len(word.char_heads) != len(characters(word.form)):
-            raise InputError(f"word {word.id} has {len(word.char_heads)} char_heads")
-        end = word.end
 
 
 def _string(text: str) -> str:

@@ -45,7 +45,7 @@ class Limits:
     stream_lines: int = 32  # of one stream, in progress at once; fewer beyond `batch_chars`
 
     # Batches:
-    wait: float = 0.005  # a batch begins when no request has arrived for this many seconds
+    wait: float = 0.002  # a batch begins when no request has arrived for this many seconds
     gather: float = 0.05  # or when it has waited for others for this many seconds
     # A batch ends here; a long text goes through several, so that others get their turn.
     batch_chars: int = 8_000

@@ -8,9 +8,12 @@ from __future__ import annotations
 import json
 import logging
 import traceback
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from starlette.responses import Response
+from zishu.serve.exchange import Response
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 log: Final = logging.getLogger("zishu.serve")
 
@@ -43,16 +46,20 @@ CODES: Final[dict[str, tuple[int, str]]] = {
 class Problem(Exception):
     """Report an error to the client with one of the `CODES`."""
 
-    def __init__(self, code: str, message: str, *, retry_after: int | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, code: str, message: str = "", headers: Mapping[str, str] | None = None) -> None:
         self.code = code
-        self.message = message
-        self.status = CODES[code][0]
-        self.headers: dict[str, str] = {}
-        if retry_after is not None:
-            self.headers["Retry-After"] = str(retry_after)
-        if code == "unauthorized":
-            self.headers["WWW-Authenticate"] = "Bearer"
+        self.message = message or CODES[code][1]
+        self.headers = headers or {}
+        super().__init__(self.message)
+
+    @property
+    def body(self) -> bytes:
+        """Return the JSON of the error."""
+        return json.dumps({"error": {"code": self.code, "message": self.message}}).encode()
+
+    def response(self) -> Response:
+        """Return the response of a request that fails."""
+        return Response(self.body, status=CODES[self.code][0], headers=self.headers)
 
 
 def as_problem(error: Exception) -> Problem:
@@ -61,15 +68,3 @@ def as_problem(error: Exception) -> Problem:
         return error
     log.error("%s\n%s", type(error).__qualname__, "".join(traceback.format_tb(error.__traceback__)))
     return Problem("internal", "the service failed; see its log")
-
-
-def body(problem: Problem) -> bytes:
-    """Return the JSON of an error."""
-    return json.dumps({"error": {"code": problem.code, "message": problem.message}}).encode()
-
-
-def response(problem: Problem) -> Response:
-    """Return the response for a problem."""
-    return Response(
-        body(problem), status_code=problem.status, headers=problem.headers, media_type="application/json"
-    )

@@ -7,8 +7,11 @@ request may have is rejected before it is decoded, because JSON is decoded in on
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -23,20 +26,34 @@ from pydantic import (
 
 from zishu.corpus.options import Only, Options
 from zishu.errors import InputError
+from zishu.formats.jsonl import from_record
 from zishu.granularity import Granularity  # noqa: TC001 (Pydantic reads the annotations at run time)
+from zishu.lexicon import Lexicon
 from zishu.parser import InnerTrees  # noqa: TC001 (as above)
+from zishu.sentences import text_sentences, words_document
 from zishu.serve.problems import Problem
+from zishu.text import characters
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import TypeAlias
+
+    from zishu.document import Sentence
     from zishu.serve.limits import Limits
+    from zishu.text import RawSentence
+
+    # The texts of a request, each with its sentences, which are made on demand.
+    Documents: TypeAlias = Iterator[tuple[str, Iterable[RawSentence | Sentence]]]
 
 INPUTS = ("text", "texts", "words")
 
 T = TypeVar("T")
+R = TypeVar("R", bound="ParseRequest | ConvertRequest")
 List = Annotated[list[T], FailFast()]
 Offset = Annotated[int, Field(ge=0)]
 Form = Annotated[str, Field(min_length=1)]
 
+_SPACES = re.compile(r"\s*")
 _SHOWN = 100  # maximum length of a location in an error message: a key may be as long as the body
 
 
@@ -45,6 +62,8 @@ class _Strict(BaseModel):
 
 
 class _Request(_Strict):
+    first: ClassVar[int] = 1  # the number of the first sentence
+
     format: Literal["json", "conllu", "svg"] = Field("json", description="How sentences are returned.")
     confidence: bool = Field(
         True,
@@ -74,7 +93,6 @@ class _Request(_Strict):
         """Return how to parse its sentences; those of requests with equal options are parsed together."""
         k_best = getattr(self, "k_best", 1)
         return Options(
-            words=isinstance(self, WordsRequest),
             style=self.style,
             k_best=k_best if k_best > 1 else 0,
             confidence=k_best > 1 or self.confidence,
@@ -82,6 +100,12 @@ class _Request(_Strict):
             granularity=self.granularity,
             only=self.only,
         )
+
+    def check(self) -> None:
+        """Check what the request asks for together, by the rules of files and Python."""
+        assert self.options
+        if self.only and self.format == "svg":
+            raise InputError("the format svg cannot be combined with only, which finds no trees")
 
 
 class _RawText(_Request):
@@ -100,6 +124,20 @@ class _RawText(_Request):
         False, description="Whether a line break is plain white space; otherwise it ends a sentence."
     )
     k_best: Annotated[int, Field(ge=1)] = Field(1, description="Maximum number of analyses per sentence.")
+
+    def split(self, text: str, **constraints: Any) -> Iterator[RawSentence]:
+        """Yield the sentences of a text; contradictions raise `InputError`."""
+        return text_sentences(
+            text, lexicon=self._known, patterns=self.patterns, wrapped=self.wrapped, **constraints
+        )
+
+    @cached_property
+    def _known(self) -> Lexicon | None:
+        if not self.lexicon:
+            return None
+        if self.lexicon_weight is None:
+            return Lexicon(self.lexicon)
+        return Lexicon(self.lexicon, soft=True, weight=self.lexicon_weight)
 
 
 class TextRequest(_RawText):
@@ -127,11 +165,27 @@ class TextRequest(_RawText):
         examples=[[[0, "PROPN"]]],
     )
 
+    def check(self) -> None:
+        """Check fixed arcs and tags, too."""
+        super().check()
+        self.options.check_fixed(arcs=self.arcs, tags=self.tags)
+
+    def documents(self) -> Documents:
+        """Yield the text with its sentences."""
+        yield (
+            self.text,
+            self.split(self.text, pins=self.pins, breaks=self.breaks, arcs=self.arcs, tags=self.tags),
+        )
+
 
 class TextsRequest(_RawText):
     """Parse several texts, each by itself."""
 
     texts: List[str] = Field(description="Raw texts.", examples=[["上海计划发展金融业。", "我喜欢北京。"]])
+
+    def documents(self) -> Documents:
+        """Yield every text with its sentences."""
+        return ((text, self.split(text)) for text in self.texts)
 
 
 class WordsRequest(_Request):
@@ -141,21 +195,68 @@ class WordsRequest(_Request):
         description="Sentences, each a list of words.", examples=[[["上海", "计划", "发展", "金融业"]]]
     )
 
+    def check(self) -> None:
+        """Check that not only words are wanted."""
+        super().check()
+        replace(self.options, words=True)
+
+    def documents(self) -> Documents:
+        """Yield the sentences with the text that their words form."""
+        yield words_document(self.words)
+
 
 class ConvertRequest(_Strict):
     """Convert parsed sentences to another format."""
+
+    options: ClassVar[None] = None
 
     text: str = Field(description="The text that the sentences come from.", examples=["我喜欢北京。"])
     sentences: List[Any] = Field(description="Sentences of that text, as this service sent them.")
     first: Annotated[int, Field(ge=1)] = Field(1, description="The number of the first one in the text.")
     format: Literal["conllu", "svg"] = Field(description="How sentences are returned.")
 
+    def documents(self) -> Documents:
+        """Yield the text with its sentences, which must match it."""
+        yield self.text, self._given()
+
+    def _given(self) -> Iterator[Sentence]:
+        for number, record in enumerate(self.sentences, start=1):
+            try:
+                sentence = from_record(record)
+                _check_fit(sentence, self.text)
+            except InputError as error:
+                raise InputError(f"sentence {number}: {error}") from None
+            yield sentence
+
+
+def _check_fit(sentence: Sentence, text: str) -> None:
+    if text[sentence.start : sentence.end] != sentence.text:
+        raise InputError(f"its text is not at {sentence.start}:{sentence.end}")
+    if not text.startswith(sentence.after, sentence.end):
+        raise InputError(f"the white space after it is not at {sentence.end}")
+    end = sentence.start
+    for word in sentence.words:
+        if not end <= word.start < word.end <= sentence.end or text[word.start : word.end] != word.form:
+            raise InputError(f"word {word.id} is not at {word.start}:{word.end}")
+        if not _SPACES.fullmatch(text, end, word.start):
+            raise InputError(f"the text between {end} and {word.start} belongs to no word")
+        if word.char_heads is not None and len(word.char_heads) != len(characters(word.form)):
+            raise InputError(f"word {word.id} has {len(word.char_heads)} char_heads")
+        end = word.end
+
 
 ParseRequest = TextRequest | TextsRequest | WordsRequest
 
-_CONSTRAINTS = ("pins", "breaks", "arcs", "tags")
-
 _MOST_KEYS = len(TextRequest.model_fields)
+
+# Lists of a request: what an error calls their items, and the limit of their number.
+_COUNTED = {
+    "texts": ("texts", "texts"),
+    "words": ("sentences", "texts"),
+    "sentences": ("sentences", "chars"),
+    "lexicon": ("lexicon words", "lexicon"),
+    **{name: (name, "constraints") for name in ("pins", "breaks", "arcs", "tags")},
+}
 
 
 def _input_of(value: Any) -> str | None:
@@ -185,12 +286,11 @@ def read_request(data: bytes, limits: Limits) -> ParseRequest:
     _count(data, b",", 2 * limits.chars + 8 * limits.constraints + limits.lexicon)
     _count(data, b"[", limits.chars + 3 * limits.constraints + limits.texts)
     _count(data, b"{", limits.chars + 1)
+    request = _validated(_ADAPTER, data, limits, skip=1)
     try:
-        request = _ADAPTER.validate_json(data)
-    except ValidationError as error:
-        raise _problem(error, skip=1) from None
-    _check(request, limits)
-    _check_options(request)
+        request.check()
+    except InputError as error:
+        raise Problem("invalid_request", str(error)) from None
     return request
 
 
@@ -199,15 +299,7 @@ def read_convert_request(data: bytes, limits: Limits) -> ConvertRequest:
     # A word needs more than 20 bytes, and has at most one bracket of each kind; more of them are in strings.
     for mark in (b"[", b"{"):
         _count(data, mark, limits.chars + len(data) // 20)
-    try:
-        request = _CONVERT.validate_json(data)
-    except ValidationError as error:
-        raise _problem(error, skip=0) from None
-    if len(request.text) > limits.chars:
-        raise _too_long(len(request.text), limits)
-    if len(request.sentences) > limits.chars:
-        raise _too_many(len(request.sentences), "sentences", limits.chars)
-    return request
+    return _validated(_CONVERT, data, limits, skip=0)
 
 
 def _count(data: bytes, mark: bytes, most: int) -> None:
@@ -215,77 +307,56 @@ def _count(data: bytes, mark: bytes, most: int) -> None:
         raise Problem("too_many", f"the body has more than {most} of the sign {mark.decode()}")
 
 
-def size_of(request: ParseRequest | ConvertRequest) -> int:
-    """Return the number of code points that a request wants parsed or written."""
-    match request:
-        case TextRequest():
-            return len(request.text)
-        case ConvertRequest():
-            return len(request.text)
-        case TextsRequest():
-            return sum(map(len, request.texts))
-    return sum(len(word) for words in request.words for word in words)
-
-
-def _problem(error: ValidationError, skip: int) -> Problem:
-    """Report the first error; `skip` path elements are tags of the union, which the client never wrote."""
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    message = str(first["msg"])
-    match first["type"]:
-        case "json_invalid":
+def _validated(adapter: TypeAdapter[R], data: bytes, limits: Limits, *, skip: int) -> R:
+    """Read JSON, and check the limits; `skip` elements of a path are tags of the union, which the client never wrote."""
+    try:
+        request = adapter.validate_json(data)
+    except ValidationError as error:
+        # Only the first error is reported.
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        message, place = str(first["msg"]), ".".join(map(str, first["loc"][skip:]))[:_SHOWN]
+        if first["type"] == "json_invalid":
             # JSON has an escape for half a surrogate pair, but such a string cannot be encoded in UTF-8.
-            return Problem("invalid_json", message.removeprefix("Invalid JSON: "))
-        case "union_tag_not_found":
-            return Problem(
-                "invalid_request", f"a request is an object with one of the keys {', '.join(INPUTS)}"
-            )
-    place = ".".join(map(str, first["loc"][skip:]))[:_SHOWN]
-    return Problem("invalid_request", f"{place}: {message}" if place else message)
+            raise Problem("invalid_json", message.removeprefix("Invalid JSON: ")) from None
+        if first["type"] == "union_tag_not_found":
+            message = f"a request is an object with one of the keys {', '.join(INPUTS)}"
+        raise Problem("invalid_request", f"{place}: {message}" if place else message) from None
+    _check(request, limits)
+    return request
 
 
-def _check(request: ParseRequest, limits: Limits) -> None:
+def _check(request: ParseRequest | ConvertRequest, limits: Limits) -> None:
     """Check a request against the limits."""
-    lexicon = [] if isinstance(request, WordsRequest) else request.lexicon
+    values = vars(request)
+    lexicon = values.get("lexicon", ())
     if (size := size_of(request) + sum(map(len, lexicon))) > limits.chars:
-        raise _too_long(size, limits)
+        raise Problem(
+            "too_long", f"{size} characters are more than the {limits.chars} that one request may have"
+        )
     if (longest := max(map(len, lexicon), default=0)) > limits.lexicon_word:
         raise Problem(
             "too_long",
             f"a lexicon word of {longest} characters is longer than the {limits.lexicon_word} allowed",
         )
-    counts = [("lexicon words", len(lexicon), limits.lexicon)]
-    match request:
-        case TextRequest():
-            constraints = limits.constraints
-            counts += [(name, len(getattr(request, name)), constraints) for name in _CONSTRAINTS]
-        case TextsRequest():
-            counts.append(("texts", len(request.texts), limits.texts))
-        case WordsRequest():
-            counts.append(("sentences", len(request.words), limits.texts))
-    if not isinstance(request, WordsRequest):
-        counts.append(("analyses", request.k_best, limits.k_best))
-    for name, count, most in counts:
+    counts = [
+        (name, len(values.get(key, ())), getattr(limits, limit)) for key, (name, limit) in _COUNTED.items()
+    ]
+    for name, count, most in (*counts, ("analyses", values.get("k_best", 1), limits.k_best)):
         if count > most:
-            raise _too_many(count, name, most)
+            raise Problem("too_many", f"{count} {name} are more than the {most} that one request may have")
 
 
-def _check_options(request: ParseRequest) -> None:
-    """Check what the request asks for together, by the rules of files and Python."""
-    try:
-        options = request.options
-        if isinstance(request, TextRequest):
-            options.check_fixed(arcs=request.arcs, tags=request.tags)
-        if request.only and request.format == "svg":
-            raise InputError("the format svg cannot be combined with only, which finds no trees")
-    except InputError as error:
-        raise Problem("invalid_request", str(error)) from None
+def size_of(request: ParseRequest | ConvertRequest) -> int:
+    """Return the number of code points that a request wants parsed or written."""
+    values = vars(request)
+    if "text" in values:
+        return len(values["text"])
+    strings = values["texts"] if "texts" in values else chain.from_iterable(values["words"])
+    return sum(map(len, strings))
 
 
-def _too_long(size: int, limits: Limits) -> Problem:
-    return Problem(
-        "too_long", f"{size} characters are more than the {limits.chars} that one request may have"
-    )
-
-
-def _too_many(count: int, name: str, most: int) -> Problem:
-    return Problem("too_many", f"{count} {name} are more than the {most} that one request may have")
+def extras_of(request: ParseRequest | ConvertRequest) -> int:
+    """Return the approximate cost of a request besides that of its text, in characters."""
+    values = vars(request)
+    constraints = sum(len(values.get(key, ())) for key in ("pins", "breaks", "arcs", "tags"))
+    return constraints + sum(map(len, values.get("lexicon", ())))

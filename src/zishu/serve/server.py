@@ -8,6 +8,7 @@ process ends; during startup it ends immediately. A worker whose parent has died
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import multiprocessing
@@ -19,6 +20,7 @@ import tempfile
 import threading
 import time
 from dataclasses import dataclass, field, replace
+from functools import partial
 from multiprocessing import connection
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,14 +29,13 @@ from prometheus_client.multiprocess import mark_process_dead
 
 from zishu.errors import InputError, ZishuError
 from zishu.reading import read_lines
-from zishu.serve.app import create_app
-from zishu.serve.connections import ACCEPTED_AT_ONCE, Repeats, allow_files, sweep, with_limits
-from zishu.serve.guard import is_loopback
+from zishu.serve.app import create_app, is_loopback
+from zishu.serve.connections import ACCEPTED_AT_ONCE, Connection, Repeats, allow_files
 from zishu.serve.limits import Limits
 from zishu.serve.metrics import DIRECTORY
 
 if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
+    from multiprocessing.connection import Connection as Pipe
     from multiprocessing.context import SpawnProcess
     from pathlib import Path
     from types import FrameType
@@ -154,9 +155,10 @@ def _run(parser: Parser, settings: ServerSettings, listener: socket.socket, star
 
 def make_config(app: Any, limits: Limits, **options: Any) -> uvicorn.Config:
     """Return how to run an app: with time limits for connections, and without an access log."""
+    connect: Any = partial(Connection, limits)  # uvicorn only calls it
     return uvicorn.Config(
         app,
-        http=with_limits(limits),
+        http=connect,
         log_config=None,
         log_level=logging.WARNING,
         access_log=False,  # it would contain addresses, with what users put there
@@ -181,7 +183,10 @@ class Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Do what is due every tenth of a second."""
         if counter % 10 == 0:
-            sweep(self.server_state.connections)
+            now = time.monotonic()
+            for one in list(self.server_state.connections):
+                if isinstance(one, Connection):
+                    one.check(now)
         return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -226,7 +231,7 @@ def _leave(*_: object) -> None:
 @dataclass(slots=True)
 class _Worker:
     process: SpawnProcess
-    pipe: Connection  # reports when it is ready; its end tells the worker that this process is gone
+    pipe: Pipe  # reports when it is ready; its end tells the worker that this process is gone
     ready: bool = False
 
 
@@ -265,7 +270,8 @@ def _replace_dead(workers: list[_Worker], settings: ServerSettings, listener: so
     """Replace dead workers; raise `ZishuError` for one that died before it was ready."""
     for place, worker in enumerate(workers):
         if not worker.ready:
-            worker.ready = _is_ready(worker)
+            with contextlib.suppress(EOFError, OSError):
+                worker.ready = worker.pipe.poll() and worker.pipe.recv() == "ready"
         if worker.process.is_alive():
             continue
         if not worker.ready:
@@ -275,13 +281,6 @@ def _replace_dead(workers: list[_Worker], settings: ServerSettings, listener: so
         mark_process_dead(worker.process.pid)  # type: ignore[no-untyped-call]
         time.sleep(0.1)  # in case they die as soon as they are ready
         workers[place] = _start(settings, listener)
-
-
-def _is_ready(worker: _Worker) -> bool:
-    try:
-        return worker.pipe.poll() and worker.pipe.recv() == "ready"
-    except (EOFError, OSError):
-        return False
 
 
 def _stop(workers: list[_Worker], seconds: float) -> None:
@@ -298,7 +297,7 @@ def _stop(workers: list[_Worker], seconds: float) -> None:
         worker.pipe.close()
 
 
-def _work(settings: ServerSettings, listener: socket.socket, pipe: Connection) -> None:
+def _work(settings: ServerSettings, listener: socket.socket, pipe: Pipe) -> None:
     """Serve in a worker process."""
     _set_up_log()
     # The parent decides when to stop: Ctrl-C reaches the workers, too, but they ignore it.
@@ -312,7 +311,7 @@ def _work(settings: ServerSettings, listener: socket.socket, pipe: Connection) -
     _run(parser, settings, listener, lambda: pipe.send("ready"))
 
 
-def _mind_parent(pipe: Connection) -> None:
+def _mind_parent(pipe: Pipe) -> None:
     """Stop when the other end of the pipe is gone, and with it the parent."""
     try:
         pipe.recv()

@@ -2,7 +2,8 @@
 
 Large bodies are decoded in a separate thread, so the event loop can answer others meanwhile.
 
-This layer connects HTTP and the batcher. `Service` is the state of one worker process.
+This layer connects HTTP and the batcher. `Service` is the state of one worker process; its public coroutines that take a
+`Request` stand behind the addresses of the API.
 """
 
 from __future__ import annotations
@@ -10,26 +11,23 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
-
-from starlette.requests import ClientDisconnect
 
 from zishu import __version__
 from zishu.errors import InputError
 from zishu.serve.batching import Answer, Batcher
+from zishu.serve.exchange import JSON, NDJSON, Request, Response, give_up
 from zishu.serve.jobs import Job
-from zishu.serve.metrics import Metrics
+from zishu.serve.metrics import CONTENT_TYPE, Metrics
 from zishu.serve.problems import Problem
-from zishu.serve.schema import ConvertRequest, ParseRequest, read_request
+from zishu.serve.schema import ConvertRequest, ParseRequest, read_convert_request, read_request
+from zishu.serve.streams import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from starlette.requests import Request
-    from starlette.types import Receive
+    from collections.abc import Callable
 
     from zishu.parser import Parser
     from zishu.serve.limits import Limits
@@ -69,6 +67,10 @@ class Service:
         self._make_batcher = partial(Batcher, parser, limits, self.metrics, threads=threads)
         # Not first in `open`: an app that is mounted in another one gets no startup event.
         self.batcher = self._make_batcher()
+        self._answered: deque[tuple[asyncio.Future[bytes], Answer]] = (
+            deque()
+        )  # to be handed to the event loop
+        self._told = False  # whether the event loop knows of them
         self._streams = 0
         self._held = 0  # bytes of undecoded bodies in memory
         self._decode_from = 0.0  # earliest time to decode the next one
@@ -76,6 +78,7 @@ class Service:
 
     def open(self) -> None:
         """Accept requests, also after the app was stopped and started again."""
+        self._told = False  # the event loop may be a new one
         if self.batcher.closed:
             self.batcher = self._make_batcher()
 
@@ -84,37 +87,74 @@ class Service:
         """Tell whether the next request would be accepted and probably answered."""
         return not (self.stopping() or self.batcher.full or self.batcher.stalled)
 
-    async def answer(
-        self, request: Request, decode: Decoder = read_request, *, limit: int | None = None
-    ) -> bytes:
-        """Return the answer to a request whose head has arrived, and give up when the client leaves.
+    # ---- addresses
 
-        `limit` is the maximum size of its body in bytes (default: `limits.body`). All errors are a `Problem` or a
-        `ClientDisconnect`.
+    async def parse(self, request: Request) -> Response:
+        """Answer one request, or a stream of them."""
+        if request.kind == NDJSON:
+            return Stream(self, request)
+        if request.kind != JSON:
+            raise Problem("unsupported_media_type", f"the Content-Type must be {JSON} or {NDJSON}")
+        return await self._answer(request, read_request, self.limits.body)
+
+    async def convert(self, request: Request) -> Response:
+        """Write parsed sentences in another format."""
+        if request.kind != JSON:
+            raise Problem("unsupported_media_type", f"the Content-Type must be {JSON}")
+        return await self._answer(request, read_convert_request, self.limits.convert_body)
+
+    async def describe(self, _: Request) -> Response:
+        """Describe the model and the limits."""
+        return Response(json.dumps(self.model, ensure_ascii=False).encode())
+
+    async def health(self, request: Request) -> Response:
+        """Tell whether the process is alive and ready; one of the addresses tells it by the status, too."""
+        ready = self.ready
+        status = 503 if request.path.endswith("/ready") and not ready else 200
+        return Response(json.dumps({"live": True, "ready": ready}).encode(), status=status)
+
+    async def figures(self, _: Request) -> Response:
+        """Return the figures for Prometheus."""
+        return Response(self.metrics.text(), CONTENT_TYPE)
+
+    # ---- one request
+
+    async def _answer(self, request: Request, decode: Decoder, limit: int) -> Response:
+        """Answer a request whose body has at most `limit` bytes; give up when the client leaves.
+
+        All errors are a `Problem` or `ClientLeft`.
         """
-        deadline = time.monotonic() + self.limits.seconds
-        with self.holding() as hold:
-            body = await self._receive(request, limit or self.limits.body, hold)
-            job = await self.read(body, decode)
-        return await self._wait(self.batcher.submit(job), request.receive, deadline=deadline)
-
-    async def _receive(self, request: Request, limit: int, hold: Callable[[int], None]) -> bytes:
-        """Return the body of a request."""
+        deadline = asyncio.get_running_loop().time() + self.limits.seconds
         too_large = Problem("too_large", f"the body has more than the {limit} bytes that are allowed")
-        length = request.headers.get("content-length", "")
+        length = request.header(b"content-length")
         if length.isdecimal() and int(length[:20]) > limit:
             raise too_large
         body = bytearray()
+        held = 0
         try:
             async with asyncio.timeout(min(self.limits.body_seconds, self.limits.seconds)):
-                async for part in request.stream():
+                async for part in request.parts():
                     body += part
                     if len(body) > limit:
                         raise too_large
-                    hold(len(body))
+                    held = self.hold(held, len(body))
+            job = await self.read(bytes(body), decode)
         except TimeoutError:
             raise Problem("body_timeout", "the body did not arrive in time") from None
-        return bytes(body)
+        finally:
+            self.hold(held, 0)
+        return Response(await self.wait(self.batcher.submit(job), deadline, request))
+
+    def hold(self, held: int, size: int) -> int:
+        """Count the bytes of a body in memory, which has `size` now; all unread bodies share `limits.bodies` bytes.
+
+        Take what the last call returned, 0 at first. The size 0 ends the count.
+        """
+        fresh = max(0, size - _SMALL) - held
+        if fresh > 0 and self._held + fresh > self.limits.bodies:
+            raise Problem("busy", "too many large bodies are being sent", {"Retry-After": "5"})
+        self._held += fresh
+        return held + fresh
 
     async def read(self, data: bytes, decode: Decoder = read_request) -> Job:
         """Read a request; raise a `Problem` for any error."""
@@ -122,16 +162,6 @@ class Service:
             return self._job(data, decode)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._decoder, self._decode, data, decode)
-
-    def _job(self, data: bytes, decode: Decoder) -> Job:
-        job = Job(decode(data, self.limits), self._named)
-        try:
-            if job.mode:
-                self._parser.in_style(job.mode.style)
-            self._parser.check_tags(job.tags)
-        except InputError as error:
-            raise Problem("invalid_input", str(error)) from None
-        return job
 
     def _decode(self, data: bytes, decode: Decoder) -> Job:
         """Decode a body in its own thread."""
@@ -146,26 +176,66 @@ class Service:
             ended = time.monotonic()
             self._decode_from = ended + 2 * (ended - began)
 
-    @contextmanager
-    def holding(self) -> Iterator[Callable[[int], None]]:
-        """Count the bytes of a body in memory; all unread bodies share `limits.bodies` bytes.
+    def _job(self, data: bytes, decode: Decoder) -> Job:
+        request = decode(data, self.limits)
+        if request.options:
+            try:
+                self._parser.in_style(request.options.style)
+                self._parser.check_tags(getattr(request, "tags", ()))
+            except InputError as error:
+                raise Problem("invalid_input", str(error)) from None
+        return Job(request, self._named)
 
-        Call the result with the size of the body whenever it changes; it raises a `Problem` if that is too much.
-        """
-        held = 0
-
-        def hold(size: int) -> None:
-            nonlocal held
-            fresh = max(0, size - _SMALL) - held
-            if fresh > 0 and self._held + fresh > self.limits.bodies:
-                raise Problem("busy", "too many large bodies are being sent", retry_after=5)
-            held += fresh
-            self._held += fresh
-
+    async def wait(self, accepted: Answer, deadline: float, request: Request | None = None) -> bytes:
+        """Return the answer, or give up at a time of the event loop or when the client of `request` leaves."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[bytes] = loop.create_future()
+        accepted.add_done_callback(partial(self._hand_over, loop, answer))
+        late = Problem("timeout", f"the request was not done after {self.limits.seconds:g} s")
+        timer = loop.call_at(deadline, give_up, answer, late)
+        leaving = loop.create_task(request.left(answer)) if request else None
         try:
-            yield hold
+            return await answer
+        except InputError as error:
+            raise Problem("invalid_input", str(error)) from None
         finally:
-            self._held -= held
+            accepted.cancel()  # if it was given up: this frees the place in the queue
+            timer.cancel()
+            if leaving:
+                leaving.cancel()
+
+    def _hand_over(
+        self, loop: asyncio.AbstractEventLoop, answer: asyncio.Future[bytes], accepted: Answer
+    ) -> None:
+        """Hand an answer to the event loop, from the thread of a lane; wake it up once for all answers of a batch."""
+        if answer.done() or loop.is_closed():
+            return
+        self._answered.append((answer, accepted))
+        if not self._told:
+            self._told = True
+            loop.call_soon_threadsafe(self._deliver)
+
+    def _deliver(self) -> None:
+        self._told = False
+        while self._answered:
+            answer, accepted = self._answered.popleft()
+            if answer.done():
+                continue
+            if error := accepted.exception():
+                answer.set_exception(error)
+            else:
+                answer.set_result(accepted.result())
+
+    # ---- streams
+
+    def count_streams(self, change: int) -> None:
+        """Count a stream that begins (1) or ends (-1); raise a `Problem` if there are too many."""
+        if change > 0 and self.stopping():
+            raise Problem("stopping", "the service is being stopped")
+        if change > 0 and self._streams >= self.limits.streams:
+            raise Problem("busy", "too many streams are open; try again in 5 s", {"Retry-After": "5"})
+        self._streams += change
+        self.metrics.streams.set(self._streams)
 
     async def answer_line(self, job: Job) -> bytes:
         """Return the answer to a line of a stream; it waits if the queue is full, unlike a single request.
@@ -180,43 +250,7 @@ class Service:
                 if problem.code != "busy":
                     raise
             await asyncio.sleep(_RETRY)
-        return await self._wait(accepted, None, deadline=time.monotonic() + self.limits.seconds)
-
-    async def _wait(self, accepted: Answer, receive: Receive | None, *, deadline: float) -> bytes:
-        answer = asyncio.wrap_future(accepted)
-        watched: set[asyncio.Future[Any]] = {answer}
-        if receive is not None:
-            watched.add(asyncio.ensure_future(client_left(receive)))
-        try:
-            done, _ = await asyncio.wait(
-                watched, timeout=max(0.0, deadline - time.monotonic()), return_when=asyncio.FIRST_COMPLETED
-            )
-            if answer in done:
-                return answer.result()
-            if done:
-                raise ClientDisconnect
-            raise Problem("timeout", f"the request was not done after {self.limits.seconds:g} s")
-        except InputError as error:
-            raise Problem("invalid_input", str(error)) from None
-        finally:
-            # Everything unfinished is given up: this frees the place in the queue.
-            for future in watched:
-                future.cancel()
-
-    @contextmanager
-    def stream(self) -> Iterator[None]:
-        """Count an open stream; raise a `Problem` if there are too many."""
-        if self.stopping():
-            raise Problem("stopping", "the service is being stopped")
-        if self._streams >= self.limits.streams:
-            raise Problem("busy", "too many streams are open; try again in 5 s", retry_after=5)
-        self._streams += 1
-        self.metrics.streams.set(self._streams)
-        try:
-            yield
-        finally:
-            self._streams -= 1
-            self.metrics.streams.set(self._streams)
+        return await self.wait(accepted, asyncio.get_running_loop().time() + self.limits.seconds)
 
 
 def describe(parser: Parser, limits: Limits) -> dict[str, Any]:
@@ -235,9 +269,3 @@ def describe(parser: Parser, limits: Limits) -> dict[str, Any]:
         "scores": scores,
         "limits": {name: getattr(limits, name) for name in _TOLD},
     }
-
-
-async def client_left(receive: Receive) -> None:
-    """Return when the client has closed the connection."""
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -14,65 +14,62 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
-
-from zishu.serve import problems
-from zishu.serve.description import NDJSON
+from zishu.serve.exchange import NDJSON, Response
 from zishu.serve.problems import Problem, as_problem
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from typing import TypeAlias
 
+    from zishu.serve.exchange import Headers, Message, Request, Send
     from zishu.serve.jobs import Job
     from zishu.serve.service import Service
 
+    Parts: TypeAlias = asyncio.Queue[Message]
+
 _TICK = 0.5  # seconds between two checks whether the service is being stopped
 
-_Parts = asyncio.Queue[Message]
 
-
-class _Line(NamedTuple):
-    """Hold a line in progress, or one whose answer is not written yet."""
-
-    answer: asyncio.Task[bytes]
-    size: int
-
-
-class StreamAnswer(Response):
+class Stream(Response):
     """Answer a stream; the request is read while the answer is sent."""
 
-    media_type = NDJSON
-
-    def __init__(self, service: Service) -> None:
-        super().__init__()
-        del self.headers["content-length"]
+    def __init__(self, service: Service, request: Request) -> None:
+        service.count_streams(1)
+        super().__init__(None, NDJSON)
         self._service = service
-        self._lines: deque[_Line | None] = deque()  # in order; None after the last one
-        self._changed = asyncio.Condition()  # a line was added or removed
+        self._request = request
+        # Lines that are not answered, in order: their answers and sizes. None after the last one.
+        self._lines: deque[tuple[asyncio.Task[bytes], int] | None] = deque()
+        self._changed = asyncio.Event()  # a line was added or removed
 
-    async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
+    async def send(self, send: Send, closing: Headers) -> None:
         """Read, answer and write until the client is done, leaves, or the service is stopped."""
-        with self._service.stream():
-            parts: _Parts = asyncio.Queue(1)
-            listener = asyncio.create_task(_listen(receive, parts))
-            reader = asyncio.create_task(self._read(parts, listener))
-            writer = asyncio.create_task(self._write(send))
-            tasks = {listener, reader, writer}
-            try:
-                # The writer ends first, or the listener if the client leaves; the reader only if it fails.
-                for task in (await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED))[0]:
-                    task.result()
-            finally:
-                unfinished = [*tasks, *(line.answer for line in self._lines if line)]
-                for unwanted in unfinished:
-                    unwanted.cancel()
-                await asyncio.gather(*unfinished, return_exceptions=True)
+        parts: Parts = asyncio.Queue(1)
+        listener = asyncio.create_task(self._listen(parts))
+        reader = asyncio.create_task(self._read(parts, listener))
+        writer = asyncio.create_task(self._write(send, closing))
+        tasks = {listener, reader, writer}
+        try:
+            # The writer ends first, or the listener if the client leaves; the reader only if it fails.
+            for task in (await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED))[0]:
+                task.result()
+        finally:
+            unfinished = [*tasks, *(line[0] for line in self._lines if line)]
+            for unwanted in unfinished:
+                unwanted.cancel()
+            await asyncio.gather(*unfinished, return_exceptions=True)
+            self._service.count_streams(-1)
 
-    async def _read(self, parts: _Parts, listener: asyncio.Task[None]) -> None:
+    async def _listen(self, parts: Parts) -> None:
+        """Receive the body, one part ahead of its reader; return when the client leaves."""
+        while (message := await self._request.receive())["type"] != "http.disconnect":
+            await parts.put(message)
+
+    async def _read(self, parts: Parts, listener: asyncio.Task[None]) -> None:
         """Start lines while there is room for them; at their end, wait until the client leaves."""
+        limits = self._service.limits
         async for line in _lines(parts, self._service):
             job: Job | Problem
             try:
@@ -80,59 +77,52 @@ class StreamAnswer(Response):
             except Exception as error:
                 job = as_problem(error)
             size = 0 if isinstance(job, Problem) else job.size
-            async with self._changed:
-                await self._changed.wait_for(self._has_room)
-                self._lines.append(_Line(asyncio.create_task(self._answer(job)), size))
-                self._changed.notify_all()
-        async with self._changed:
-            self._lines.append(None)
-            self._changed.notify_all()
+            while len(self._lines) >= limits.stream_lines or self._size() > limits.batch_chars:
+                await self._change()
+            self._lines.append((asyncio.create_task(self._answer(job)), size))
+            self._changed.set()
+        self._lines.append(None)
+        self._changed.set()
         await listener
+
+    def _size(self) -> int:
+        return sum(line[1] for line in self._lines if line)
+
+    async def _change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
 
     async def _answer(self, job: Job | Problem) -> bytes:
         """Return the answer to a line, which may be an error."""
-        if isinstance(job, Problem):
-            return problems.body(job)
         try:
+            if isinstance(job, Problem):
+                raise job
             return await self._service.answer_line(job)
         except Exception as error:
-            return problems.body(as_problem(error))
+            return as_problem(error).body
 
-    def _has_room(self) -> bool:
-        limits = self._service.limits
-        size = sum(line.size for line in self._lines if line)
-        return len(self._lines) < limits.stream_lines and size <= limits.batch_chars
-
-    async def _write(self, send: Send) -> None:
+    async def _write(self, send: Send, closing: Headers) -> None:
         """Write the answers in the order of the lines."""
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        while (line := await self._oldest()) is not None:
-            answer = await line.answer
-            await send({"type": "http.response.body", "body": answer + b"\n", "more_body": True})
-            async with self._changed:
-                self._lines.popleft()
-                self._changed.notify_all()
+        await send(self.start(closing))
+        while True:
+            while not self._lines:
+                await self._change()
+            if (line := self._lines[0]) is None:
+                break
+            await send({"type": "http.response.body", "body": await line[0] + b"\n", "more_body": True})
+            self._lines.popleft()
+            self._changed.set()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _oldest(self) -> _Line | None:
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._lines)
-            return self._lines[0]
 
-
-async def _listen(receive: Receive, parts: _Parts) -> None:
-    """Receive the body, one part ahead of its reader; return when the client leaves."""
-    while (message := await receive())["type"] != "http.disconnect":
-        await parts.put(message)
-
-
-async def _lines(parts: _Parts, service: Service) -> AsyncIterator[bytes | Problem]:
+async def _lines(parts: Parts, service: Service) -> AsyncIterator[bytes | Problem]:
     """Yield the lines of a body that are not blank, and problems in their place; the last ones end it."""
     limit = service.limits.body
     too_large = Problem("too_large", f"the line has more than the {limit} bytes that are allowed")
     rest = bytearray()
     skipping = False  # skip the rest of a line that is too long, or that memory does not allow
-    with service.holding() as hold:
+    held = 0
+    try:
         async for part in _texts(parts, service):
             if isinstance(part, Problem):
                 yield part
@@ -149,32 +139,23 @@ async def _lines(parts: _Parts, service: Service) -> AsyncIterator[bytes | Probl
                 try:
                     if len(rest) > limit:
                         raise too_large
-                    hold(len(rest))
+                    held = service.hold(held, len(rest))
                 except Problem as problem:
                     yield problem
                     rest.clear()
                     skipping = True
             if not rest:
-                hold(0)
+                held = service.hold(held, 0)
         if not skipping and (line := bytes(rest).strip()):
             yield line
+    finally:
+        service.hold(held, 0)
 
 
-async def _texts(parts: _Parts, service: Service) -> AsyncIterator[bytes | Problem]:
+async def _texts(parts: Parts, service: Service) -> AsyncIterator[bytes | Problem]:
     """Yield the body as it arrives; a problem ends it if the service is stopped or it takes too long."""
     limits = service.limits
     end = time.monotonic() + limits.stream_seconds
-
-    def trouble() -> Problem | None:
-        if service.stopping():
-            return Problem("stopping", "the service is being stopped; the lines before were all answered")
-        if time.monotonic() >= end:
-            seconds = limits.stream_seconds
-            return Problem("timeout", f"a stream may take {seconds:g} s; the lines before were answered")
-        if time.monotonic() >= silent_until:
-            return Problem("body_timeout", f"nothing arrived for {limits.seconds:g} s")
-        return None
-
     silent_until = time.monotonic() + limits.seconds
     while True:
         try:
@@ -187,6 +168,14 @@ async def _texts(parts: _Parts, service: Service) -> AsyncIterator[bytes | Probl
             if not message.get("more_body", False):
                 return
             silent_until = time.monotonic() + limits.seconds
-        if (problem := trouble()) is not None:
-            yield problem
-            return
+        now = time.monotonic()
+        if service.stopping():
+            yield Problem("stopping", "the service is being stopped; the lines before were all answered")
+        elif now >= end:
+            seconds = limits.stream_seconds
+            yield Problem("timeout", f"a stream may take {seconds:g} s; the lines before were answered")
+        elif now >= silent_until:
+            yield Problem("body_timeout", f"nothing arrived for {limits.seconds:g} s")
+        else:
+            continue
+        return

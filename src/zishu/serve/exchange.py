@@ -1,0 +1,124 @@
+"""Hold a request and its response, between ASGI and the functions that answer.
+
+Every response gets the same safety headers here, also those that are sent without the app.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from asyncio import Future
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+
+    Scope = MutableMapping[str, Any]
+    Message = MutableMapping[str, Any]
+    Receive = Callable[[], Awaitable[Message]]
+    Send = Callable[[Message], Awaitable[None]]
+    Headers = list[tuple[bytes, bytes]]
+
+JSON: Final = "application/json"
+NDJSON: Final = "application/x-ndjson"
+
+SECURITY_HEADERS: Final = {
+    # Images may also come from the page itself, which draws PNG files to save.
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data: blob:; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'none'; object-src 'none'",
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+_SAFETY: Final = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
+_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+
+class ClientLeft(Exception):
+    """Report that the client has closed the connection."""
+
+
+class Request:
+    """Hold a request whose head has arrived."""
+
+    __slots__ = ("_headers", "method", "path", "receive")
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self.method: str = scope["method"] if scope["method"] in _METHODS else "other"
+        # Without the prefix of an app that this one is mounted in.
+        path, prefix = scope["path"], scope.get("root_path", "")
+        self.path: str = path.removeprefix(prefix) if path.startswith(f"{prefix}/") else path
+        self.receive = receive
+        self._headers: dict[bytes, bytes] = dict(scope["headers"])
+
+    def header(self, name: bytes) -> str:
+        """Return a header, which may be empty."""
+        return self._headers.get(name, b"").decode("latin-1")
+
+    @property
+    def kind(self) -> str:
+        """Return its Content-Type without parameters."""
+        return self.header(b"content-type").partition(";")[0].strip().lower()
+
+    async def parts(self) -> AsyncIterator[bytes]:
+        """Yield the parts of the body."""
+        while True:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientLeft
+            yield message.get("body", b"")
+            if not message.get("more_body", False):
+                return
+
+    async def left(self, answer: Future[bytes]) -> None:
+        """Wait until the client has closed the connection, then give up its answer."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+        give_up(answer, ClientLeft())
+
+
+def give_up(answer: Future[bytes], error: Exception) -> None:
+    """End the wait for an answer with an error."""
+    if not answer.done():
+        answer.set_exception(error)
+
+
+@dataclass(slots=True)
+class Response:
+    """Hold what to send."""
+
+    body: bytes | None  # None: of unknown length, or no body at all
+    kind: str = JSON
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def raw_headers(self) -> Headers:
+        """Return all headers, in lower case."""
+        headers = [
+            *_SAFETY,
+            *((name.lower().encode(), value.encode()) for name, value in self.headers.items()),
+        ]
+        if self.kind:
+            headers.append((b"content-type", self.kind.encode()))
+        if self.body is not None:
+            headers.append((b"content-length", b"%d" % len(self.body)))
+        if "Cache-Control" not in self.headers:
+            headers.append((b"cache-control", b"no-store"))
+        return headers
+
+    def start(self, closing: Headers) -> Message:
+        """Return the first message of the response; `closing` are headers that end the connection after it."""
+        return {
+            "type": "http.response.start",
+            "status": self.status,
+            "headers": self.raw_headers() + closing,
+        }
+
+    async def send(self, send: Send, closing: Headers) -> None:
+        """Send the response."""
+        await send(self.start(closing))
+        await send({"type": "http.response.body", "body": self.body or b""})
