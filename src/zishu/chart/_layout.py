@@ -18,11 +18,13 @@ OUTSIDE_TASKS = (MARGINALS, BOUNDARIES)
 INTER, INTRA = np.arange(2)
 
 # Planes of a chart. VALUES holds scores, or weights in the semiring PLAIN, by [role][dependent, head], and VECTORS rows of
-# what is known about characters and gaps. All others are by [width, left end]: complete spans (t and a), links and outside
-# values have one plane for each role and side, c has one for each side. A left part is t or a to the right, times the
-# score of the gap behind it. A split is the sum over k of a link; only its outside value is kept.
-VALUES, VECTORS, SPANS, LINKS, C, LEFT_PARTS, OUTSIDE, SPLITS = np.array([0, 2, 3, 7, 11, 13, 15, 19])
-PLANES_INSIDE, PLANES = np.array([15, 21])
+# what is known about characters and gaps. ENDS tells by [head, far end] which spans of a sparse chart can have a value. All
+# others are by [width, left end]. LIVE tells which blocks of spans can have a value. Complete spans (t and a), links and
+# outside values have one plane for each role and side, c has one for each side. A left part is t or a to the right, times
+# the score of the gap behind it. A split is the sum over k of a link; only its outside value is kept.
+VALUES, VECTORS, ENDS, LIVE = np.array([0, 2, 3, 4])
+SPANS, LINKS, C, LEFT_PARTS, OUTSIDE, SPLITS = np.array([5, 9, 13, 15, 17, 21])
+PLANES_INSIDE, PLANES = np.array([17, 23])
 
 LANES = 8  # the number of spans that are computed together
 
