@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 NEG_INF = -np.inf
 
@@ -32,21 +35,26 @@ LANES = 8  # the number of spans that are computed together
 class Batch(NamedTuple):
     """Hold the sentences of a batch, as prepared by `prepare`."""
 
-    scores: Any  # batch roles dependents heads: float64; inter-word first, intra-word second if the chart is typed
-    gaps: Any  # batch N+1: int8; BREAK at 0 and from the length on
-    lengths: Any  # batch: int64
-    gap_scores: (
-        Any  # batch roles N+1: what a gap that an arc of this role owns adds to a tree, at most 0; or empty
-    )
-    allowed: Any  # batch: int64, how many arcs are not forbidden
+    scores: NDArray[
+        np.float64
+    ]  # batch roles dependents heads; inter-word first, intra-word second if the chart is typed
+    gaps: NDArray[np.int8]  # batch N+1; BREAK at 0 and from the length on
+    lengths: NDArray[np.int64]  # batch
+    gap_scores: NDArray[
+        np.float64
+    ]  # batch 2 N+1, or empty: added if an arc of this role owns the gap; at most 0
+    allowed: NDArray[np.int64]  # batch; how many arcs are not forbidden
     root_as_head: bool
+    offset: NDArray[
+        np.float64
+    ]  # batch; what is missing in the score of every tree, because scores were shifted
 
 
 class Answers(NamedTuple):
     """Hold the results of `run`; arrays that a task does not fill may be empty."""
 
-    value: Any  # batch: log Z, or the best score
-    arcs: Any  # batch roles dependents heads: probabilities
-    boundary: Any  # batch N+1: probabilities
-    heads: Any  # batch trees N+1
-    intra: Any  # batch trees N+1
+    value: NDArray[np.float64]  # batch; log Z, or the best score
+    arcs: NDArray[Any]  # batch roles dependents heads; probabilities
+    boundary: NDArray[Any]  # batch N+1; probabilities
+    heads: NDArray[np.int64]  # batch trees N+1
+    intra: NDArray[np.bool_]  # batch trees N+1
