@@ -456,15 +456,22 @@ def _inside(s, sparse):
             _put(s, SPANS + 2 * INTRA + side, 0, i, _vector(s, INSIDE, i))
             _put(s, SPANS + side, 0, i, _times(s, _vector(s, INSIDE, i), _vector(s, OPEN, i - side)))
             _put(s, C + side, 0, i, zeros)
-        if s.soft:
-            _put_left_parts(s, ROOT, i)
         widest = _widest(s, i)
-        for w in range(1, s.n - i + 1):
-            if sparse and s.chart[_cell(s, LIVE, w, i)] == 0.0:
-                for plane in range(SPANS, PLANES_INSIDE if s.soft else LEFT_PARTS):
-                    _put(s, plane, w, i, zeros)
-            else:
-                _combine(s, i, w, widest)
+        # One role after the other: what the sums of one role read stays in the fastest cache.
+        for role in range(s.roles - 1, -1, -1):
+            if s.soft:
+                _put_left_part(s, role, ROOT, i)
+            for w in range(1, s.n - i + 1):
+                if not _is_live(s, sparse, role, i, w, widest):
+                    for side in range(2):
+                        _put(s, SPANS + 2 * role + side, w, i, zeros)
+                        _put(s, LINKS + 2 * role + side, w, i, zeros)
+                        if role == INTER:
+                            _put(s, C + side, w, i, zeros)
+                    if s.soft:
+                        _put(s, LEFT_PARTS + role, w, i, zeros)
+                else:
+                    _combine(s, role, i, w)
     # Z = SUM_r s_inter(0,r) (x) t(1<-r) (x) t(r->n): ROOT has one child and owns gap 0
     _list_roots(s)
     return _total(s)
@@ -479,73 +486,72 @@ def _widest(s, i):
     return np.int64(widest)
 
 
+@njit(**_INLINE)
+def _is_live(s, sparse, role, i, w, widest):
+    """Tell whether the eight spans of width w from i on can have a value."""
+    if role == INTRA and w > widest:
+        return False
+    return not sparse or w == 0 or s.chart[_cell(s, LIVE, w, i)] > 0.0
+
+
 @njit(**_JIT)
-def _combine(s, i, w, widest):
-    """Compute eight links and eight complete spans of each kind: those of width w that begin at i, ..., i + 7."""
+def _combine(s, role, i, w):
+    """Compute eight links and eight complete spans of one role: those of width w that begin at i, ..., i + 7."""
     out_of_line()
-    zeros, inside = splat(s.zero), _vector(s, INSIDE, i + w)
-    a_right = a_left = zeros
-    for role in range(s.roles - 1, -1, -1):
-        spans, links = SPANS + 2 * role, LINKS + 2 * role
-        if role == INTRA and w > widest:
-            for side in range(2):
-                _put(s, spans + side, w, i, zeros)
-                _put(s, links + side, w, i, zeros)
-            continue
-        # Ihat(i->j) = s_intra(i,j) (x) SUM_k a(i->k) (x) a(k+1<-j)          gap k not BREAK
-        # I   (i->j) = s_inter(i,j) (x) SUM_k t(i->k) (x) t(k+1<-j)          gap k not JOIN
-        # a   (i->j) = SUM_k Ihat(i->k) (x) a(k->j)
-        # c   (i->j) = SUM_k I(i->k) (x) t(k->j)
-        left_parts = LEFT_PARTS + role if s.soft else spans
-        parts, right, left = _sums(
-            s,
-            _cell(s, left_parts, 1, i), _cell(s, spans + LEFT, w - 2, i + 2),
-            _cell(s, links + RIGHT, 1, i), _cell(s, spans + RIGHT, w - 1, i + 1),
-            _cell(s, spans + LEFT, 1, i), _cell(s, links + LEFT, w - 1, i + 1),
-            s.m, 1 - s.m, w - 1,
-        )  # fmt: skip
-        parts = _plus(s, parts, _times(s, _at(s, left_parts, 0, i), _at(s, spans + LEFT, w - 1, i + 1)))
-        may = inside
-        if role == INTRA:
-            may = where(_vector(s, EXTENT, i), splat(w - 0.5), inside, zeros)
-        parts = _times(s, parts, may)
-        to_right, to_left = _arcs(s, role, i + w, i), _arcs(s, role, i, i + w)
-        link_right = _keep(s, _times(s, to_right, parts), to_right, i, w)
-        link_left = _keep(s, _times(s, to_left, parts), to_left, i, w)
-        _put(s, links + RIGHT, w, i, link_right)
-        _put(s, links + LEFT, w, i, link_left)
-        open_right, open_left = _at(s, spans + RIGHT, 0, i + w), _at(s, spans + LEFT, 0, i)
-        right = _plus(s, right, _times(s, link_right, open_right))
-        left = _plus(s, left, _times(s, link_left, open_left))
-        if role == INTRA:
-            a_right, a_left = _keep(s, right, may, i, w), _keep(s, left, may, i, w)
-            _put(s, spans + RIGHT, w, i, a_right)
-            _put(s, spans + LEFT, w, i, a_left)
-            continue
+    spans, links = SPANS + 2 * role, LINKS + 2 * role
+    left_parts = LEFT_PARTS + role if s.soft else spans
+    # Ihat(i->j) = s_intra(i,j) (x) SUM_k a(i->k) (x) a(k+1<-j)          gap k not BREAK
+    # I   (i->j) = s_inter(i,j) (x) SUM_k t(i->k) (x) t(k+1<-j)          gap k not JOIN
+    # a   (i->j) = SUM_k Ihat(i->k) (x) a(k->j)
+    # c   (i->j) = SUM_k I(i->k) (x) t(k->j)
+    parts, right, left = _sums(
+        s,
+        _cell(s, left_parts, 1, i), _cell(s, spans + LEFT, w - 2, i + 2),
+        _cell(s, links + RIGHT, 1, i), _cell(s, spans + RIGHT, w - 1, i + 1),
+        _cell(s, spans + LEFT, 1, i), _cell(s, links + LEFT, w - 1, i + 1),
+        s.m, 1 - s.m, w - 1,
+    )  # fmt: skip
+    parts = _plus(s, parts, _times(s, _at(s, left_parts, 0, i), _at(s, spans + LEFT, w - 1, i + 1)))
+    may = _vector(s, INSIDE, i + w)
+    if role == INTRA:
+        may = where(_vector(s, EXTENT, i), splat(w - 0.5), may, splat(s.zero))
+    parts = _times(s, parts, may)
+    to_right, to_left = _arcs(s, role, i + w, i), _arcs(s, role, i, i + w)
+    link_right = _keep(s, _times(s, to_right, parts), to_right, i, w)
+    link_left = _keep(s, _times(s, to_left, parts), to_left, i, w)
+    _put(s, links + RIGHT, w, i, link_right)
+    _put(s, links + LEFT, w, i, link_left)
+    open_right, open_left = _at(s, spans + RIGHT, 0, i + w), _at(s, spans + LEFT, 0, i)
+    right = _plus(s, right, _times(s, link_right, open_right))
+    left = _plus(s, left, _times(s, link_left, open_left))
+    if role == INTRA:
+        right, left = _keep(s, right, may, i, w), _keep(s, left, may, i, w)
+    else:
         if not s.root_as_head:  # c(i->j) (+)= SUM_k Ihat(i->k) (x) c(k->j)
             intra, step = LINKS + 2 * INTRA, 1 - s.m
             x, y = _cell(s, intra + RIGHT, 1, i), _cell(s, C + RIGHT, w - 1, i + 1)
             right = _plus(s, right, _sum(s, x, y, s.m, step, w - 1))
             x, y = _cell(s, C + LEFT, 1, i), _cell(s, intra + LEFT, w - 1, i + 1)
             left = _plus(s, left, _sum(s, x, y, s.m, step, w - 1))
-        # The span t is the sum of a and c.
         right, left = _keep(s, right, open_right, i, w), _keep(s, left, open_left, i, w)
         _put(s, C + RIGHT, w, i, right)
         _put(s, C + LEFT, w, i, left)
-        _put(s, spans + RIGHT, w, i, _plus(s, right, _times(s, a_right, open_right)))
-        _put(s, spans + LEFT, w, i, _plus(s, left, _times(s, a_left, open_left)))
+        if s.roles == 2:  # t = a (+) c
+            right = _plus(s, right, _times(s, _at(s, SPANS + 2 * INTRA + RIGHT, w, i), open_right))
+            left = _plus(s, left, _times(s, _at(s, SPANS + 2 * INTRA + LEFT, w, i), open_left))
+    _put(s, spans + RIGHT, w, i, right)
+    _put(s, spans + LEFT, w, i, left)
     if s.soft:
-        _put_left_parts(s, w, i)
+        _put_left_part(s, role, w, i)
 
 
 @njit(**_JIT)
-def _put_left_parts(s, w, i):
+def _put_left_part(s, role, w, i):
     """Multiply the spans to the right of width w by the scores of the gaps behind them."""
     out_of_line()
-    for role in range(s.roles):
-        x = _at(s, SPANS + 2 * role + RIGHT, w, i)
-        left_part = _times(s, x, _vector(s, GAP_SCORES + role, i + w))
-        _put(s, LEFT_PARTS + role, w, i, _keep(s, left_part, x, i, w))
+    x = _at(s, SPANS + 2 * role + RIGHT, w, i)
+    left_part = _times(s, x, _vector(s, GAP_SCORES + role, i + w))
+    _put(s, LEFT_PARTS + role, w, i, _keep(s, left_part, x, i, w))
 
 
 @njit(**_INLINE)
@@ -617,67 +623,64 @@ def _outside(s, sparse, total, arcs, width):
             back = max(back, k - start)
             if s.chart[_row(s, EXTENT, k)] == 0.0:
                 start = k + 1
-        for w in range(s.n - i, -1, -1):
-            if sparse and w > 0 and s.chart[_cell(s, LIVE, w, i)] == 0.0:
-                for plane in range(OUTSIDE, PLANES):
-                    _put(s, plane, w, i, zeros)
-            else:
-                _share(s, i, w, widest, back, arcs, width)
+        for role in range(s.roles):
+            for w in range(s.n - i, role - 1, -1):  # w = 0 only for boundaries
+                if _is_live(s, sparse, role, i, w, widest):
+                    _share(s, role, i, w, widest, back, arcs, width)
+                else:
+                    _put(s, OUTSIDE + 2 * role + RIGHT, w, i, zeros)
+                    _put(s, OUTSIDE + 2 * role + LEFT, w, i, zeros)
+                    _put(s, SPLITS + role, w, i, zeros)
 
 
 @njit(**_JIT)
-def _share(s, i, w, widest, back, arcs, width):
-    """Compute the outside values of eight links and complete spans of each kind: those of `_combine`.
+def _share(s, role, i, w, widest, back, arcs, width):
+    """Compute the outside values of eight links and complete spans of one role: those of `_combine`.
 
     The outside value of a span is the sum over the wider spans that it is part of: the outside value of the wider span
     (x) the value of its other part. In plain sums it has no meaning if the value of the span itself is 0.
     """
     out_of_line()
     zeros = splat(s.zero)
-    t_right, t_left = _at(s, OUTSIDE + RIGHT, w, i), _at(s, OUTSIDE + LEFT, w, i)  # from ROOT
-    for role in range(s.roles):
-        spans, links, outside, splits = SPANS + 2 * role, LINKS + 2 * role, OUTSIDE + 2 * role, SPLITS + role
-        left_parts = LEFT_PARTS + role if s.soft else spans
-        after = all_after = s.n - i - w
-        before = all_before = min(i + LANES - 2, s.n - 1 - w)
-        if role == INTRA:
-            if w > widest:
-                _put(s, outside + RIGHT, w, i, zeros)
-                _put(s, outside + LEFT, w, i, zeros)
-                _put(s, splits, w, i, zeros)
-                continue
-            after, before = widest - w, min(before, back)
-        # wider spans with the same left end: links, and complete spans
-        as_left_part, as_inner, to_right = _sums(
-            s,
-            _cell(s, splits, w + 1, i), _cell(s, spans + LEFT, 0, i + w + 1),
-            _cell(s, outside + LEFT, w + 1, i), _cell(s, links + LEFT, 1, i + w),
-            _cell(s, outside + RIGHT, w + 1, i), _cell(s, spans + RIGHT, 1, i + w),
-            s.m, s.m, after,
-        )  # fmt: skip
-        if role == INTER:
-            # Gap j is a boundary if an inter-word link owns it; the left part of that link is t(i->j).
-            used = _probability(s, _at(s, left_parts, w, i), as_left_part)
-            store(s.chart, _row(s, BOUNDARY, i + w), sum_of(_vector(s, BOUNDARY, i + w), used))
-            if w == 0:
-                return
-        if s.soft:
-            as_left_part = _times(s, as_left_part, _vector(s, GAP_SCORES + role, i + w))
-        # wider spans with the same right end
-        as_outer, as_right_part, to_left = _sums(
-            s,
-            _cell(s, outside + RIGHT, w + 1, i - 1), _cell(s, links + RIGHT, 1, i - 1),
-            _cell(s, splits, w + 1, i - 1), _cell(s, left_parts, 0, i - 1),
-            _cell(s, outside + LEFT, w + 1, i - 1), _cell(s, spans + LEFT, 1, i - 1),
-            s.m - 1, s.m - 1, before,
-        )  # fmt: skip
-        right = _plus(s, t_right, _plus(s, as_left_part, as_outer))
-        left = _plus(s, t_left, _plus(s, as_right_part, as_inner))
-        right = where(_at(s, spans + RIGHT, w, i), zeros, right, zeros)
-        left = where(_at(s, spans + LEFT, w, i), zeros, left, zeros)
-        if role == INTER:  # t = a (+) c
-            t_right, t_left = right, left
-        if role == INTER and not s.root_as_head:  # c(i->j) is part of wider ones by intra-word links
+    spans, links, outside, splits = SPANS + 2 * role, LINKS + 2 * role, OUTSIDE + 2 * role, SPLITS + role
+    left_parts = LEFT_PARTS + role if s.soft else spans
+    after = all_after = s.n - i - w
+    before = all_before = min(i + LANES - 2, s.n - 1 - w)
+    if role == INTRA:
+        after, before = widest - w, min(before, back)
+    # wider spans with the same left end: links, and complete spans
+    as_left_part, as_inner, to_right = _sums(
+        s,
+        _cell(s, splits, w + 1, i), _cell(s, spans + LEFT, 0, i + w + 1),
+        _cell(s, outside + LEFT, w + 1, i), _cell(s, links + LEFT, 1, i + w),
+        _cell(s, outside + RIGHT, w + 1, i), _cell(s, spans + RIGHT, 1, i + w),
+        s.m, s.m, after,
+    )  # fmt: skip
+    if role == INTER:
+        # Gap j is a boundary if an inter-word link owns it; the left part of that link is t(i->j).
+        used = _probability(s, _at(s, left_parts, w, i), as_left_part)
+        store(s.chart, _row(s, BOUNDARY, i + w), sum_of(_vector(s, BOUNDARY, i + w), used))
+        if w == 0:
+            return
+    if s.soft:
+        as_left_part = _times(s, as_left_part, _vector(s, GAP_SCORES + role, i + w))
+    # wider spans with the same right end
+    as_outer, as_right_part, to_left = _sums(
+        s,
+        _cell(s, outside + RIGHT, w + 1, i - 1), _cell(s, links + RIGHT, 1, i - 1),
+        _cell(s, splits, w + 1, i - 1), _cell(s, left_parts, 0, i - 1),
+        _cell(s, outside + LEFT, w + 1, i - 1), _cell(s, spans + LEFT, 1, i - 1),
+        s.m - 1, s.m - 1, before,
+    )  # fmt: skip
+    # Before, there is what comes from ROOT, or what a has as a part of t = a (+) c.
+    right = _plus(s, _at(s, outside + RIGHT, w, i), _plus(s, as_left_part, as_outer))
+    left = _plus(s, _at(s, outside + LEFT, w, i), _plus(s, as_right_part, as_inner))
+    right = where(_at(s, spans + RIGHT, w, i), zeros, right, zeros)
+    left = where(_at(s, spans + LEFT, w, i), zeros, left, zeros)
+    if role == INTER and s.roles == 2:
+        _put(s, OUTSIDE + 2 * INTRA + RIGHT, w, i, right)
+        _put(s, OUTSIDE + 2 * INTRA + LEFT, w, i, left)
+        if not s.root_as_head:  # c(i->j) is part of wider ones by intra-word links
             intra, step = LINKS + 2 * INTRA, s.m - 1
             x, y = _cell(s, outside + RIGHT, w + 1, i - 1), _cell(s, intra + RIGHT, 1, i - 1)
             right = _plus(s, right, _sum(s, x, y, step, step, before))
@@ -685,27 +688,27 @@ def _share(s, i, w, widest, back, arcs, width):
             x, y = _cell(s, outside + LEFT, w + 1, i), _cell(s, intra + LEFT, 1, i + w)
             left = _plus(s, left, _sum(s, x, y, s.m, s.m, after))
             left = where(_at(s, C + LEFT, w, i), zeros, left, zeros)
-        _put(s, outside + RIGHT, w, i, right)
-        _put(s, outside + LEFT, w, i, left)
-        to_right = _plus(s, to_right, _times(s, right, _at(s, spans + RIGHT, 0, i + w)))
-        to_left = _plus(s, to_left, _times(s, left, _at(s, spans + LEFT, 0, i)))
-        if role == INTRA and not s.root_as_head:
-            x, y = _cell(s, OUTSIDE + RIGHT, w + 1, i), _cell(s, C + RIGHT, 1, i + w)
-            to_right = _plus(s, to_right, _sum(s, x, y, s.m, s.m, all_after))
-            x, y = _cell(s, OUTSIDE + LEFT, w + 1, i - 1), _cell(s, C + LEFT, 1, i - 1)
-            to_left = _plus(s, to_left, _sum(s, x, y, s.m - 1, s.m - 1, all_before))
-        link_right, link_left = _at(s, links + RIGHT, w, i), _at(s, links + LEFT, w, i)
-        to_right = where(link_right, zeros, to_right, zeros)
-        to_left = where(link_left, zeros, to_left, zeros)
-        split_right = _times(s, to_right, _arcs(s, role, i + w, i))
-        split_left = _times(s, to_left, _arcs(s, role, i, i + w))
-        _put(s, splits, w, i, _plus(s, split_right, split_left))
-        if width > 0:
-            right, left = _probability(s, link_right, to_right), _probability(s, link_left, to_left)
-            for lane in range(min(LANES, s.n - w - i + 1)):
-                h, e = i + lane, i + lane + w
-                arcs[(role * width + e) * width + h] = lane_of(right, lane)
-                arcs[(role * width + h) * width + e] = lane_of(left, lane)
+    _put(s, outside + RIGHT, w, i, right)
+    _put(s, outside + LEFT, w, i, left)
+    to_right = _plus(s, to_right, _times(s, right, _at(s, spans + RIGHT, 0, i + w)))
+    to_left = _plus(s, to_left, _times(s, left, _at(s, spans + LEFT, 0, i)))
+    if role == INTRA and not s.root_as_head:
+        x, y = _cell(s, OUTSIDE + RIGHT, w + 1, i), _cell(s, C + RIGHT, 1, i + w)
+        to_right = _plus(s, to_right, _sum(s, x, y, s.m, s.m, all_after))
+        x, y = _cell(s, OUTSIDE + LEFT, w + 1, i - 1), _cell(s, C + LEFT, 1, i - 1)
+        to_left = _plus(s, to_left, _sum(s, x, y, s.m - 1, s.m - 1, all_before))
+    link_right, link_left = _at(s, links + RIGHT, w, i), _at(s, links + LEFT, w, i)
+    to_right = where(link_right, zeros, to_right, zeros)
+    to_left = where(link_left, zeros, to_left, zeros)
+    split_right = _times(s, to_right, _arcs(s, role, i + w, i))
+    split_left = _times(s, to_left, _arcs(s, role, i, i + w))
+    _put(s, splits, w, i, _plus(s, split_right, split_left))
+    if width > 0:
+        right, left = _probability(s, link_right, to_right), _probability(s, link_left, to_left)
+        for lane in range(min(LANES, s.n - w - i + 1)):
+            h, e = i + lane, i + lane + w
+            arcs[(role * width + e) * width + h] = lane_of(right, lane)
+            arcs[(role * width + h) * width + e] = lane_of(left, lane)
 
 
 # --- trees
