@@ -37,6 +37,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass
 from itertools import islice
+from threading import local
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -68,6 +69,11 @@ __all__ = [
 _Answer = TypeVar("_Answer")
 
 MOST_FAVOURED = 300.0  # exp(-300) is far above what plain sums lose
+MOST_KEPT = (
+    2**20
+)  # numbers in the memory that a thread keeps for its next chart: sentences of some 200 characters
+
+_memory = local()
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,12 +409,20 @@ def _lay_out(batch: _layout.Batch) -> _layout.Batch:
 
 
 def _empty_chart(n: int, task: int) -> NDArray[np.float64]:
-    """Return memory for the chart of a sentence of n characters, which begins at a cache line."""
+    """Return memory for the chart of a sentence of n characters, which begins at a cache line.
+
+    A thread uses it again for its next chart, because new pages take the system longer than some charts take us.
+    """
     planes = int(_layout.PLANES if task in _layout.OUTSIDE_TASKS else _layout.PLANES_INSIDE)
     row = max(24, 16 * -(-(n + 1) // 16) + 8)  # an odd multiple of a cache line spreads rows over the cache
-    memory = np.empty(planes * row * row + 8)
+    size = planes * row * row
+    memory = getattr(_memory, "chart", None)
+    if memory is None or memory.size < size + 8:
+        memory = np.empty(size + 8)
+        if size <= MOST_KEPT:
+            _memory.chart = memory
     first = -(memory.ctypes.data // 8) % 8
-    return memory[first : first + planes * row * row].reshape(planes, row, row)
+    return memory[first : first + size].reshape(planes, row, row)
 
 
 def _scores(values: ArrayLike, name: str) -> Floats:
