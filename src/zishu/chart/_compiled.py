@@ -1,8 +1,8 @@
 """Call the compiled kernels: load them from disk, or compile them first.
 
-Numba compiles `_kernels` in a process of its own, which returns an object file. LLVM alone loads that, so a process that
-parses never imports Numba, which would take more time and memory than the bundled model. The object file is kept on
-disk. Its name has a digest of everything that it depends on: the sources, LLVM, the processor.
+Numba compiles `_kernels` in a process of its own (`_build`), which returns an object file. LLVM alone loads that, so a
+process that parses never imports Numba, which would take more time and memory than the bundled model. The object file is
+kept on disk. Its name has a digest of everything that it depends on: the sources, LLVM, the processor.
 
 - A damaged file or a full disk never fails a run: the kernels are compiled again, and a warning gives the reason.
 - If several processes find no file, one compiles. The others wait for it and load the result.
@@ -61,7 +61,7 @@ def prepare(
     offset: NDArray[np.float64],
     allowed: NDArray[np.int64],
 ) -> None:
-    """Shift the scores of a batch and count the allowed arcs: see `_kernels._prepare`."""
+    """Shift the scores of a batch and count the allowed arcs: see `_kernels.prepare`."""
     address = scores.ctypes.data
     load_kernels()["prepare"](
         address, address, lengths.ctypes.data, offset.ctypes.data, allowed.ctypes.data, *scores.shape[:3]
@@ -71,7 +71,7 @@ def prepare(
 def run(
     task: int, order: NDArray[np.int64], batch: Batch, answers: Answers, chart: NDArray[np.float64], seed: int
 ) -> None:
-    """Run a task for the sentences in `order`, in the memory of `chart`: see `_kernels._run`."""
+    """Run a task for the sentences in `order`, in the memory of `chart`: see `_kernels.run`."""
     m, trees = chart.shape[1], answers.heads.shape[1]
     stack, draws = np.empty((3 * m, 3), dtype=np.int64), np.zeros((trees, 3 * m))
     if task == SAMPLE:
