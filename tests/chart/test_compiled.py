@@ -137,11 +137,18 @@ def test_who_hangs_while_compiling_holds_nobody_up(
 
 
 def test_without_an_interpreter_this_process_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    from zishu.chart import _kernels
+    from zishu.chart import _build
 
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    monkeypatch.setattr(_kernels, "compile_kernels", lambda: CODE)
+    monkeypatch.setattr(_build, "compile_kernels", lambda: CODE)
     assert _compiled._compile() == CODE
+
+
+def test_numba_has_the_methods_that_compiling_goes_around() -> None:
+    from numba.core import codegen, cpu
+
+    assert callable(codegen.JITCodeLibrary._finalize_specific)
+    assert callable(cpu.CPUContext.get_executable)
 
 
 @pytest.mark.slow

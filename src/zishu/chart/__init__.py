@@ -37,6 +37,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass
 from itertools import islice
+from threading import local
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -68,6 +69,11 @@ __all__ = [
 _Answer = TypeVar("_Answer")
 
 MOST_FAVOURED = 300.0  # exp(-300) is far above what plain sums lose
+MOST_KEPT = (
+    2**20
+)  # numbers in the memory that a thread keeps for its next chart: sentences of some 200 characters
+
+_memory = local()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +133,11 @@ class TreeDistribution:
                 raise ValueError(f"inter and intra differ in shape: {inter.shape} and {intra.shape}")
             scores[:, 1] = intra
         self._dtype = inter.dtype
-        self._batch, self._offset = _lay_out(
-            _layout.Batch(scores, known, sizes, np.empty((batch, 2, 0)), None, bool(root_as_head)),
-            np.zeros(batch),
-        )
         self._kept: dict[Hashable, Any] = {}
+        no_scores, allowed = np.empty((batch, 2, 0)), np.zeros(batch, dtype=np.int64)
+        self._batch = _lay_out(
+            _layout.Batch(scores, known, sizes, no_scores, allowed, bool(root_as_head), np.zeros(batch))
+        )
 
     def __len__(self) -> int:
         """Return the number of sentences."""
@@ -156,55 +162,33 @@ class TreeDistribution:
 
     def log_partition(self) -> NDArray[np.float64]:
         """Return the log of the sum of exp(score) over all trees, -inf if there is no tree."""
-        if "marginals" in self._kept:
-            return self.marginals().logz
-        return self._once(
-            "log_partition", lambda: _read_only(self._run(_layout.PARTITION).value + self._offset)
-        )
+        for task in _layout.OUTSIDE_TASKS:
+            if task in self._kept:
+                return self._ask(task).value
+        return self._ask(_layout.PARTITION).value
 
     def marginals(self) -> Marginals:
         """Return the log partition and its derivatives: the probability of every arc by role and of every boundary.
 
         If there is no tree, logz is -inf and the probabilities are 0.
         """
-        return self._once("marginals", self._marginals)
+        found = self._ask(_layout.MARGINALS)
+        if not self.typed:
+            return Marginals(found.value, found.arcs[:, 0], None, None)
+        return Marginals(found.value, found.arcs[:, 0], found.arcs[:, 1], found.boundary)
 
     def boundaries(self) -> Floats:
         """Return the probability of every boundary, as in `marginals`, which costs more because of the arcs."""
         if not self.typed:
             raise ValueError("an untyped distribution has no boundaries")
-        if "marginals" not in self._kept:
-            return self._once("boundaries", self._boundaries)
-        found = self.marginals().boundary
-        assert found is not None
-        return found
-
-    def _boundaries(self) -> Floats:
-        found = self._run(_layout.BOUNDARIES)
-        self._kept.setdefault("log_partition", _read_only(found.value + self._offset))
-        return _read_only(found.boundary.astype(self._dtype))
-
-    def _marginals(self) -> Marginals:
-        found = self._run(_layout.MARGINALS)
-        logz = _read_only(found.value + self._offset)
-
-        def result(array: NDArray[np.float64]) -> NDArray[Any]:
-            return _read_only(np.ascontiguousarray(array, dtype=self._dtype))
-
-        inter = result(found.arcs[:, 0])
-        if not self.typed:
-            return Marginals(logz, inter, None, None)
-        return Marginals(logz, inter, result(found.arcs[:, 1]), result(found.boundary))
+        found = self._ask(_layout.MARGINALS if _layout.MARGINALS in self._kept else _layout.BOUNDARIES)
+        return found.boundary
 
     def best(self) -> Trees:
         """Return the tree with the highest score; raise `Infeasible` with the first sentence that has none."""
-
-        def search() -> Trees:
-            found = self._run(_layout.BEST, trees=1)
-            _check_feasible(found.value)
-            return _read_only_trees(found.heads[:, 0], found.intra[:, 0], found.value + self._offset)
-
-        return self._once("best", search)
+        found = self._ask(_layout.BEST, trees=1)
+        _check_feasible(found.value)
+        return Trees(found.heads[:, 0], found.intra[:, 0], found.value)
 
     def k_best(self, k: int) -> list[Trees]:
         """Return the k best trees of every sentence (or fewer, if it has fewer), all different, best first.
@@ -218,11 +202,11 @@ class TreeDistribution:
 
     def _rank(self, b: int) -> KBest:
         """Fill the max chart of a sentence."""
-        n = int(self._batch.lengths[b])
+        one = self.pick([b])
+        batch, n = one._batch, int(one.lengths[0])
         chart = _empty_chart(n, _layout.CHART)
-        _check_feasible(self._run(_layout.CHART, only=b, chart=chart).value[b : b + 1], first=b)
-        batch = self._batch
-        return KBest(chart, batch.scores[b], batch.gap_scores[b], n, root_as_head=batch.root_as_head)
+        _check_feasible(one._ask(_layout.CHART, chart=chart).value, first=b)
+        return KBest(chart, batch.scores[0], batch.gap_scores[0], n, root_as_head=batch.root_as_head)
 
     def _take(self, b: int, ranking: KBest, k: int) -> Trees:
         """Return the first k trees of a ranking."""
@@ -232,7 +216,7 @@ class TreeDistribution:
         for rank, (_, arcs) in enumerate(found):
             for dependent, head, is_intra in arcs:
                 heads[rank, dependent], intra[rank, dependent] = head, is_intra
-        return Trees(heads, intra, np.array([score for score, _ in found]) + self._offset[b])
+        return Trees(heads, intra, np.array([score for score, _ in found]) + self._batch.offset[b])
 
     def sample(self, k: int, seed: int) -> Trees:
         """Draw k independent trees of every sentence from its distribution; arrays are `[batch, k, ...]`.
@@ -240,34 +224,23 @@ class TreeDistribution:
         `score` is the log probability of each tree. The same seed gives the same trees, independent of the other
         sentences in the batch. Raises `Infeasible` with the first sentence that has no tree.
         """
-
-        def draw() -> Trees:
-            found = self._run(_layout.SAMPLE, trees=k, seed=seed)
-            _check_feasible(found.value)
-            score = np.empty((len(self), k))
-            for b, n in enumerate(self._batch.lengths):
-                heads, intra = found.heads[b, :, 1 : n + 1], found.intra[b, :, 1 : n + 1]
-                scores = self._batch.scores[b, intra.astype(np.int64), np.arange(1, n + 1), heads]
-                score[b] = scores.sum(axis=1) - found.value[b] + self._of_gaps(b, heads, intra)
-            return _read_only_trees(found.heads, found.intra, score)
-
-        return self._once(("sample", k, seed), draw)
-
-    def _of_gaps(self, b: int, heads: NDArray[np.int64], intra: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Return what the gaps of a sentence add to the scores of typed trees `[k, n]`."""
-        k, n = heads.shape
-        if not self._batch.gap_scores.size:
-            return np.zeros(k)
-        # A gap lies inside a word if an intra-word arc spans it.
-        begin = np.where(intra, np.minimum(heads, np.arange(1, n + 1)), 0)
-        end = np.where(intra, np.maximum(heads, np.arange(1, n + 1)), 0)
-        open_arcs = np.zeros((k, n + 1), dtype=np.int64)
-        np.add.at(open_arcs, (np.arange(k)[:, None], begin), 1)
-        np.add.at(open_arcs, (np.arange(k)[:, None], end), -1)
-        inside = np.cumsum(open_arcs[:, 1:n], axis=1) > 0
-        inter, intra_ = self._batch.gap_scores[b, :, 1:n]
-        total: NDArray[np.float64] = np.where(inside, intra_, inter).sum(axis=1)
-        return total
+        found = self._ask(_layout.SAMPLE, trees=k, seed=seed)
+        _check_feasible(found.value)
+        score = np.empty((len(self), k))
+        for b, n in enumerate(self._batch.lengths.tolist()):
+            heads, intra, dependents = (
+                found.heads[b, :, 1 : n + 1],
+                found.intra[b, :, 1 : n + 1],
+                np.arange(1, n + 1),
+            )
+            scores = self._batch.scores[b, intra.astype(np.int64), dependents, heads]
+            score[b] = scores.sum(axis=1) - (found.value[b] - self._batch.offset[b])
+            if self._batch.gap_scores.size:  # a gap lies inside a word if an intra-word arc spans it
+                low, high = np.minimum(heads, dependents), np.maximum(heads, dependents)
+                for gap in range(1, n):
+                    inside = (intra & (low <= gap) & (gap < high)).any(axis=1)
+                    score[b] += self._batch.gap_scores[b, inside.astype(np.int64), gap]
+        return Trees(found.heads, found.intra, score)
 
     # --- other distributions
 
@@ -303,7 +276,8 @@ class TreeDistribution:
         # The better role of a gap scores 0, so that plain sums stay below their bound (docs/algorithm.md).
         gap_scores = np.stack([np.minimum(boundaries, 0.0), np.minimum(-boundaries, 0.0)], axis=1)
         shift = np.maximum(boundaries, 0.0) - np.maximum(before, 0.0)
-        return self._derive(self._batch._replace(gap_scores=gap_scores), self._offset + shift.sum(axis=1))
+        offset = self._batch.offset + shift.sum(axis=1)
+        return self._derive(self._batch._replace(gap_scores=gap_scores, offset=offset))
 
     def given(
         self, gaps: ArrayLike | None = None, *, inter: ArrayLike | None = None, intra: ArrayLike | None = None
@@ -323,7 +297,7 @@ class TreeDistribution:
                 if role == 1 and not other.typed:
                     raise ValueError("an untyped distribution has no intra-word arcs")
                 np.copyto(scores[:, role], -np.inf, where=~np.asarray(marked, dtype=np.bool_))
-        return other._derive(*_lay_out(other._batch._replace(scores=scores), other._offset))
+        return other._derive(_lay_out(other._batch._replace(scores=scores)))
 
     def _given_gaps(self, gaps: ArrayLike) -> TreeDistribution:
         before = self._batch.gaps
@@ -337,11 +311,9 @@ class TreeDistribution:
         def condition() -> TreeDistribution:
             batch = self._batch._replace(gaps=known)
             if self.typed:
-                return self._derive(batch, self._offset)
+                return self._derive(batch)
             _check_all_known(known)
-            return self._derive(
-                *_lay_out(batch._replace(scores=np.repeat(batch.scores, 2, axis=1)), self._offset)
-            )
+            return self._derive(_lay_out(batch._replace(scores=np.repeat(batch.scores, 2, axis=1))))
 
         return self._once(("given", known.tobytes()), condition)
 
@@ -351,15 +323,15 @@ class TreeDistribution:
             return self
         if not temperature > 0.0:
             raise ValueError(f"the temperature must be above 0, not {temperature}")
-        scores = self._batch.scores / temperature
-        other = self._derive(self._batch._replace(scores=scores), self._offset / temperature)
-        if self._batch.gap_scores.size:
-            before = self._favoured()
-            # The offset is divided already.
-            other = other._with_gap_scores(before / temperature, before / temperature)
-        if "best" in self._kept:
-            best = self.best()
-            other._kept["best"] = _read_only_trees(best.heads, best.intra, best.score / temperature)
+        batch = self._batch
+        scores, offset = batch.scores / temperature, batch.offset / temperature
+        other = self._derive(batch._replace(scores=scores, offset=offset))
+        if batch.gap_scores.size:
+            before = self._favoured() / temperature
+            other = other._with_gap_scores(before, before)  # the offset is divided already
+        if (best := (_layout.BEST, 1, 0)) in self._kept:
+            found = self._kept[best]
+            other._kept[best] = found._replace(value=_read_only(found.value / temperature))
         return other
 
     def pick(self, sentences: ArrayLike) -> TreeDistribution:
@@ -367,7 +339,7 @@ class TreeDistribution:
         chosen = np.asarray(sentences, dtype=np.int64)
         if np.array_equal(chosen, np.arange(len(self))):
             return self
-        scores, gaps, lengths, gap_scores, allowed, root_as_head = self._batch
+        scores, gaps, lengths, gap_scores, allowed, root_as_head, offset = self._batch
         width = 1 + int(lengths[chosen].max(initial=1))
         batch = _layout.Batch(
             np.ascontiguousarray(scores[chosen, :, :width, :width]),
@@ -376,16 +348,17 @@ class TreeDistribution:
             np.ascontiguousarray(gap_scores[chosen, :, :width]),
             allowed[chosen],
             root_as_head,
+            offset[chosen],
         )
-        other = self._derive(batch, self._offset[chosen])
+        other = self._derive(batch)
         if "rankings" in self._kept:
             other._kept["rankings"] = [self._kept["rankings"][b] for b in chosen.tolist()]
         return other
 
-    def _derive(self, batch: _layout.Batch, offset: NDArray[np.float64]) -> TreeDistribution:
+    def _derive(self, batch: _layout.Batch) -> TreeDistribution:
         """Build a distribution from scores that are already laid out."""
         other = copy(self)
-        other._batch, other._offset, other._kept = batch, offset, {}
+        other._batch, other._kept = batch, {}
         return other
 
     # --- the kernels
@@ -397,19 +370,16 @@ class TreeDistribution:
         kept: _Answer = self._kept[question]
         return kept
 
-    def _run(
-        self,
-        task: int,
-        *,
-        trees: int = 0,
-        seed: int = 0,
-        only: int | None = None,
-        chart: NDArray[np.float64] | None = None,
+    def _ask(
+        self, task: int, *, trees: int = 0, seed: int = 0, chart: NDArray[np.float64] | None = None
     ) -> _layout.Answers:
-        """Run a task for all sentences, or only one; `chart` receives the chart of that one."""
+        """Run a task for all sentences and keep its answers; `chart` receives the chart of a single sentence."""
+        return self._once((task, trees, seed) if trees else task, lambda: self._run(task, trees, seed, chart))
+
+    def _run(self, task: int, trees: int, seed: int, chart: NDArray[np.float64] | None) -> _layout.Answers:
         batch, roles, width, _ = self._batch.scores.shape
         # Arrays that a task does not fill are empty.
-        answers = _layout.Answers(
+        found = _layout.Answers(
             np.full(batch, -np.inf),
             np.zeros((batch, roles, width, width) if task == _layout.MARGINALS else (batch, 0, 0, 0)),
             np.zeros((batch, width if task in _layout.OUTSIDE_TASKS else 0)),
@@ -420,35 +390,39 @@ class TreeDistribution:
         def run(order: NDArray[np.int64]) -> None:
             longest = self._batch.lengths[order].max(initial=0)
             memory = _empty_chart(longest, task) if chart is None else chart
-            _compiled.run(task, order, self._batch, answers, memory, seed % 2**32)
+            _compiled.run(task, order, self._batch, found, memory, seed % 2**32)
 
-        if only is None:
-            for_each_sentence(run, self._batch.lengths)
-        else:
-            run(np.array([only]))
-        return answers
+        for_each_sentence(run, self._batch.lengths)
+        arcs, boundary = (x.astype(self._dtype, copy=False) for x in (found.arcs, found.boundary))
+        found = found._replace(value=found.value + self._batch.offset, arcs=arcs, boundary=boundary)
+        return _layout.Answers(*map(_read_only, found))
 
 
-def _lay_out(batch: _layout.Batch, offset: NDArray[np.float64]) -> tuple[_layout.Batch, NDArray[np.float64]]:
-    """Check and shift the scores in place, and count the allowed arcs (see `_compiled.prepare`).
-
-    Returns the batch, and what must be added to the score of every tree of a sentence, including `offset`.
-    """
+def _lay_out(batch: _layout.Batch) -> _layout.Batch:
+    """Check and shift the scores in place, and count the allowed arcs (see `_kernels.prepare`)."""
     shift = np.zeros(batch.gaps.shape)
     allowed = np.empty(len(batch.lengths), dtype=np.int64)
     _compiled.prepare(batch.scores, batch.lengths, shift, allowed)
     for b in np.flatnonzero(allowed < 0):
         raise ValueError(f"sentence {b}: scores must not be NaN or +inf")
-    return batch._replace(allowed=allowed), offset + shift.sum(axis=1)
+    return batch._replace(allowed=allowed, offset=batch.offset + shift.sum(axis=1))
 
 
 def _empty_chart(n: int, task: int) -> NDArray[np.float64]:
-    """Return memory for the chart of a sentence of n characters, which begins at a cache line."""
+    """Return memory for the chart of a sentence of n characters, which begins at a cache line.
+
+    A thread uses it again for its next chart, because new pages take the system longer than some charts take us.
+    """
     planes = int(_layout.PLANES if task in _layout.OUTSIDE_TASKS else _layout.PLANES_INSIDE)
     row = max(24, 16 * -(-(n + 1) // 16) + 8)  # an odd multiple of a cache line spreads rows over the cache
-    memory = np.empty(planes * row * row + 8)
+    size = planes * row * row
+    memory = getattr(_memory, "chart", None)
+    if memory is None or memory.size < size + 8:
+        memory = np.empty(size + 8)
+        if size <= MOST_KEPT:
+            _memory.chart = memory
     first = -(memory.ctypes.data // 8) % 8
-    return memory[first : first + planes * row * row].reshape(planes, row, row)
+    return memory[first : first + size].reshape(planes, row, row)
 
 
 def _scores(values: ArrayLike, name: str) -> Floats:
@@ -486,7 +460,3 @@ def _check_feasible(score: NDArray[np.float64], first: int = 0) -> None:
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     array.flags.writeable = False
     return array
-
-
-def _read_only_trees(heads: NDArray[np.int64], intra: NDArray[np.bool_], score: NDArray[np.float64]) -> Trees:
-    return Trees(_read_only(heads), _read_only(intra), _read_only(score))

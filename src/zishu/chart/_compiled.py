@@ -1,8 +1,8 @@
 """Call the compiled kernels: load them from disk, or compile them first.
 
-Numba compiles `_kernels` in a process of its own, which returns an object file. LLVM alone loads that, so a process that
-parses never imports Numba, which would take more time and memory than the bundled model. The object file is kept on
-disk. Its name has a digest of everything that it depends on: the sources, LLVM, the processor.
+Numba compiles `_kernels` in a process of its own (`_build`), which returns an object file. LLVM alone loads that, so a
+process that parses never imports Numba, which would take more time and memory than the bundled model. The object file is
+kept on disk. Its name has a digest of everything that it depends on: the sources, LLVM, the processor.
 
 - A damaged file or a full disk never fails a run: the kernels are compiled again, and a warning gives the reason.
 - If several processes find no file, one compiles. The others wait for it and load the result.
@@ -48,16 +48,7 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("zishu.chart")
 _PATIENCE: Final = 180.0  # seconds to wait for another process to compile; it may hang
 _POLL: Final = 0.2
-_SOURCES: Final = ("_kernels.py", "_vectors.py", "_layout.py", "_compiled.py", "../gaps.py")
-# Numba does not optimise, because LLVM does that for all functions together. Objects are never freed.
-_COMPILE: Final = """
-import gc, os, sys
-gc.disable()
-os.environ["NUMBA_OPT"] = "0"
-sys.path[:] = {path!r}
-from zishu.chart._kernels import compile_kernels
-sys.stdout.buffer.write(compile_kernels())
-"""
+_SOURCES: Final = ("_kernels.py", "_vectors.py", "_layout.py", "_build.py", "_compiled.py", "../gaps.py")
 _DIGEST: Final = 32  # bytes of a digest, which precede the object
 
 
@@ -70,7 +61,7 @@ def prepare(
     offset: NDArray[np.float64],
     allowed: NDArray[np.int64],
 ) -> None:
-    """Shift the scores of a batch and count the allowed arcs: see `_kernels._prepare`."""
+    """Shift the scores of a batch and count the allowed arcs: see `_kernels.prepare`."""
     address = scores.ctypes.data
     load_kernels()["prepare"](
         address, address, lengths.ctypes.data, offset.ctypes.data, allowed.ctypes.data, *scores.shape[:3]
@@ -80,20 +71,15 @@ def prepare(
 def run(
     task: int, order: NDArray[np.int64], batch: Batch, answers: Answers, chart: NDArray[np.float64], seed: int
 ) -> None:
-    """Run a task for the sentences in `order`, in the memory of `chart`: see `_kernels._run`."""
+    """Run a task for the sentences in `order`, in the memory of `chart`: see `_kernels.run`."""
     m, trees = chart.shape[1], answers.heads.shape[1]
-    live, stack, terms = (
-        np.empty((2, m, m), dtype=np.bool_),
-        np.empty((3 * m, 3), dtype=np.int64),
-        np.empty(2 * m),
-    )
-    draws = np.zeros((trees, 3 * m))
+    stack, draws = np.empty((3 * m, 3), dtype=np.int64), np.zeros((trees, 3 * m))
     if task == SAMPLE:
         # Drawn in this order, the numbers of a tree do not depend on m.
         draws[:] = np.random.default_rng(seed).random((3 * m, trees)).T
-    arrays = (order, *batch[:5], *answers, chart, live, stack, terms, draws)
+    arrays = (order, *batch[:5], *answers, chart, stack, draws)
     load_kernels()["run"](
-        *(array.ctypes.data for array in arrays), task, order.size, *batch.scores.shape[:3], batch.gap_scores.shape[2],
+        *(array.ctypes.data for array in arrays), task, order.size, *batch.scores.shape[1:3], batch.gap_scores.shape[2],
         answers.arcs.shape[3], trees, m, batch.root_as_head,
     )  # fmt: skip
 
@@ -106,7 +92,7 @@ def load_kernels() -> dict[str, Any]:
     engine.finalize_object()
     entries = {
         name: ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * count)(engine.get_function_address(name))
-        for name, count in (("prepare", 8), ("run", 26))
+        for name, count in (("prepare", 8), ("run", 23))
     }
     return entries | {"engine": engine}  # which owns the code
 
@@ -213,12 +199,13 @@ def _write(path: Path, compiled: bytes) -> None:
 
 def _compile() -> bytes:
     """Compile the kernels in another process; in this one if there is no interpreter to start."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "NUMBA_OPT": "0"}  # see `_build`
     try:
         return subprocess.run(
-            [sys.executable, "-c", _COMPILE.format(path=sys.path)], check=True, stdout=subprocess.PIPE
+            [sys.executable, "-m", "zishu.chart._build"], env=environment, check=True, stdout=subprocess.PIPE
         ).stdout
     except (OSError, subprocess.SubprocessError):
-        from zishu.chart._kernels import compile_kernels
+        from zishu.chart._build import compile_kernels
 
         return compile_kernels()
 

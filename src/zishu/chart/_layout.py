@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 NEG_INF = -np.inf
 
@@ -18,11 +21,13 @@ OUTSIDE_TASKS = (MARGINALS, BOUNDARIES)
 INTER, INTRA = np.arange(2)
 
 # Planes of a chart. VALUES holds scores, or weights in the semiring PLAIN, by [role][dependent, head], and VECTORS rows of
-# what is known about characters and gaps. All others are by [width, left end]: complete spans (t and a), links and outside
-# values have one plane for each role and side, c has one for each side. A left part is t or a to the right, times the
-# score of the gap behind it. A split is the sum over k of a link; only its outside value is kept.
-VALUES, VECTORS, SPANS, LINKS, C, LEFT_PARTS, OUTSIDE, SPLITS = np.array([0, 2, 3, 7, 11, 13, 15, 19])
-PLANES_INSIDE, PLANES = np.array([15, 21])
+# what is known about characters and gaps. ENDS tells by [head, far end] which spans of a sparse chart can have a value. All
+# others are by [width, left end]. LIVE tells which blocks of spans can have a value. Complete spans (t and a), links and
+# outside values have one plane for each role and side, c has one for each side. A left part is t or a to the right, times
+# the score of the gap behind it. A split is the sum over k of a link; only its outside value is kept.
+VALUES, VECTORS, ENDS, LIVE = np.array([0, 2, 3, 4])
+SPANS, LINKS, C, LEFT_PARTS, OUTSIDE, SPLITS = np.array([5, 9, 13, 15, 17, 21])
+PLANES_INSIDE, PLANES = np.array([17, 23])
 
 LANES = 8  # the number of spans that are computed together
 
@@ -30,21 +35,26 @@ LANES = 8  # the number of spans that are computed together
 class Batch(NamedTuple):
     """Hold the sentences of a batch, as prepared by `prepare`."""
 
-    scores: Any  # batch roles dependents heads: float64; inter-word first, intra-word second if the chart is typed
-    gaps: Any  # batch N+1: int8; BREAK at 0 and from the length on
-    lengths: Any  # batch: int64
-    gap_scores: (
-        Any  # batch roles N+1: what a gap that an arc of this role owns adds to a tree, at most 0; or empty
-    )
-    allowed: Any  # batch: int64, how many arcs are not forbidden
+    scores: NDArray[
+        np.float64
+    ]  # batch roles dependents heads; inter-word first, intra-word second if the chart is typed
+    gaps: NDArray[np.int8]  # batch N+1; BREAK at 0 and from the length on
+    lengths: NDArray[np.int64]  # batch
+    gap_scores: NDArray[
+        np.float64
+    ]  # batch 2 N+1, or empty: added if an arc of this role owns the gap; at most 0
+    allowed: NDArray[np.int64]  # batch; how many arcs are not forbidden
     root_as_head: bool
+    offset: NDArray[
+        np.float64
+    ]  # batch; what is missing in the score of every tree, because scores were shifted
 
 
 class Answers(NamedTuple):
     """Hold the results of `run`; arrays that a task does not fill may be empty."""
 
-    value: Any  # batch: log Z, or the best score
-    arcs: Any  # batch roles dependents heads: probabilities
-    boundary: Any  # batch N+1: probabilities
-    heads: Any  # batch trees N+1
-    intra: Any  # batch trees N+1
+    value: NDArray[np.float64]  # batch; log Z, or the best score
+    arcs: NDArray[Any]  # batch roles dependents heads; probabilities
+    boundary: NDArray[Any]  # batch N+1; probabilities
+    heads: NDArray[np.int64]  # batch trees N+1
+    intra: NDArray[np.bool_]  # batch trees N+1

@@ -1,7 +1,7 @@
 """Define vectors of eight numbers for the kernels: Numba has no type for them, LLVM does.
 
-A vector lies in one register, or in several smaller ones. Each function here is an instruction or a few of them. Only
-`three_sums` is more: the innermost loop of the chart.
+A vector lies in one register, or in several smaller ones. Each function here is an instruction or a few of them. Arrays
+are pointers to numbers.
 """
 
 from __future__ import annotations
@@ -34,17 +34,26 @@ def _constant(value):
     return ir.Constant(_VECTOR, [value] * LANES)
 
 
-def _place(context, builder, kind, array, at):
-    data = context.make_array(kind)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [at]), _VECTOR.as_pointer())
+def _place(builder, array, at):
+    return builder.bitcast(builder.gep(array, [at]), _VECTOR.as_pointer())
+
+
+@intrinsic
+def tail(_context, array, _at):
+    """Return the array that begins at array[at]."""
+
+    def generate(_target, builder, _signature, arguments):
+        return builder.gep(arguments[0], arguments[1:])
+
+    return array(array, types.int64), generate
 
 
 @intrinsic
 def load(_context, array, _at):
     """Return array[at], ..., array[at + 7]."""
 
-    def generate(context, builder, signature, arguments):
-        return builder.load(_place(context, builder, signature.args[0], *arguments), align=8)
+    def generate(_target, builder, _signature, arguments):
+        return builder.load(_place(builder, *arguments), align=8)
 
     return _lanes(array, types.int64), generate
 
@@ -53,9 +62,10 @@ def load(_context, array, _at):
 def store(_context, array, _at, _x):
     """Store a vector in array[at], ..., array[at + 7]."""
 
-    def generate(context, builder, signature, arguments):
-        builder.store(arguments[2], _place(context, builder, signature.args[0], *arguments[:2]), align=8)
-        return context.get_dummy_value()
+    def generate(target, builder, _signature, arguments):
+        array, at, x = arguments
+        builder.store(x, _place(builder, array, at), align=8)
+        return target.get_dummy_value()
 
     return types.void(array, types.int64, _lanes), generate
 
@@ -64,18 +74,38 @@ def store(_context, array, _at, _x):
 def gather(_context, array, _at, _step):
     """Return array[at], array[at + step], ..., array[at + 7 step]."""
 
-    def generate(context, builder, signature, arguments):
+    def generate(_target, builder, _signature, arguments):
         array, at, step = arguments
-        data = context.make_array(signature.args[0])(context, builder, array).data
         vector = ir.Constant(_VECTOR, ir.Undefined)
         for lane in range(LANES):
             vector = builder.insert_element(
-                vector, builder.load(builder.gep(data, [at])), ir.IntType(32)(lane)
+                vector, builder.load(builder.gep(array, [at])), ir.IntType(32)(lane)
             )
             at = builder.add(at, step)
         return vector
 
     return _lanes(array, types.int64, types.int64), generate
+
+
+@intrinsic
+def lane_of(_context, _x, _lane):
+    """Return one number of a vector."""
+
+    def generate(_target, builder, _signature, arguments):
+        return builder.extract_element(*arguments)
+
+    return types.float64(_lanes, types.int64), generate
+
+
+@intrinsic
+def with_lane(_context, _x, _lane, _value):
+    """Return a vector with one number replaced."""
+
+    def generate(_target, builder, _signature, arguments):
+        x, lane, value = arguments
+        return builder.insert_element(x, value, lane)
+
+    return _lanes(_lanes, types.int64, types.float64), generate
 
 
 @intrinsic
@@ -95,9 +125,9 @@ def splat(_context, _x):
 def out_of_line(_context):
     """Keep the calling function out of its callers: there its code would slow down the code around it."""
 
-    def generate(context, builder, _signature, _arguments):
+    def generate(target, builder, _signature, _arguments):
         builder.function.attributes.add("noinline")
-        return context.get_dummy_value()
+        return target.get_dummy_value()
 
     return types.void(), generate
 
@@ -115,75 +145,15 @@ def _binary(build):
     return operation
 
 
-def build_larger(builder, x, y):
-    flags = tuple(FASTMATH)
-    return builder.select(builder.fcmp_ordered(">", x, y, flags=flags), x, y, flags=flags)
+def _larger(builder, x, y):
+    return builder.select(builder.fcmp_ordered(">", x, y, flags=_FLAGS), x, y, flags=_FLAGS)
 
 
-def build_sum(builder, x, y):
-    return builder.fadd(x, y, flags=tuple(FASTMATH))
-
-
-def build_product(builder, x, y):
-    return builder.fmul(x, y, flags=tuple(FASTMATH))
-
-
-sum_of = _binary(build_sum)
-product_of = _binary(build_product)
-difference_of = _binary(lambda builder, x, y: builder.fsub(x, y, flags=tuple(FASTMATH)))
-larger_of = _binary(build_larger)
-
-
-def three_sums(zero, times, plus):
-    """Make the function SUM_k chart[x + k step_x] (x) chart[y + k step_y] of three pairs x, y of places.
-
-    The loop is written out here to keep LLVM from unrolling it: it would then need more registers than there are, for
-    as many addresses, and take twice as long.
-    """
-
-    @intrinsic
-    def sums(_context, chart, _x0, _y0, _x1, _y1, _x2, _y2, _step_x, _step_y, _count):
-        def generate(context, builder, signature, arguments):
-            data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-            starts = [builder.gep(data, [place]) for place in arguments[1:7]]
-            step_x, step_y, count = arguments[7:]
-            before = builder.block
-            loop, body, after = (
-                builder.append_basic_block(name) for name in ("sums", "sums.body", "sums.end")
-            )
-            builder.branch(loop)
-            builder.position_at_end(loop)
-            k, x, y = (builder.phi(ir.IntType(64)) for _ in range(3))
-            totals = [builder.phi(_VECTOR) for _ in range(3)]
-            builder.cbranch(builder.icmp_signed("<", k, count), body, after)
-            builder.position_at_end(body)
-            values = [
-                builder.load(builder.bitcast(builder.gep(start, [at]), _VECTOR.as_pointer()), align=8)
-                for start, at in zip(starts, (x, y) * 3, strict=True)
-            ]
-            sums = [
-                plus(builder, total, times(builder, *pair))
-                for total, pair in zip(totals, zip(values[::2], values[1::2], strict=True), strict=True)
-            ]
-            following = [
-                builder.add(k, k.type(1)), builder.add(x, step_x), builder.add(y, step_y), *sums
-            ]  # fmt: skip
-            end = builder.branch(loop)
-            rule = builder.module.add_metadata(
-                [ir.MetaDataString(builder.module, "llvm.loop.unroll.disable")]
-            )
-            name = builder.module.add_metadata([rule])
-            name.operands = (name, rule)  # the name of a loop is a list that contains itself
-            end.set_metadata("llvm.loop", name)
-            for phi, value in zip((k, x, y, *totals), following, strict=True):
-                phi.add_incoming(_constant(zero) if phi in totals else phi.type(0), before)
-                phi.add_incoming(value, body)
-            builder.position_at_end(after)
-            return context.make_tuple(builder, signature.return_type, totals)
-
-        return types.UniTuple(_lanes, 3)(chart, *[types.int64] * 9), generate
-
-    return sums
+_FLAGS = tuple(FASTMATH)
+sum_of = _binary(lambda builder, x, y: builder.fadd(x, y, flags=_FLAGS))
+product_of = _binary(lambda builder, x, y: builder.fmul(x, y, flags=_FLAGS))
+difference_of = _binary(lambda builder, x, y: builder.fsub(x, y, flags=_FLAGS))
+larger_of = _binary(_larger)
 
 
 @intrinsic
