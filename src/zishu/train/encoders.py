@@ -52,40 +52,36 @@ def build_encoder(
     bigram_vocabulary: Vocabulary | None,
     *,
     styles: int = 0,
-    pretrained: bool = True,
     hf_config: Mapping[str, Any] | None = None,
     weights: Mapping[str, Tensor] | None = None,
 ) -> Encoder:
-    """Build an encoder; with `pretrained=False` its weights are random, to be replaced by a checkpoint.
+    """Build an encoder.
 
-    With `styles` there is one embedding per style, which is added to those of the characters. A BERT without its
-    pre-trained weights is built from `hf_config`, which an encoder keeps under that name. Every other kind starts from
-    `weights`, if given; these belong to an encoder that is equal except for its styles.
+    With `styles` there is one embedding per style, which is added to those of the characters. A BERT has its pre-trained
+    weights or, if it is built from `hf_config`, which an encoder keeps under that name, random ones. Every other kind
+    starts from `weights`, if given; these belong to an encoder that is equal except for its styles.
     """
     if config.kind == "bert":
         # Imported here because only this kind needs transformers, which takes seconds to import.
         from zishu.train import _hf
 
-        return _hf.build(config, vocabulary, styles=styles, pretrained=pretrained, hf_config=hf_config)
+        return _hf.build(config, vocabulary, styles=styles, hf_config=hf_config)
     if config.bigram_width and bigram_vocabulary is None:
         raise ConfigError("encoder.bigram_width: bigrams need a vocabulary of bigrams")
     pairs = bigram_vocabulary if config.bigram_width else None
     embeddings = Embeddings(config, vocabulary, pairs, styles=styles)
     encoder: Encoder = (BiLSTM if config.kind == "bilstm" else Transformer)(embeddings, config)
     if weights is not None:
-        _load(encoder, weights)
+        own = encoder.state_dict()
+        untrained = {name: own[name] for name in own if name.startswith("embeddings.styles.")}
+        try:
+            encoder.load_state_dict({**untrained, **weights})
+        except RuntimeError as error:
+            reason = one_line(str(error))
+            raise ConfigError(
+                f"encoder.pretrained: the weights do not match this encoder: {reason}"
+            ) from error
     return Topped(encoder, config.top, dropout=config.dropout) if config.top else encoder
-
-
-def _load(encoder: Encoder, weights: Mapping[str, Tensor]) -> None:
-    own = encoder.state_dict()
-    styles = {name: own[name] for name in own if name.startswith("embeddings.styles.")}
-    try:
-        encoder.load_state_dict({**styles, **weights})
-    except RuntimeError as error:
-        raise ConfigError(
-            f"encoder.pretrained: the weights do not match this encoder: {one_line(str(error))}"
-        ) from error
 
 
 # --- bricks ---------------------------------------------------------------------------------------------------

@@ -164,7 +164,7 @@ class Pretraining(nn.Module):
         super().__init__()
         settings = config.pretrain
         bare = _bare_encoder(config)
-        encoder = build_encoder(bare, text.chars, text.pairs, pretrained=False, weights=initial)
+        encoder = build_encoder(bare, text.chars, text.pairs, weights=initial)
         assert isinstance(encoder, BiLSTM | Transformer)
         self.encoder = encoder
         self.settings = settings
