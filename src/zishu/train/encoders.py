@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zishu.model.vocabulary import Vocabulary
-    from zishu.train.config import Activation, EncoderConfig
+    from zishu.train.config import EncoderConfig
 
 
 class Encoder(nn.Module):
@@ -288,6 +288,8 @@ def _initialise_lstm(lstm: nn.Module) -> None:
 
 # --- transformer ----------------------------------------------------------------------------------------------
 
+_ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
+
 
 class Transformer(Encoder):
     """Attend over the sentence, layer by layer; normalised before each step, which makes training robust.
@@ -303,9 +305,7 @@ class Transformer(Encoder):
         self.embeddings = embeddings
         self.width = config.hidden
         self.project = nn.Linear(embeddings.width, config.hidden)
-        self.neighbours = (
-            Neighbours(config.hidden, _activation(config.activation)) if config.neighbours else None
-        )
+        self.neighbours = Neighbours(config) if config.neighbours else None
         self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.hidden)
@@ -328,20 +328,16 @@ class Transformer(Encoder):
         return encoded
 
 
-def _activation(name: Activation) -> nn.Module:
-    return nn.ReLU() if name == "relu" else nn.GELU()
-
-
 class Neighbours(nn.Module):
     """Add a convolution of width three over each character and its neighbours.
 
     Words are short. Attention needs much more text to learn what a neighbour is; a convolution knows it from the start.
     """
 
-    def __init__(self, width: int, activation: nn.Module) -> None:
+    def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        self.mix = nn.Linear(3 * width, width)
-        self.activation = activation
+        self.mix = nn.Linear(3 * config.hidden, config.hidden)
+        self.activation = _ACTIVATIONS[config.activation]()
 
     def forward(self, x: Tensor) -> Tensor:
         """Map `[batch, n+1, width]` to the same shape; padding must be 0."""
@@ -363,7 +359,7 @@ class Block(nn.Module):
         self.feed_norm = nn.LayerNorm(config.hidden)
         self.feed = nn.Sequential(
             nn.Linear(config.hidden, config.feed_forward),
-            _activation(config.activation),
+            _ACTIVATIONS[config.activation](),
             Dropout(config.dropout),
             nn.Linear(config.feed_forward, config.hidden),
         )

@@ -56,14 +56,13 @@ def pretrain(
     config: Config,
     *,
     resume: bool = False,
-    report: Callable[[int, int, float, dict[str, float]], None] | None = None,
+    report: Callable[[int, int, float, dict[str, float]], None] = lambda *_: None,
 ) -> Path:
     """Pre-train the configured encoder and return its folder; `report` gets step, steps, seconds, mean losses.
 
     A folder with finished weights is returned unchanged with `resume`, and is an error otherwise.
     """
-    settings = config.pretrain
-    folder = _folder(config)
+    settings, folder = config.pretrain, _folder(config)
     if (folder / WEIGHTS).exists() and not (folder / LAST).exists():
         if resume:
             return folder
@@ -91,8 +90,8 @@ def pretrain(
     started = saved = time.monotonic()
     network.train()
     while step < len(batches):
-        shares = {"warmup": settings.warmup, "decay": settings.decay}
-        set_learning_rates(optimisers.values(), step, len(batches), **shares)
+        rising, falling = settings.warmup, settings.decay
+        set_learning_rates(optimisers.values(), step, len(batches), warmup=rising, decay=falling)
         network.zero_grad(set_to_none=True)
         with torch.autocast("cpu", torch.bfloat16, enabled=config.run.precision == "bfloat16"):
             losses = network(text.batch(batches[step]))
@@ -109,8 +108,7 @@ def pretrain(
         if step % _REPORT == 0 or step == len(batches):
             count = (step - 1) % _REPORT + 1
             means = {name: value / count for name, value in sums.items()}
-            if report:
-                report(step, len(batches), time.monotonic() - started, means)
+            report(step, len(batches), time.monotonic() - started, means)
             sums.clear()
         if time.monotonic() - saved >= config.run.checkpoint_seconds:
             state = {"step": step, "config": asdict(config)}
@@ -176,13 +174,9 @@ class Pretraining(nn.Module):
             if not isinstance(encoder, Transformer):
                 raise ConfigError("pretrain.objective = 'replaced' needs encoder.kind = 'transformer'")
             # It shares the encoder's embeddings.
-            half = replace(
-                bare,
-                layers=max(1, bare.layers // 3),
-                hidden=bare.hidden // 2,
-                heads=max(1, bare.heads // 2),
-                feed_forward=bare.feed_forward // 2,
-            )
+            layers, heads = max(1, bare.layers // 3), max(1, bare.heads // 2)
+            hidden, feed_forward = bare.hidden // 2, bare.feed_forward // 2
+            half = replace(bare, layers=layers, heads=heads, hidden=hidden, feed_forward=feed_forward)
             self.generator = guesser = Transformer(encoder.embeddings, half)
             self.detector = nn.Sequential(
                 nn.Linear(encoder.width, encoder.width), nn.GELU(), nn.Linear(encoder.width, 1)
@@ -209,12 +203,12 @@ class Pretraining(nn.Module):
             noise = -torch.empty_like(guesses).exponential_().log()
             seen = chars.clone()
             seen[hidden] = (guesses.detach() + noise).argmax(-1)
-            encoded = self._encode(self.encoder, seen, batch["lengths"])
+        encoded = self._encode(self.encoder, seen, batch["lengths"])
+        if self.settings.objective == "replaced":
             replaced = (seen != chars).float()
             found = self.detector(encoded).squeeze(-1).float()
             losses["replaced"] = F.binary_cross_entropy_with_logits(found[inside], replaced[inside])
         else:
-            encoded = self._encode(self.encoder, seen, batch["lengths"])
             guesses = self._guess(encoded[hidden])
         losses["hidden"] = F.cross_entropy(guesses, chars[hidden]) if len(guesses) else guesses.sum()
         if self.settings.word_weight:

@@ -210,8 +210,7 @@ def _read(
         problems.append(SkippedSentence(error.path, error.line, reason))
 
     for item in read_brackets(source, encoding=encoding, on_error=note):
-        tree = remove_empty(item.tree)
-        if tree is None:
-            problems.append(SkippedSentence(item.path, item.line, "a sentence without words"))
-        else:
+        if tree := remove_empty(item.tree):
             yield _Sentence(tree, f"{name}-s{item.number}", item)
+        else:
+            problems.append(SkippedSentence(item.path, item.line, "a sentence without words"))
