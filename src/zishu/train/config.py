@@ -32,15 +32,7 @@ if TYPE_CHECKING:
 
 
 TrainedTask = Literal["parse", "parse-words", "segment", "pipeline"]
-Policy = Literal["latent", "leftward", "rightward", "annotated"]
-Roles = Literal[1, 2]
-EncoderKind = Literal["bilstm", "transformer", "bert"]
 TreeObjective = Literal["tree-crf", "head-selection", "transition"]
-Objective = Literal["masked", "replaced"]
-PretrainOptimiser = Literal["adamw", "muon"]
-Precision = Literal["float32", "bfloat16"]
-ExportPrecision = Literal["float32", "int8"]
-Activation = Literal["gelu", "relu"]
 
 
 class Range(NamedTuple):
@@ -105,10 +97,10 @@ class DataConfig:
 class StructureConfig:
     """Define the trees inside words: `[structure]`. No effect on word-level and segmentation tasks."""
 
-    policy: Policy = "latent"
+    policy: Literal["latent", "leftward", "rightward", "annotated"] = "latent"
     """Which trees inside a gold word count as correct: all of them (`latent`), one fixed pattern (`leftward`,
     `rightward`), or the annotated one (`annotated`; latent where a word has none)."""
-    roles: Roles = 2
+    roles: Literal[1, 2] = 2
     """2: intra-word and inter-word arcs have their own scores and inference is coarse-to-fine.
     1: one score for both, distinguished by the label alone; inference is the vanilla Eisner algorithm."""
     single_root: bool = True
@@ -129,7 +121,7 @@ class StructureConfig:
 class EncoderConfig:
     """Define how characters become vectors: `[encoder]`. A key concerns only the kinds that it names."""
 
-    kind: EncoderKind
+    kind: Literal["bilstm", "transformer", "bert"]
     """`bilstm` and `transformer` learn from scratch, `bert` continues from a pre-trained model."""
     char_width: Size = 128
     """bilstm, transformer: width of a character's embedding."""
@@ -147,7 +139,7 @@ class EncoderConfig:
     """transformer: whether a convolution mixes each character with its neighbours before the first layer."""
     feed_forward: Size = 1024
     """transformer: width of the feed-forward layer."""
-    activation: Activation = "gelu"
+    activation: Literal["gelu", "relu"] = "gelu"
     """transformer: the function between its linear layers; `relu` is faster."""
     top: Natural = 0
     """Units in each direction of a recurrent layer on top, which is not pre-trained; 0: none."""
@@ -242,7 +234,7 @@ class PretrainConfig:
     initial: str = ""
     """Encoder to continue from, with its vocabularies: a folder as in `encoder.pretrained`, or the name of a bundled model;
     empty to start from scratch."""
-    objective: Objective = "masked"
+    objective: Literal["masked", "replaced"] = "masked"
     """`masked`: guess hidden characters; `replaced`: tell which characters a small generator has replaced."""
     whole_words: bool = False
     """Whether the characters of a word are hidden together."""
@@ -262,7 +254,7 @@ class PretrainConfig:
     """Characters per batch, approximately."""
     steps: Natural = 0
     """Number of batches; 0 for one pass over the text."""
-    optimiser: PretrainOptimiser = "adamw"
+    optimiser: Literal["adamw", "muon"] = "adamw"
     """`muon` orthogonalises the updates of the matrices inside the layers; everything else uses AdamW."""
     learning_rate: Positive = 1e-3
     """Peak learning rate of AdamW."""
@@ -304,7 +296,7 @@ class ExportConfig:
 
     compact: bool = False
     """bilstm, transformer: whether embeddings are stored as 8-bit numbers, a quarter of their size."""
-    precision: ExportPrecision = "float32"
+    precision: Literal["float32", "int8"] = "float32"
     """`int8` computes the products with weights in 8 bits, which is smaller and faster; the scales of activations are
     found on training sentences. result.json has the dev scores before and after."""
 
@@ -317,7 +309,7 @@ class RunConfig:
     """Folder of the run; empty for `runs/NAME/seed-SEED`."""
     device: str = ""
     """Where to train, as named by torch: `cpu`, `cuda`, `cuda:1`; empty for a GPU if there is one."""
-    precision: Precision = "float32"
+    precision: Literal["float32", "bfloat16"] = "float32"
     """`bfloat16` computes matrix products in 16 bits; weights, sums and the optimiser stay in 32 bits. It is faster
     only on processors and GPUs with instructions for it (AVX-512 BF16, AMX)."""
     threads: Natural = 0
