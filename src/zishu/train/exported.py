@@ -1,4 +1,4 @@
-"""Read the weights of an exported model back into torch.
+"""Read the weights of an exported model, or of a pre-trained encoder, into torch.
 
 A model directory has no checkpoint, but its networks hold all the weights. Matrices of an 8-bit model are integers times
 one scale per output channel, so weights are recovered to within half a step of that scale. The same holds for compact
@@ -16,9 +16,10 @@ import numpy as np
 import torch
 
 from zishu.errors import ConfigError
-from zishu.model.settings import BIGRAMS, CHARS, ENCODER, LABELS, SCORER, read_json, read_settings
+from zishu.model.settings import BIGRAMS, CHARS, CONFIG, ENCODER, LABELS, SCORER, read_json, read_settings
 from zishu.model.vocabulary import Vocabulary
-from zishu.train.checkpoint import under
+from zishu.parser import find_model
+from zishu.train.checkpoint import load_checkpoint, under
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 Weights = dict[str, "Tensor"]
 
+WEIGHTS: Final = "weights.safetensors"  # of an encoder from `zishu pretrain`
 LABEL_WEIGHT: Final = "label_scorer.weight"
 STYLES: Final = "embeddings.styles.weight"
 _OWN: Final = ("transformer", "bilstm")
@@ -44,14 +46,23 @@ def read_weights(folder: Path) -> Weights:
     return _tensors({**networks, LABEL_WEIGHT: _read_labels(folder / LABELS)})
 
 
-def read_encoder(folder: Path) -> tuple[Weights, Vocabulary, Vocabulary | None]:
-    """Return the encoder of an exported model, without the layer on top, and its vocabularies.
+def load_pretrained(name: str) -> tuple[Weights, Vocabulary, Vocabulary | None]:
+    """Return an encoder that `zishu pretrain` wrote, or that of a trained model, with its vocabularies.
 
-    A model with styles adds the embedding of a style to those of characters and bigrams. Here that of the first style is
-    added to them once and for all, so the encoder reads every sentence in that style.
+    That of a model comes without the layer on top. A model with styles adds the embedding of a style to those of
+    characters and bigrams. Here that of the first style is added to them once and for all, so the encoder reads every
+    sentence in that style.
     """
-    settings = read_settings(folder)
-    if settings.encoder not in _OWN or not (folder / ENCODER).is_file():
+    folder = find_model(name)
+    if (folder / WEIGHTS).is_file():
+        return load_checkpoint(folder / WEIGHTS)[0], *read_vocabularies(folder)
+    if not (folder / CONFIG).is_file():
+        raise ConfigError(
+            f"encoder.pretrained: no encoder in {name}: make one (zishu pretrain, or make encoder TEXT=FOLDER), start "
+            "from that of a bundled model (--set encoder.pretrained=default) or train latent-c2f-transformer, which "
+            "needs none"
+        )
+    if read_settings(folder).encoder not in _OWN or not (folder / ENCODER).is_file():
         raise ConfigError(f"encoder.pretrained: {folder}: this model has no encoder of Zishu's own")
     weights = under("encoder.", _tensors(_read_graph(folder / ENCODER)))
     weights = under("base.", weights) or weights

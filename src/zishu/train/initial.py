@@ -24,9 +24,15 @@ from zishu.partial import known_words
 from zishu.tags import COLUMNS
 from zishu.train.checkpoint import BEST, load_checkpoint, under
 from zishu.train.encoders import build_encoder
-from zishu.train.exported import LABEL_WEIGHT, STYLES, Weights, read_vocabularies, read_weights
+from zishu.train.exported import (
+    LABEL_WEIGHT,
+    STYLES,
+    Weights,
+    load_pretrained,
+    read_vocabularies,
+    read_weights,
+)
 from zishu.train.network import Network
-from zishu.train.pretrain import load_pretrained
 from zishu.tree import INTRA
 
 if TYPE_CHECKING:

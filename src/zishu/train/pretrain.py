@@ -36,16 +36,14 @@ from zishu.train.checkpoint import load_checkpoint, restore_training, save_check
 from zishu.train.config import Config, EncoderConfig, check_unchanged, config_from_dict
 from zishu.train.data import random_batches
 from zishu.train.encoders import BiLSTM, Transformer, build_encoder
-from zishu.train.exported import Weights, read_encoder, read_vocabularies
+from zishu.train.exported import WEIGHTS, load_pretrained
 from zishu.train.optimisation import Muon, denormals_flushed, set_learning_rates, split_weights
 from zishu.train.tagged_text import IGNORED, PairTable, TaggedText, read_tagged_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zishu.model.vocabulary import Vocabulary
-
-WEIGHTS, LAST = "weights.safetensors", "last.safetensors"
+LAST = "last.safetensors"
 _PLACES = 4  # B M E S
 _BEGINS = (0, 3)  # those that begin a word
 _REPORT = 50  # steps between two reports
@@ -140,19 +138,6 @@ def _folder(config: Config) -> Path:
             f"encoder.pretrained: {folder} is a trained model: choose another folder for the encoder"
         )
     return folder
-
-
-def load_pretrained(name: str) -> tuple[Weights, Vocabulary, Vocabulary | None]:
-    """Read an encoder that `pretrain` wrote, or that of a trained model: weights, characters, bigrams if it uses them."""
-    folder = find_model(name)
-    if (folder / WEIGHTS).is_file():
-        return load_checkpoint(folder / WEIGHTS)[0], *read_vocabularies(folder)
-    if (folder / CONFIG).is_file():
-        return read_encoder(folder)
-    raise ConfigError(
-        f"encoder.pretrained: no encoder in {name}: make one (zishu pretrain, or make encoder TEXT=FOLDER), start from "
-        "that of a bundled model (--set encoder.pretrained=default) or train latent-c2f-transformer, which needs none"
-    )
 
 
 class Pretraining(nn.Module):
