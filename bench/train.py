@@ -25,6 +25,8 @@ from zishu.train import loop, torch_chart
 from zishu.train import network as networks
 from zishu.train.config import config_from_dict, load_config
 from zishu.train.data import epoch_batches, make_examples, read_treebank
+from zishu.train.distributed import ALONE
+from zishu.train.initial import new_network
 from zishu.tree import WordTree
 
 if TYPE_CHECKING:
@@ -79,7 +81,8 @@ def _measure(config: Config, steps: int) -> None:
     torch.set_num_threads(threads)
     chart.set_threads(threads)
     treebank, problems = read_treebank(config)
-    run = loop._start(config, treebank)
+    torch.manual_seed(config.seed)
+    run = loop._begin(config, ALONE, new_network(config, treebank))
     examples = make_examples(config, run.network, treebank, problems)
     batches = epoch_batches(config, examples, 0)
     network, clock = run.network, Clock()

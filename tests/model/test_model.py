@@ -92,7 +92,7 @@ def make_network(task="parse", roles=2, kind="bilstm", upos=UPOS, top=0, label=7
     )
     pairs = PAIRS if kind == "bilstm" else None
     if kind == "bert":
-        encoder = _hf.build(config, CHARS, pretrained=False, hf_config=BERT)
+        encoder = _hf.build(config, CHARS, styles=0, hf_config=BERT)
     else:
         encoder = build_encoder(config, CHARS, pairs)
     scorer = ScorerConfig(arc=10, label=label)

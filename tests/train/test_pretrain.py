@@ -25,10 +25,10 @@ from zishu.train.config import (
     load_config,
 )
 from zishu.train.encoders import Topped, build_encoder
-from zishu.train.exported import read_weights
+from zishu.train.exported import load_pretrained, read_weights
 from zishu.train.initial import load_initial
 from zishu.train.loop import train
-from zishu.train.pretrain import LAST, Pretraining, load_pretrained, pretrain
+from zishu.train.pretrain import LAST, Pretraining, pretrain
 from zishu.train.tagged_text import PairTable, read_tagged_text
 
 CONFIGS = Path(__file__).parents[2] / "configs"

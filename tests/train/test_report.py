@@ -13,7 +13,7 @@ from rich.console import Console
 from zishu.errors import FormatError, MissingExtra, ZishuError
 from zishu.train import report
 from zishu.train.config import Config, DataConfig, EncoderConfig, OptimiserConfig
-from zishu.train.report import MetricsLog, Progress, plot_curve, read_metrics
+from zishu.train.report import Progress, append_metrics, cut_metrics, plot_curve, read_metrics
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,33 +115,31 @@ def test_an_error_ends_the_live_display() -> None:
 
 def test_metrics_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    log = MetricsLog(path)
-    log.append(_line(1))
+    append_metrics(path, _line(1))
     assert read_metrics(path) == [_line(1)]  # written at once
-    log.append({"epoch": 2, "note": "汉字\n"})
+    append_metrics(path, {"epoch": 2, "note": "汉字\n"})
     assert path.read_text(encoding="utf-8").count("\n") == 2
     assert read_metrics(path) == [_line(1), {"epoch": 2, "note": "汉字\n"}]
 
 
 def test_resuming_drops_what_came_after_the_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    log = MetricsLog(path)
     for epoch in (1, 2, 3):
-        log.append(_line(epoch))
+        append_metrics(path, _line(epoch))
     with path.open("a", encoding="utf-8") as file:
         file.write('{"epoch": 4, "st')  # killed while writing
-    log = MetricsLog(path, epochs=2)  # in the middle of the third epoch
+    cut_metrics(path, epochs=2)  # in the middle of the third epoch
     assert read_metrics(path) == [_line(1), _line(2)]
-    log.append(_line(3))
+    append_metrics(path, _line(3))
     assert read_metrics(path) == [_line(1), _line(2), _line(3)]
-    MetricsLog(path, epochs=3)
+    cut_metrics(path, epochs=3)
     assert read_metrics(path) == [_line(1), _line(2), _line(3)]
 
 
 def test_a_new_run_starts_an_empty_log(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    MetricsLog(path).append(_line(1))
-    MetricsLog(path)
+    append_metrics(path, _line(1))
+    cut_metrics(path, epochs=0)
     assert path.read_text(encoding="utf-8") == ""
 
 
@@ -150,14 +148,12 @@ def test_a_damaged_log_names_file_and_line(tmp_path: Path, bad: str) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_text(f"{json.dumps(_line(1))}\n{bad}\n", encoding="utf-8")
     with pytest.raises(FormatError, match=r"metrics\.jsonl:2: not a JSON object with an epoch"):
-        MetricsLog(path, epochs=10)
+        cut_metrics(path, epochs=10)
 
 
 def test_a_log_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
-    log = MetricsLog(tmp_path / "metrics.jsonl")
-    log.path = tmp_path  # a folder
     with pytest.raises(ZishuError, match="cannot be written"):
-        log.append(_line(1))
+        append_metrics(tmp_path, _line(1))  # a folder
 
 
 @pytest.mark.parametrize(
@@ -172,9 +168,8 @@ def test_a_log_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None
 @pytest.mark.parametrize("epochs", [1, 5])
 def test_the_curve_is_a_picture(tmp_path: Path, dev: dict[str, float], epochs: int) -> None:
     metrics, picture = tmp_path / "metrics.jsonl", tmp_path / "curve.png"
-    log = MetricsLog(metrics)
     for epoch in range(1, epochs + 1):
-        log.append(_line(epoch) | {"dev": dev})
+        append_metrics(metrics, _line(epoch) | {"dev": dev})
     plot_curve(metrics, picture)
     assert picture.read_bytes().startswith(b"\x89PNG")
 

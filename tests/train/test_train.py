@@ -127,15 +127,22 @@ def test_every_system_learns_its_treebank_by_heart(system, treebank, tmp_path):
         assert (tmp_path / "run" / name).exists()
 
 
-@pytest.mark.parametrize("system", ["latent-c2f", "leftward", "treecrf"])
+@pytest.mark.parametrize("system", ["latent-c2f", "leftward", "treecrf", "yan-2020", "transition"])
 def test_non_projective_trees_are_learned_and_produced(system, treebank, tmp_path):
     data = {"pseudo_projective": True, "dev": str(treebank / "all.conllu")}
     scores = train(make_config(treebank, tmp_path / "run", data=data, **SYSTEMS[system]))
     assert scores["dev_given_words.lf"] == 100
     model = load_model(tmp_path / "run" / "model")
     assert any("↑" in label for label in model.settings.labels)
-    found = model.parse(raw.all_words([tree.forms for tree in tiny.ALL]))
-    assert [tuple(word.head for word in sentence) for sentence in found] == [tree.heads for tree in tiny.ALL]
+    inputs = [raw.all_words([tree.forms for tree in tiny.ALL])]
+    if system != "treecrf":
+        inputs.append([raw.chars("".join(tree.forms)) for tree in tiny.ALL])
+    for sentences in inputs:
+        found = [sentence.tree for sentence in model.parse(sentences)]
+        assert [(tree.forms, tree.heads, tree.deprels) for tree in found] == [
+            (tree.forms, tree.heads, tree.deprels) for tree in tiny.ALL
+        ]
+        assert [tree.is_projective for tree in found] == [tree in tiny.TREES for tree in tiny.ALL]
 
 
 def test_a_transition_parser_honours_words_and_says_what_it_cannot_do(treebank, tmp_path):

@@ -32,9 +32,7 @@ from zishu.train.structures import _groups, _held_out, _pairs, is_held_out, trai
 
 def _network(seed: int = 0) -> StructureNetwork:
     torch.manual_seed(seed)
-    network = StructureNetwork(
-        torch.randn(50, 6), torch.randn(20, 4), tuple(RELATIONS), hidden=8, char_width=4
-    )
+    network = StructureNetwork(torch.randn(50, 6), torch.randn(20, 4), tuple(RELATIONS), hidden=8)
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.normal_(std=0.5)

@@ -22,29 +22,18 @@ from zishu.metrics import (
     check_comparable,
     signature,
 )
+from zishu.tags import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from zishu.analysis.runs import Run
 
 # Metric names in the tables. With gold words, precision equals recall, and UF and LF are attachment scores.
-TITLES = {
-    "seg": "F1seg",
-    "uf": "UF",
-    "lf": "LF",
-    "ucm": "UCM",
-    "lcm": "LCM",
-    "upos": "UPOS",
-    "xpos": "XPOS",
-    "feats": "FEATS",
-    "lemma": "LEMMA",
-}
-TITLES_GIVEN_WORDS = {
-    metric: {"uf": "UAS", "lf": "LAS"}.get(metric, title)
-    for metric, title in TITLES.items()
-    if metric != "seg"
-}
+_OTHERS = {name: name.upper() for name in ("ucm", "lcm", *COLUMNS)}
+TITLES = {"seg": "F1seg", "uf": "UF", "lf": "LF", **_OTHERS}
+TITLES_GIVEN_WORDS = {"uf": "UAS", "lf": "LAS", **_OTHERS}
 
 DECIMALS = 2
 
@@ -126,15 +115,25 @@ def compare(
     single = [name for name, group in groups.items() if len(group) == 1]
     if draw_seeds and single:
         raise InputError(f"--draw-seeds: needs at least two runs of {', '.join(single)}")
-    _check([run for run in runs if run.evaluation is not None])
-    kept = [run.evaluation for run in runs if run.evaluation is not None]
+    kept: dict[Path, Evaluation] = {}
+    for run in runs:
+        if run.evaluation is not None:
+            kept[run.path] = run.evaluation
+            first, *_ = kept.items()
+            try:
+                check_comparable([first[1], run.evaluation])
+            except InputError as error:
+                raise InputError(f"{first[0]} and {run.path} cannot be compared: {error}") from error
     without = [run for run in runs if run.evaluation is None]
     if without:
         places = ", ".join(str(run.path) for run in without)
         warn(f"no evaluation file, so no test of significance: {places}")
 
     reference = baseline if baseline is not None else next(iter(groups))
-    scores = {name: _scores(group, chosen) for name, group in groups.items()}
+    scores = {}
+    for name, group in groups.items():
+        averages = average_seeds([run.scores for run in group])
+        scores[name] = {metric: averages[metric] for metric in chosen if metric in averages}
     tested = _test(groups, scores, reference, samples=samples, draw_seeds=draw_seeds, seed=seed)
     systems = tuple(
         ComparedSystem(name, group, scores[name], tested.get(name, {})) for name, group in groups.items()
@@ -147,8 +146,8 @@ def compare(
         baseline=reference if tested else None,
         samples=samples,
         draw_seeds=draw_seeds,
-        sentences=len(kept[0].counts) if kept else None,
-        signature=_signature(kept, warn) if kept else None,
+        sentences=len(next(iter(kept.values())).counts) if kept else None,
+        signature=_signature([*kept.values()], warn) if kept else None,
         unchecked=tuple(dict.fromkeys(run.system for run in without)),
     )
 
@@ -168,17 +167,6 @@ def _group(runs: Sequence[Run]) -> dict[str, tuple[Run, ...]]:
     return {name: tuple(seeds.values()) for name, seeds in groups.items()}
 
 
-def _check(runs: Sequence[Run]) -> None:
-    for run in runs[1:]:
-        first = runs[0]
-        assert first.evaluation is not None
-        assert run.evaluation is not None
-        try:
-            check_comparable([first.evaluation, run.evaluation])
-        except InputError as error:
-            raise InputError(f"{first.path} and {run.path} cannot be compared: {error}") from error
-
-
 def _signature(evaluations: Sequence[Evaluation], warn: Callable[[str], None]) -> str:
     """Return the signature of the table; it lists every version of Zishu that scored a run."""
     signatures = sorted({evaluation.signature() for evaluation in evaluations})
@@ -188,11 +176,6 @@ def _signature(evaluations: Sequence[Evaluation], warn: Callable[[str], None]) -
     warn(f"the runs were scored by different versions of Zishu: {', '.join(versions)}")
     first = evaluations[0]
     return signature(punct=first.punct, subtypes=first.subtypes, version="+".join(versions))
-
-
-def _scores(group: Sequence[Run], metrics: Sequence[str]) -> dict[str, Average]:
-    averages = average_seeds([run.scores for run in group])
-    return {metric: averages[metric] for metric in metrics if metric in averages}
 
 
 def _test(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from zishu.metrics import Bootstrap
 
+_TESTED = ("difference", "low", "high", "p_value", "p_corrected")
 _LATEX_TITLES = {"seeds": "Seeds", "F1seg": "F1$_{seg}$", "UF": "UF$_{dep}$", "LF": "LF$_{dep}$"}
 _LATEX_ESCAPES = {
     "\\": r"\textbackslash{}",
@@ -92,13 +93,7 @@ def as_dict(comparison: Comparison) -> dict[str, Any]:
                     for metric, score in system.scores.items()
                 },
                 "differences": {
-                    metric: {
-                        "difference": test.difference,
-                        "low": test.low,
-                        "high": test.high,
-                        "p_value": test.p_value,
-                        "p_corrected": test.p_corrected,
-                    }
+                    metric: {name: getattr(test, name) for name in _TESTED}
                     for metric, test in system.differences.items()
                 },
             }

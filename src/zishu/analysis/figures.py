@@ -76,27 +76,23 @@ def draw_figures(study: Study, kind: str, fonts: Fonts | None = None) -> dict[st
         "svg.fonttype": "path",
         "svg.hashsalt": "zishu",  # otherwise the ids inside an SVG file are random
     }
+    # A date would make two files of the same figure differ.
+    metadata = {"Date": None} if kind == "svg" else {"Software": None}
     drawn = {}
     with rc_context(settings):
-        for length in STRUCTURE_LENGTHS:
-            if study.structures(length):
-                drawn[f"structures-{length}"] = _save(_structures(study, length, fonts), kind)
+        figures = {
+            f"structures-{length}": _structures(study, length, fonts)
+            for length in STRUCTURE_LENGTHS
+            if study.structures(length)
+        }
         if any(at.uas for system in study.systems.values() for at in system.attachment.values()):
             attachments = {name: system.attachment for name, system in study.systems.items()}
-            drawn["uas-by-length"] = _save(_uas(attachments, fonts), kind)
+            figures["uas-by-length"] = _uas(attachments, fonts)
+        for name, figure in figures.items():
+            picture = io.BytesIO()
+            figure.savefig(picture, format=kind, dpi=_RESOLUTION, metadata=metadata)
+            drawn[name] = picture.getvalue()
     return drawn
-
-
-def _save(figure: Figure, kind: str) -> bytes:
-    picture = io.BytesIO()
-    # A date would make two files of the same figure differ.
-    figure.savefig(
-        picture,
-        format=kind,
-        dpi=_RESOLUTION,
-        metadata={"Date": None} if kind == "svg" else {"Software": None},
-    )
-    return picture.getvalue()
 
 
 def _structures(study: Study, length: int, fonts: Fonts) -> Figure:
@@ -154,10 +150,8 @@ def _arcs(axes: Axes, heads: Heads, x: float, y: float) -> None:
     from matplotlib.path import Path
 
     for d, h in enumerate(heads, start=1):
-        place = x + _STEP * (d - 1)
-        axes.add_patch(
-            Circle((place, y), _DOT, facecolor="white" if h else "black", edgecolor="black", lw=0.8)
-        )
+        place, inside = x + _STEP * (d - 1), "white" if h else "black"
+        axes.add_patch(Circle((place, y), _DOT, facecolor=inside, edgecolor="black", lw=0.8))
         if not h:
             continue
         # Arcs leave a head slightly off its centre so that they do not touch the incoming arc.
@@ -169,11 +163,8 @@ def _arcs(axes: Axes, heads: Heads, x: float, y: float) -> None:
         bend = 0.25 * (start - end)
         points = [(start, top), (start - bend, handle), (end + bend, handle), (end, tip)]
         curve = Path(points, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])
-        axes.add_patch(
-            FancyArrowPatch(
-                path=curve, arrowstyle="-|>", mutation_scale=5, lw=0.8, color="black", capstyle="butt"
-            )
-        )
+        style: Any = {"arrowstyle": "-|>", "color": "black", "capstyle": "butt"}
+        axes.add_patch(FancyArrowPatch(path=curve, mutation_scale=5, lw=0.8, **style))
 
 
 def _bars(axes: Axes, series: Sequence[_Series], *, thickness: float) -> None:
@@ -207,15 +198,8 @@ def _uas(attachments: Mapping[str, Mapping[str, Attachment]], fonts: Fonts) -> F
         means, spread = [a.mean for a in averages], [a.sd or 0.0 for a in averages]
         values += [mean - std for mean, std in zip(means, spread, strict=True)]
         places = [group + (k - (len(names) - 1) / 2) * bar for group in range(len(lengths))]
-        drawn = axes.bar(
-            places,
-            means,
-            0.9 * bar,
-            color=f"C{k % 10}",
-            yerr=spread if any(spread) else None,
-            ecolor="0.2",
-            capsize=2,
-        )
+        error: Any = {"yerr": spread if any(spread) else None, "ecolor": "0.2", "capsize": 2}
+        drawn = axes.bar(places, means, 0.9 * bar, color=f"C{k % 10}", **error)
         axes.bar_label(drawn, fmt="{:.2f}", padding=2, fontsize=7)
     # Differences between systems are small compared with the scores, so the axis does not start at zero.
     axes.set_ylim(bottom=max(0.0, 5 * (min(values) // 5) - 5))

@@ -62,6 +62,7 @@ def choose_fonts(texts: Iterable[str], files: Sequence[Path] | None = None) -> F
     """Return fonts for texts; `files` are the font files to choose from (default: the installed ones)."""
     check_matplotlib()
     from matplotlib import font_manager, get_data_path
+    from matplotlib.ft2font import FT2Font
 
     own = Path(get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")
     needed = {char for text in texts for char in text if not char.isspace()}
@@ -74,12 +75,10 @@ def choose_fonts(texts: Iterable[str], files: Sequence[Path] | None = None) -> F
             best, left = file, remaining
         if not left:
             break
-    families = [_family(own)]
+    chosen = [own] if best is None else [own, best]
     if best is not None:
-        # The font may be newer than Matplotlib's list of fonts.
-        font_manager.fontManager.addfont(best)
-        families.append(_family(best))
-    return Fonts(tuple(families), frozenset(left))
+        font_manager.fontManager.addfont(best)  # it may be newer than Matplotlib's list of fonts
+    return Fonts(tuple(FT2Font(str(file)).family_name for file in chosen), frozenset(left))
 
 
 def _candidates(files: Sequence[Path] | None) -> list[Path]:
@@ -107,9 +106,3 @@ def _characters(file: Path) -> set[str]:
         return {chr(code) for code in FT2Font(str(file)).get_charmap()}
     except (OSError, RuntimeError, ValueError):
         return set()
-
-
-def _family(file: Path) -> str:
-    from matplotlib.ft2font import FT2Font
-
-    return FT2Font(str(file)).family_name

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,9 +50,12 @@ def read_runs(
     system. Runs without such scores are skipped with a warning.
     """
     runs: dict[tuple[str, Path], Run] = {}
+    wanted = f"scores of the {part} set {'with given words' if given_words else 'from raw text'}"
     for argument in arguments:
-        name, path = _split(argument)
-        for place in _expand(path, warn):
+        name, _, path = argument.partition("=")
+        if not (name and path) or Path(argument).exists():
+            name, path = "", argument
+        for place in _expand(Path(path), warn):
             if place.is_file():
                 run = _read_file(place, name, given_words)
             else:
@@ -59,23 +63,10 @@ def read_runs(
             if run.scores:
                 runs[run.system, place.resolve()] = run  # a run may be given twice: `runs/x/seed-0 runs/x`
             else:
-                warn(f"{place}: no scores of {describe(part, given_words=given_words)}: skipped")
+                warn(f"{place}: no {wanted}: skipped")
     if not runs:
-        raise InputError(f"no run has scores of {describe(part, given_words=given_words)}")
+        raise InputError(f"no run has {wanted}")
     return list(runs.values())
-
-
-def describe(part: str, *, given_words: bool) -> str:
-    """Describe the data and the task of a score."""
-    return f"the {part} set {'with given words' if given_words else 'from raw text'}"
-
-
-def _split(argument: str) -> tuple[str | None, Path]:
-    """Split NAME=PATH, unless a path of that name exists."""
-    name, equals, path = argument.partition("=")
-    if equals and name and path and not Path(argument).exists():
-        return name, Path(path)
-    return None, Path(argument)
 
 
 def _expand(path: Path, warn: Callable[[str], None]) -> Iterator[Path]:
@@ -108,40 +99,35 @@ def _seed_of(folder: Path) -> int | None:
     return int(number[1]) if number else None
 
 
-def _read_file(path: Path, name: str | None, given_words: bool) -> Run:
+def _read_file(path: Path, name: str, given_words: bool) -> Run:
     evaluation = load_evaluation(path)
-    scores = dict(_values(evaluation, METRICS))
+    scores = _scores(evaluation)
     if given_words and "uas" not in scores:
         raise InputError(f"{path}: some sentences do not have the gold words")
-    seeds = (_seed_of(folder) for folder in path.parents)
-    seed = next((seed for seed in seeds if seed is not None), None)
+    seed = next((seed for seed in map(_seed_of, path.parents) if seed is not None), None)
     plain = path.name.removesuffix(".gz").removesuffix(".json")
     return Run(name or plain, seed, path, scores, evaluation)
 
 
-def _read_folder(folder: Path, name: str | None, part: str, given_words: bool) -> Run:
+def _read_folder(folder: Path, name: str, part: str, given_words: bool) -> Run:
     result = _read_result(folder / RESULT)
-    scores = _pick(result, part, given_words)
+    scores: dict[str, float] = result.get(part, {})
+    # A word-level parser has scores with given words only, and none of segmentation.
+    scores = scores if given_words != ("seg" in scores) else {}
+    if given_words:
+        scores = result.get(f"{part}_given_words") or scores
     kept = folder / evaluation_file(part, given_words=given_words)
     evaluation = load_evaluation(kept) if scores and kept.exists() else None
     if evaluation is not None:
-        exact = dict(_values(evaluation, scores))
-        for metric, value in scores.items():
-            if abs(exact.get(metric, value) - value) > _ROUNDING:
+        exact = {metric: value for metric, value in _scores(evaluation).items() if metric in scores}
+        for metric, value in exact.items():
+            if abs(value - scores[metric]) > _ROUNDING:
                 raise InputError(
-                    f"{kept}: {metric} is {exact[metric]:.3f}, but {RESULT} says {value:.3f}: "
+                    f"{kept}: {metric} is {value:.3f}, but {RESULT} says {scores[metric]:.3f}: "
                     "the two files belong to different runs"
                 )
-        scores = {metric: exact.get(metric, value) for metric, value in scores.items()}
+        scores = {**scores, **exact}
     return Run(name or result["name"], result["seed"], folder, scores, evaluation)
-
-
-def _pick(result: dict[str, Any], part: str, given_words: bool) -> dict[str, float]:
-    """Find the requested scores; a word-level parser has scores with given words only, and none of segmentation."""
-    scores: dict[str, float] = result.get(part, {})
-    if not given_words:
-        return scores if "seg" in scores else {}
-    return result.get(f"{part}_given_words") or ({} if "seg" in scores else scores)
 
 
 def _read_result(path: Path) -> dict[str, Any]:
@@ -162,12 +148,10 @@ def _read_result(path: Path) -> dict[str, Any]:
     return result
 
 
-def _values(
-    evaluation: Evaluation, metrics: Sequence[str] | Mapping[str, float]
-) -> Iterator[tuple[str, float]]:
-    """Yield those of the metrics that the evaluation has."""
-    for metric in metrics:
-        try:
-            yield metric, evaluation.value(metric)
-        except InputError:  # for example no parts of speech
-            continue
+def _scores(evaluation: Evaluation) -> dict[str, float]:
+    """Return all scores of an evaluation."""
+    scores = {}
+    for metric in METRICS:
+        with suppress(InputError):  # for example no parts of speech
+            scores[metric] = evaluation.value(metric)
+    return scores

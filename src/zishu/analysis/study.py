@@ -179,7 +179,7 @@ def study(
         systems={
             name: _system(gold, runs, reference, punct=punct, count=count) for name, runs in systems.items()
         },
-        reference=None if reference is None else Counter(heads for heads in reference.values()),
+        reference=None if reference is None else Counter(reference.values()),
         examples=_examples(gold, [run for runs in systems.values() for run in runs], reference or {}),
         signature=signature(punct=punct),
     )
@@ -249,14 +249,11 @@ def complete_match(
     for (form, _), right in found.items():
         for name in (ALL, _MATCH_LENGTHS[min(len(reference[form]), 4) - 2]):
             groups[name].append(right)
-    return {
-        name: Matches(
-            words=len(group),
-            by_seed=tuple(sum(right[k] for right in group) for k in range(len(seeds))),
-            by_any=sum(map(any, group)),
-        )
-        for name, group in groups.items()
-    }
+    matches = {}
+    for name, group in groups.items():
+        by_seed = tuple(sum(right[k] for right in group) for k in range(len(seeds)))
+        matches[name] = Matches(len(group), by_seed, by_any=sum(map(any, group)))
+    return matches
 
 
 def uas_by_length(
@@ -269,11 +266,10 @@ def uas_by_length(
     table = {}
     for length in LENGTHS:
         at = [scores.by_length[length] for scores in scored]
-        words = at[0].uf.gold
-        values = [scores.uas for scores in at]
-        if None in values:
+        known = tuple(scores.uas for scores in at if scores.uas is not None)
+        if len(known) < len(at):
             raise InputError("attachment by length needs predictions with the gold words")
-        known = tuple(value for value in values if value is not None)
+        words = at[0].uf.gold
         table[length] = Attachment(words, Average(known) if words else None)
     return table
 
@@ -285,16 +281,16 @@ def _examples(
 
     Chinese words take precedence over numbers and foreign words, whose structure says little.
     """
+    words = [form for tree in gold for form in tree.forms]
     seen: dict[Heads, Counter[str]] = {}
     for run in runs:
-        for tree, sentence in zip(gold, run.inside or (), strict=run.inside is not None):
-            for form, heads in zip(tree.forms, sentence, strict=True):
-                if len(heads) in STRUCTURE_LENGTHS:
-                    seen.setdefault(heads, Counter())[form] += 1
+        for form, heads in zip(words, chain.from_iterable(run.inside or ()), strict=run.inside is not None):
+            seen.setdefault(heads, Counter())[form] += 1
     for form, heads in reference.items():
-        if len(heads) in STRUCTURE_LENGTHS and heads not in seen:
+        if heads not in seen:
             seen[heads] = Counter({form: 1})
     return {
         heads: min(forms, key=lambda form: (not is_chinese(form), -forms[form], form))
         for heads, forms in seen.items()
+        if len(heads) in STRUCTURE_LENGTHS
     }

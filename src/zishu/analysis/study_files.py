@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from zishu.analysis.structures import Heads, draw_structure, leftward_share, read_drawing
@@ -53,8 +54,7 @@ def study_from_dict(data: Mapping[str, Any]) -> Study:
 def read_study(path: Path) -> Study:
     """Read analysis.json; raise `InputError` if it is not a study."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        return study_from_dict(data)
+        return study_from_dict(json.loads(path.read_text(encoding="utf-8")))
     except (KeyError, TypeError, ValueError, AttributeError, InputError) as error:
         raise InputError(f"{path}: not an analysis written by `zishu analyse`") from error
 
@@ -74,22 +74,20 @@ def _shares_to_dict(study: Study, length: int) -> dict[str, Any]:
 
 
 def _system_to_dict(system: StudiedSystem) -> dict[str, Any]:
-    matches = None
-    if system.matches is not None:
-        matches = {
+    return {
+        "models": list(system.runs),
+        "leftward": _average(system.leftward),
+        "matches": None
+        if system.matches is None
+        else {
             name: {
-                "words": found.words,
+                **asdict(found),
                 "by_seed": list(found.by_seed),
-                "by_any": found.by_any,
                 "cm": _average(found.cm),
                 "m1": found.many_to_one,
             }
             for name, found in system.matches.items()
-        }
-    return {
-        "models": list(system.runs),
-        "leftward": _average(system.leftward),
-        "matches": matches,
+        },
         "uas_by_length": {
             length: {"words": at.words, "uas": _average(at.uas)} for length, at in system.attachment.items()
         },
@@ -104,10 +102,10 @@ def _system_from_dict(data: Mapping[str, Any]) -> StudiedSystem:
         runs=tuple(data["models"]),
         counts=tuple(_counts_from_dict(counts) for counts in data["structures"]),
         attachment={
-            length: Attachment(at["words"], at["uas"] and _read_average(at["uas"]))
+            length: Attachment(at["words"], at["uas"] and Average(tuple(at["uas"]["seeds"])))
             for length, at in data["uas_by_length"].items()
         },
-        scores={name: _read_average(score) for name, score in data["scores"].items()},
+        scores={name: Average(tuple(score["seeds"])) for name, score in data["scores"].items()},
         matches=matches
         and {
             name: Matches(found["words"], tuple(found["by_seed"]), found["by_any"])
@@ -118,10 +116,6 @@ def _system_from_dict(data: Mapping[str, Any]) -> StudiedSystem:
 
 def _average(average: Average | None) -> dict[str, Any] | None:
     return None if average is None else average.as_dict()
-
-
-def _read_average(data: Mapping[str, Any]) -> Average:
-    return Average(tuple(data["seeds"]))
 
 
 def _reference_to_dict(reference: Counter[Heads]) -> dict[str, Any]:

@@ -61,13 +61,7 @@ def study_systems(
     gold = [sentence.tree() for sentence in read_conllu(gold_path)]
     if not gold:
         raise InputError(f"{gold_path}: no sentences to analyse")
-    places = {
-        (name, path): keep / name / _kept_name(path)
-        for name, paths in systems.items()
-        for path in paths
-        if keep is not None
-    }
-    if len({*places.values()}) < len(places):
+    if any(len({*map(_kept_name, paths)}) < len(paths) for paths in systems.values()) and keep is not None:
         raise InputError("--keep: two models of a system have folders of the same name")
     runs: dict[str, list[Predictions]] = {name: [] for name in systems}
     for name, paths in systems.items():
@@ -79,7 +73,7 @@ def study_systems(
             runs[name].append(run)
             # Kept immediately, because a later model may fail.
             if keep is not None:
-                write_predictions(run, gold, places[name, path])
+                write_predictions(run, gold, keep / name / _kept_name(path))
     return study(gold, runs, reference=reference, punct=punct, count=count)
 
 

@@ -24,11 +24,9 @@ class Table(NamedTuple):
         lines = [self.header, *self.rows]
         widths = [max(cell_len(line[k]) for line in lines) for k in range(len(self.header))]
         padded = []
-        for name, *numbers in lines:
-            cells = [name + " " * (widths[0] - cell_len(name))]
-            cells += [
-                " " * (width - cell_len(cell)) + cell for cell, width in zip(numbers, widths[1:], strict=True)
-            ]
+        for line in lines:
+            blanks = [" " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True)]
+            cells = [line[0] + blanks[0], *map(str.__add__, blanks[1:], line[1:])]
             padded.append("  ".join(cells).rstrip())
         return "\n".join(padded)
 

@@ -32,7 +32,7 @@ from zishu.metrics._counts import Count
 from zishu.metrics._scores import Evaluation, columns, f1
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -107,11 +107,14 @@ def bootstrap_all(
     for a, b, metric in pairs:
         value_a, value_b = (float(np.mean([observed[id(run), metric] for run in side])) for side in (a, b))
         rng = np.random.default_rng([seed, 1])  # sentences are drawn with `seed` alone
-        resampled_a, resampled_b = (
-            _mean_over_seeds(np.stack([scores[id(run), metric] for run in side]), rng if draw_seeds else None)
-            for side in (a, b)
-        )
-        differences, difference = resampled_b - resampled_a, value_b - value_a
+        means = []
+        for side in (a, b):
+            drawn = np.stack([scores[id(run), metric] for run in side])  # seed sample
+            if draw_seeds:
+                chosen = rng.integers(len(side), size=(len(side) - 1, samples))
+                drawn = np.take_along_axis(drawn, chosen, axis=0)
+            means.append(drawn.mean(axis=0))
+        differences, difference = means[1] - means[0], value_b - value_a
         # The margin allows for rounding: a difference equal to the observed one in exact arithmetic must count.
         extreme = np.abs(differences - difference) >= abs(difference) - 1e-9
         low, high = np.quantile(differences, [(1 - confidence) / 2, (1 + confidence) / 2])
@@ -154,15 +157,11 @@ def check_comparable(evaluations: Sequence[Evaluation]) -> None:
             raise InputError(
                 f"the evaluations differ in their options: {first.signature()} and {other.signature()}"
             )
-        if not _same_gold(first, other):
+        # Without a fingerprint, equal numbers of words and arcs of every length in every sentence are strong evidence.
+        rows = [Count.GOLD_WORDS, Count.GOLD_ARCS]
+        same_counts = np.array_equal(first.counts[:, rows], other.counts[:, rows])
+        if not same_counts or (first.gold and other.gold and first.gold != other.gold):
             raise InputError("the evaluations have different gold sentences")
-
-
-def _same_gold(a: Evaluation, b: Evaluation) -> bool:
-    # Without a fingerprint, equal numbers of words and arcs of every length in every sentence are strong evidence.
-    rows = [Count.GOLD_WORDS, Count.GOLD_ARCS]
-    same_counts = np.array_equal(a.counts[:, rows], b.counts[:, rows])
-    return same_counts and (a.gold == b.gold or not (a.gold and b.gold))
 
 
 def _seeds(system: Seeds) -> tuple[Evaluation, ...]:
@@ -173,30 +172,19 @@ def _seeds(system: Seeds) -> tuple[Evaluation, ...]:
 
 
 def _resample(tables: NDArray[np.int64], samples: int, seed: int) -> NDArray[np.float64]:
-    """Return the scores [samples, key] of resampled tables [sentence, key, (correct, predicted, gold)]."""
+    """Return the scores [samples, key] of resampled tables [sentence, key, (correct, predicted, gold)].
+
+    A sample draws n sentences with replacement. Its counts are the product of the table and how often each was drawn.
+    """
     n, keys, _ = tables.shape
     # Floating-point matrix products are fast, and sums of counts are exact.
     flat = tables.reshape(n, keys * 3).astype(np.float64)
-    return np.concatenate([f1((drawn @ flat).reshape(-1, keys, 3)) for drawn in _draw(n, samples, seed)])
-
-
-def _mean_over_seeds(scores: NDArray[np.float64], rng: np.random.Generator | None) -> NDArray[np.float64]:
-    """Average scores [seed, samples] for each sample, over all seeds or over those that `rng` draws."""
-    if rng is not None:
-        n, samples = scores.shape
-        scores = np.take_along_axis(scores, rng.integers(n, size=(n - 1, samples)), axis=0)
-    means: NDArray[np.float64] = scores.mean(axis=0)
-    return means
-
-
-def _draw(n: int, samples: int, seed: int) -> Iterator[NDArray[np.float64]]:
-    """Yield how often each of n sentences was drawn, [sample, n], in blocks that fit into memory.
-
-    Each row is a sample of n sentences with replacement; its counts are the product of the row and the table.
-    """
     rng = np.random.default_rng(seed)
-    rows = max(1, _DRAWS // n)
+    scores = []
+    rows = max(1, _DRAWS // n)  # in blocks that fit into memory
     for done in range(0, samples, rows):
         size = min(rows, samples - done)
         drawn = rng.integers(n, size=(size, n)) + n * np.arange(size)[:, np.newaxis]
-        yield np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n).astype(np.float64)
+        times = np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n).astype(np.float64)
+        scores.append(f1((times @ flat).reshape(-1, keys, 3)))
+    return np.concatenate(scores)

@@ -65,16 +65,20 @@ def save_evaluation(evaluation: Evaluation, path: str | os.PathLike[str], *, fol
 
     A file whose name ends with `.gz` is compressed.
     """
-    rows = _rows({absent.name for absent in _OPTIONAL if not evaluation.counts[:, absent, 0].all()})
+    counts = evaluation.counts
+    rows = _rows({absent.name for absent in _OPTIONAL if not counts[:, absent, 0].all()})
     header = {
         "format": FORMAT,
         "version": VERSION,
         "signature": evaluation.signature(),
         "gold": evaluation.gold,
-        "sentences": len(evaluation.counts),
+        "sentences": len(counts),
         "rows": rows,
     }
-    lines = ",\n".join(json.dumps(line, separators=(",", ":")) for line in _pack(evaluation.counts, rows))
+    words = counts[:, _WORD_ROWS, 1:].reshape(len(counts), -1)
+    packed = np.concatenate([words, counts[:, _SENTENCE_ROWS, 0]], axis=1)
+    packed = packed[:, [_ROWS.index(row) for row in rows]]
+    lines = ",\n".join(json.dumps(line, separators=(",", ":")) for line in packed.tolist())
     opened = json.dumps(header, indent=1).removesuffix("\n}")
     target = Path(path)
     content = f'{opened},\n "counts": [\n{lines}\n]}}\n'.encode()
@@ -89,15 +93,13 @@ def load_evaluation(path: str | os.PathLike[str]) -> Evaluation:
     """Read an evaluation; raise InputError with the reason if the file is not one."""
     try:
         content = Path(path).read_bytes()
-        data = json.loads(gzip.decompress(content) if Path(path).suffix == _COMPRESSED else content)
+        return _parse(json.loads(gzip.decompress(content) if Path(path).suffix == _COMPRESSED else content))
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(f"{os.fspath(path)}: not an evaluation: not gzip, or damaged") from error
-    except ValueError as error:  # not JSON, or not even UTF-8
-        raise InputError(f"{os.fspath(path)}: not an evaluation: not JSON") from error
-    try:
-        return _parse(data)
     except InputError as error:
         raise InputError(f"{os.fspath(path)}: not an evaluation: {error}") from error
+    except ValueError as error:  # not JSON, or not even UTF-8
+        raise InputError(f"{os.fspath(path)}: not an evaluation: not JSON") from error
 
 
 def _parse(data: Any) -> Evaluation:
@@ -123,18 +125,13 @@ def _rows(present: set[str]) -> list[str]:
     return [row for row in _ROWS if row.split()[0] not in left_out]
 
 
-def _pack(counts: Counts, rows: list[str]) -> list[list[int]]:
-    words = counts[:, _WORD_ROWS, 1:].reshape(len(counts), -1)
-    everything = np.concatenate([words, counts[:, _SENTENCE_ROWS, 0]], axis=1)
-    packed: list[list[int]] = everything[:, [_ROWS.index(row) for row in rows]].tolist()
-    return packed
-
-
 def _unpack(lines: Any, rows: list[str]) -> Counts:
     if not isinstance(lines, list) or not lines:
         raise InputError("counts is not a list with one line per sentence")
     for number, line in enumerate(lines, start=1):
-        if not (isinstance(line, list) and len(line) == len(rows) and all(map(_is_count, line))):
+        # Not isinstance for numbers, because True is an int, too. The bound keeps sums exact.
+        natural = isinstance(line, list) and all(type(x) is int and 0 <= x < 2**31 for x in line)
+        if not natural or len(line) != len(rows):
             raise InputError(f"line {number} of counts does not have {len(rows)} natural numbers")
     packed = np.zeros((len(lines), len(_ROWS)), dtype=np.int64)
     packed[:, [_ROWS.index(row) for row in rows]] = lines
@@ -149,8 +146,3 @@ def _unpack(lines: Any, rows: list[str]) -> Counts:
     if wrong.any():
         raise InputError(f"line {int(wrong.argmax()) + 1} of counts contradicts itself")
     return counts
-
-
-def _is_count(value: object) -> bool:
-    # Not isinstance, because True is an int, too. The bound keeps sums exact.
-    return type(value) is int and 0 <= value < 2**31

@@ -8,7 +8,7 @@ import statistics
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -23,29 +23,24 @@ if TYPE_CHECKING:
     from zishu.tree import WordTree
 
 # Every metric is an F1 of (correct, predicted, gold); for a share of sentences the last two are equal.
-_TRIPLES: Mapping[str, tuple[Count, Count, Count]] = MappingProxyType(
-    {
-        "seg": (Count.WORDS, Count.PRED_WORDS, Count.GOLD_WORDS),
-        **{name: (right, Count.PRED_WORDS, Count.GOLD_WORDS) for name, (right, _) in TAG_ROWS.items()},
-        "uf": (Count.ARCS, Count.PRED_ARCS, Count.GOLD_ARCS),
-        "lf": (Count.LABELED_ARCS, Count.PRED_ARCS, Count.GOLD_ARCS),
-        "uas": (Count.ARCS, Count.PRED_ARCS, Count.GOLD_ARCS),
-        "las": (Count.LABELED_ARCS, Count.PRED_ARCS, Count.GOLD_ARCS),
-        "ucm": (Count.MATCHES, Count.SENTENCES, Count.SENTENCES),
-        "lcm": (Count.LABELED_MATCHES, Count.SENTENCES, Count.SENTENCES),
-    }
-)
+_TRIPLES: Final = {
+    "seg": (Count.WORDS, Count.PRED_WORDS, Count.GOLD_WORDS),
+    **{name: (right, Count.PRED_WORDS, Count.GOLD_WORDS) for name, (right, _) in TAG_ROWS.items()},
+    "uf": (Count.ARCS, Count.PRED_ARCS, Count.GOLD_ARCS),
+    "lf": (Count.LABELED_ARCS, Count.PRED_ARCS, Count.GOLD_ARCS),
+    "uas": (Count.ARCS, Count.PRED_ARCS, Count.GOLD_ARCS),
+    "las": (Count.LABELED_ARCS, Count.PRED_ARCS, Count.GOLD_ARCS),
+    "ucm": (Count.MATCHES, Count.SENTENCES, Count.SENTENCES),
+    "lcm": (Count.LABELED_MATCHES, Count.SENTENCES, Count.SENTENCES),
+}
 METRICS = tuple(_TRIPLES)
 
-_NEEDED_TAGS = "values in the column {} on both sides of every sentence"
 # Counts that must be zero for a metric to exist.
-_NEEDS: Mapping[str, tuple[Count, str]] = MappingProxyType(
-    {
-        **{name: (absent, _NEEDED_TAGS.format(name)) for name, (_, absent) in TAG_ROWS.items()},
-        "uas": (Count.RESEGMENTED, "the same words on both sides of every sentence"),
-        "las": (Count.RESEGMENTED, "the same words on both sides of every sentence"),
-    }
-)
+_SAME_WORDS: Final = (Count.RESEGMENTED, "the same words on both sides of every sentence")
+_NEEDS: Final = {"uas": _SAME_WORDS, "las": _SAME_WORDS} | {
+    name: (absent, f"values in the column {name} on both sides of every sentence")
+    for name, (_, absent) in TAG_ROWS.items()
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +83,13 @@ class Scores:
 
 def score(counts: Counts) -> Scores:
     """Compute scores from a table of counts, of one sentence or summed over several."""
-    total = counts[:, 0]
+    overall, *by_length = (_word_scores(counts, column) for column in range(1 + len(LENGTHS)))
     return Scores(
-        sentences=int(total[Count.SENTENCES]),
-        overall=_word_scores(counts, 0),
+        sentences=int(counts[Count.SENTENCES, 0]),
+        overall=overall,
         ucm=_ratio(counts, "ucm", 0).f1,
         lcm=_ratio(counts, "lcm", 0).f1,
-        by_length=MappingProxyType(
-            {length: _word_scores(counts, column) for column, length in enumerate(LENGTHS, start=1)}
-        ),
+        by_length=MappingProxyType(dict(zip(LENGTHS, by_length, strict=True))),
     )
 
 
@@ -161,25 +154,19 @@ def evaluate(
         fingerprint.update(json.dumps([gold.forms, gold.heads, gold.deprels, gold.upos]).encode())
     if not tables:
         raise InputError("no sentences to evaluate")
-    return Evaluation(
-        np.stack(tables),
-        punct=punct,
-        subtypes=subtypes,
-        gold=fingerprint.hexdigest()[:32],  # half of the digest is enough
-    )
+    half = fingerprint.hexdigest()[:32]  # of the digest, which is enough
+    return Evaluation(np.stack(tables), punct=punct, subtypes=subtypes, gold=half)
 
 
 def pair(gold: Iterable[WordTree], pred: Iterable[WordTree]) -> Iterator[tuple[WordTree, WordTree]]:
     """Pair the sentences of both sides; raise InputError if one side has more."""
     numbers = [0, 0]
-    complete = True
     for gold_tree, pred_tree in zip_longest(gold, pred):
         numbers[0] += gold_tree is not None
         numbers[1] += pred_tree is not None
-        complete = gold_tree is not None and pred_tree is not None
-        if complete:
+        if gold_tree is not None and pred_tree is not None:
             yield gold_tree, pred_tree
-    if not complete:
+    if numbers[0] != numbers[1]:
         raise InputError(f"the gold side has {numbers[0]} sentences, the predicted side {numbers[1]}")
 
 
@@ -190,35 +177,23 @@ def signature(*, punct: bool = False, subtypes: bool = True, version: str = "") 
     """
     from zishu import __version__  # imported here because the package imports this module
 
-    kept = "yes" if punct else "no"
-    labels = "full" if subtypes else "universal"
+    kept, labels = "yes" if punct else "no", "full" if subtypes else "universal"
     return f"punct:{kept}|labels:{labels}|version:zishu-{version or __version__}"
 
 
 def _word_scores(counts: Counts, column: int) -> WordScores:
     absent = {metric for metric, (obstacle, _) in _NEEDS.items() if counts[obstacle, 0]}
     uf, lf = _ratio(counts, "uf", column), _ratio(counts, "lf", column)
-    return WordScores(
-        seg=_ratio(counts, "seg", column),
-        **{name: None if name in absent else _ratio(counts, name, column) for name in TAG_ROWS},
-        uf=uf,
-        lf=lf,
-        uas=None if "uas" in absent else uf.f1,
-        las=None if "las" in absent else lf.f1,
-    )
+    uas, las = (None if "uas" in absent else ratio.f1 for ratio in (uf, lf))
+    tags = {name: None if name in absent else _ratio(counts, name, column) for name in TAG_ROWS}
+    return WordScores(seg=_ratio(counts, "seg", column), **tags, uf=uf, lf=lf, uas=uas, las=las)
 
 
 def _ratio(counts: Counts, metric: str, column: int) -> Ratio:
     triple = counts[list(_TRIPLES[metric]), column]
     correct, predicted, gold = triple.tolist()
-    return Ratio(
-        precision=100 * correct / predicted if predicted else 0.0,
-        recall=100 * correct / gold if gold else 0.0,
-        f1=float(f1(triple)),
-        correct=correct,
-        predicted=predicted,
-        gold=gold,
-    )
+    precision, recall = (100 * correct / both if both else 0.0 for both in (predicted, gold))
+    return Ratio(precision, recall, float(f1(triple)), correct, predicted, gold)
 
 
 def f1(triples: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.float64]:

@@ -55,26 +55,20 @@ class Bert(Encoder):
         self, model: nn.Module, vocabulary: Vocabulary, config: EncoderConfig, *, styles: int = 0
     ) -> None:
         super().__init__()
-        overlap = config.window_overlap
-        layers = int(cast("Any", model.config).num_hidden_layers)
+        overlap, described = config.window_overlap, cast("Any", model.config)
+        layers = described.num_hidden_layers
         if config.mixed_layers > layers:
             raise ConfigError(
                 f"encoder.mixed_layers: this model has {layers} layers, not {config.mixed_layers}"
             )
-        self.core = CharacterBert(
-            model,
-            vocabulary,
-            styles=styles,
-            mixed_layers=config.mixed_layers,
-            separator=config.separator,
-        )
+        self.core = CharacterBert(model, vocabulary, config, styles=styles)
         self.output_dropout = Dropout(config.output_dropout)
         # Part of each window, not of the sentence, so that an exported graph that reads windows gives the same result.
         self.top = Recurrence(self.core.width, 1, config.top, dropout=config.dropout) if config.top else None
         self.width = self.core.width if self.top is None else self.top.width
         self.longest = _capacity(model)
         self.overlap = overlap
-        self.hf_config = json.loads(cast("Any", model.config).to_json_string(use_diff=False))
+        self.hf_config = json.loads(described.to_json_string(use_diff=False))
         del self.hf_config["_name_or_path"]  # do not record where it was loaded from
         if self.longest is not None and not overlap < self.longest:
             raise ConfigError(
@@ -113,23 +107,23 @@ class CharacterBert(nn.Module):
     """Read [CLS], the characters and [SEP], and return a vector for all but [SEP]."""
 
     def __init__(
-        self, model: nn.Module, vocabulary: Vocabulary, *, styles: int, mixed_layers: int, separator: bool
+        self, model: nn.Module, vocabulary: Vocabulary, config: EncoderConfig, *, styles: int
     ) -> None:
         super().__init__()
         self.model = model
-        self.separator = vocabulary.eos if separator else None
-        self.mix = LayerMix(mixed_layers) if mixed_layers > 1 else None
+        self.separator = vocabulary.eos if config.separator else None
+        self.mix = LayerMix(config.mixed_layers) if config.mixed_layers > 1 else None
         self.width = int(cast("Any", model.config).hidden_size)
         self.styles = style_embedding(styles, cast("Any", model).get_input_embeddings().embedding_dim)
 
     def forward(self, chars: Tensor, lengths: Tensor, styles: Tensor | None = None) -> Tensor:
         """Encode sentences that fit into the model."""
         tokens, last = chars, lengths[:, None]
+        position = torch.arange(tokens.shape[1], device=chars.device)
         if self.separator is not None:
             last = last + 1
             tokens = nn.functional.pad(chars, (0, 1))  # space for [SEP] after the longest sentence
-        position = torch.arange(tokens.shape[1], device=chars.device)
-        if self.separator is not None:
+            position = torch.arange(tokens.shape[1], device=chars.device)
             tokens = torch.where(position == last, self.separator, tokens)
         inputs = {"input_ids": tokens}
         if self.styles is not None:
@@ -164,21 +158,11 @@ def build(
     config: EncoderConfig,
     vocabulary: Vocabulary,
     *,
-    styles: int = 0,
-    pretrained: bool,
+    styles: int,
     hf_config: Mapping[str, Any] | None,
 ) -> Bert:
     """Build the encoder from a name or folder or, with random weights, from a stored configuration."""
-    if pretrained:
-        if not config.pretrained:
-            raise ConfigError("encoder.pretrained: a bert needs a pre-trained model, a folder or hub:NAME")
-        model = _from_pretrained(config.pretrained, **_depth(config))
-    elif hf_config is not None:
-        model = _from_config(AutoConfig.for_model(**hf_config))
-    elif config.pretrained:
-        model = _from_config(_load(AutoConfig, config.pretrained, **_depth(config)))
-    else:
-        raise ConfigError("encoder.pretrained: neither a pre-trained model nor a stored configuration of one")
+    model = _from_pretrained(config) if hf_config is None else _from_config(hf_config)
     entries = cast("Any", model).get_input_embeddings().num_embeddings
     if len(vocabulary.symbols) > entries:
         raise ConfigError(
@@ -221,19 +205,12 @@ def _lowercases(tokenizer: Any, numbers: Mapping[str, int]) -> bool:
     return "a" in numbers and "A" not in numbers
 
 
-def _depth(config: EncoderConfig) -> dict[str, int]:
-    """Return the option that leaves out a model's last layers, if the configuration does."""
-    layers = config.first_layers
-    if not layers:
-        return {}
-    available = int(_load(AutoConfig, config.pretrained).num_hidden_layers)
-    if layers > available:
-        raise ConfigError(f"encoder.first_layers: this model has {available} layers, not {layers}")
-    return {"num_hidden_layers": layers}
-
-
-def _from_pretrained(path: str, **options: int) -> nn.Module:
+def _from_pretrained(config: EncoderConfig) -> nn.Module:
     """Load a model in single precision, if possible without the pooling layer (for [CLS] alone)."""
+    path, layers = config.pretrained, config.first_layers
+    options = {"num_hidden_layers": layers} if layers else {}
+    if layers and layers > (available := int(_load(AutoConfig, path).num_hidden_layers)):
+        raise ConfigError(f"encoder.first_layers: this model has {available} layers, not {layers}")
     try:
         model = _load(AutoModel, path, add_pooling_layer=False, **options)
     except ConfigError as error:
@@ -243,9 +220,9 @@ def _from_pretrained(path: str, **options: int) -> nn.Module:
     return cast("nn.Module", model.float().train())  # it is loaded in evaluation mode, unlike a new module
 
 
-def _from_config(config: Any) -> nn.Module:
+def _from_config(stored: Mapping[str, Any]) -> nn.Module:
     """Build the same kind of model with random weights."""
-    factory = cast("Any", AutoModel)
+    config, factory = AutoConfig.for_model(**stored), cast("Any", AutoModel)
     try:
         model = factory.from_config(config, add_pooling_layer=False, trust_remote_code=False)
     except TypeError:
@@ -261,18 +238,16 @@ def _load(kind: Any, source: str, **options: Any) -> Any:
         options["use_safetensors"] = True
     if not source.startswith(HUB):
         _check_folder(source)
-    failure: Exception
-    try:
-        with _quiet():
-            return kind.from_pretrained(name, local_files_only=True, **options)
-    except Exception as error:  # files may be damaged or hostile, and the loader checks few of their values
-        failure = error
-    if source.startswith(HUB) and not OFFLINE:
-        _check_reachable(source)
+    failure: Exception | None = None
+    for local in (True, False) if source.startswith(HUB) and not OFFLINE else (True,):
+        if not local:
+            _check_reachable(source)
         try:
             with _quiet():
-                return kind.from_pretrained(name, **options)
-        except Exception as error:
+                return kind.from_pretrained(name, local_files_only=local, **options)
+        except (
+            Exception
+        ) as error:  # files may be damaged or hostile, and the loader checks few of their values
             failure = error
     reason = next(iter(str(failure).strip().splitlines()), "")
     if not reason or not isinstance(failure, OSError | ValueError):
@@ -283,7 +258,7 @@ def _load(kind: Any, source: str, **options: Any) -> Any:
 def _check_folder(path: str) -> None:
     """Reject a folder that does not exist, or whose weights only pickle could read."""
     folder = Path(path)
-    if not folder.is_dir():
+    if not path or not folder.is_dir():
         raise ConfigError(
             f"encoder.pretrained: no such folder: {path} (a model of the Hugging Face hub is written {HUB}NAME)"
         )

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from zishu.annotations import read_annotations
-from zishu.errors import ConfigError, InputError
+from zishu.errors import InputError
 from zishu.formats.conllu import read_conllu, trees_of
 from zishu.model.model import Model, parse_trees
 from zishu.model.runtime import load_model
@@ -88,9 +88,14 @@ class Adaptation:
     kept: float = 1.0  # share of the change of the weights that was kept
 
     @property
+    def changed(self) -> list[str]:
+        """List the styles in which the new model differs too much from the old one on general text."""
+        return [name for name, scores in self.agreement.items() if scores["lf"] < self.wanted]
+
+    @property
     def forgotten(self) -> list[str]:
-        """List the other styles in which the new model differs too much from the old one on general text."""
-        return [name for name in self._changed if name != self.style]
+        """List the changed styles other than the adapted one."""
+        return [name for name in self.changed if name != self.style]
 
     @property
     def warnings(self) -> list[str]:
@@ -101,7 +106,7 @@ class Adaptation:
                 f"the model forgot too much, so only {self.kept:.0%} of the change of its weights was kept; "
                 "add data, give a treebank with --rehearsal, or lower --keep"
             )
-        for style in self._changed:
+        for style in self.changed:
             name = f" in style {style}" if style else ""
             advice = (
                 "if your data follow other guidelines, give them a new --style"
@@ -117,10 +122,6 @@ class Adaptation:
                 "on the held-out sentences the adapted model scores lower than the old one: do not use it"
             )
         return found
-
-    @property
-    def _changed(self) -> list[str]:
-        return [name for name, scores in self.agreement.items() if scores["lf"] < self.wanted]
 
 
 def adapt(
@@ -168,13 +169,12 @@ def adapt(
 
 def _configure(folder: Path, options: AdaptOptions, settings: Settings, *, threads: int) -> Config:
     """Return the configuration of the run: the network of the model, with low learning rates."""
-    base, style = options.model, options.style
+    base, style, data = options.model, options.style, folder / "data"
     trained = settings.training.get("config", {})
     if not {"encoder", "scorer"} <= trained.keys():
         raise InputError(f"{base}: its config.json does not say how it was trained")
-    data = folder / "data"
     partial = [str(path) for name in (KNOWN, SURE_TREES) if (path := data / name).stat().st_size]
-    held_out = data / HELD_OUT
+    held_out = str(data / HELD_OUT) if (data / HELD_OUT).stat().st_size else ""
     ours, own = str(data / REHEARSAL), str(data / OWN)
     treebanks: dict[str, list[str]] = {}
     for treebank in options.rehearsal:
@@ -186,6 +186,7 @@ def _configure(folder: Path, options: AdaptOptions, settings: Settings, *, threa
     chars = sum(len(tree.chars) for path in partial for tree in read_annotations(path).trees)
     taught = {name: [ours] if name == style else [ours, own] for name in settings.styles or ("",)}
     rehearsed = sum(sum(map(len, read_lines(path))) for paths in taught.values() for path in paths)
+    known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # torch 2.10 or later says so
     values: dict[str, Any] = {
         "name": "adapted",
         "seed": options.seed,
@@ -194,7 +195,7 @@ def _configure(folder: Path, options: AdaptOptions, settings: Settings, *, threa
             "train": treebanks or "",
             "partial": {style: partial},
             "partial_weight": float(np.clip(_SHARE * rehearsed / chars, *_VIEWS)),
-            "dev": {style: str(held_out)} if held_out.stat().st_size else "",
+            "dev": {style: held_out} if held_out else "",
         },
         "teacher": {"model": base, "text": taught},
         "structure": trained.get("structure", {}),
@@ -215,20 +216,11 @@ def _configure(folder: Path, options: AdaptOptions, settings: Settings, *, threa
         "run": {
             "directory": str(folder),
             "threads": threads,
-            "precision": _precision(),
-            "patience": _PATIENCE if held_out.stat().st_size else 0,
+            "precision": "bfloat16" if known.get("avx512_bf16") or known.get("amx_bf16") else "float32",
+            "patience": _PATIENCE if held_out else 0,
         },
     }
-    try:
-        return config_from_dict(values, source=f"{base}/{CONFIG}")
-    except ConfigError as error:
-        raise InputError(str(error)) from error
-
-
-def _precision() -> str:
-    """Return bfloat16 if torch says that the processor has instructions for it (torch 2.10 or later says so)."""
-    known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
-    return "bfloat16" if known.get("avx512_bf16") or known.get("amx_bf16") else "float32"
+    return config_from_dict(values, source=f"{base}/{CONFIG}")
 
 
 def _move_back(config: Config, kept: float) -> None:

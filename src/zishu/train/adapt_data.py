@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zishu.document import Sentence
-    from zishu.parser import Parser
 
 _HOLD_OUT: Final = 10  # hold out every tenth complete tree
 _ENOUGH: Final = 50  # hold out none if there are fewer complete trees than this
@@ -88,8 +87,7 @@ def prepare(data: Path, options: AdaptOptions) -> tuple[dict[str, int], tuple[st
             )
         return before["counts"], tuple(before["problems"])
     known, held_out, problems = _read_known(options)
-    parser = load(options.model)
-    found = list(_read_text(options, parser))
+    found = list(_read_text(options))
     if not known and not found:
         raise InputError("no data: no file has a usable sentence")
     if options.dev:
@@ -103,14 +101,10 @@ def prepare(data: Path, options: AdaptOptions) -> tuple[dict[str, int], tuple[st
     rehearsed = [line for line in ours if line not in watched]
     own = ["".join(tree.chars) for tree in (*known, *found)]
     data.mkdir(parents=True, exist_ok=True)
-    for name, text in (
-        (KNOWN, _to_text(known)),
-        (HELD_OUT, scored),
-        (SURE_TREES, _to_text(found)),
-        (REHEARSAL, _lines(rehearsed)),
-        (OWN, _lines(own)),
-        (WATCH, _lines(watched)),
-    ):
+    texts = {KNOWN: _to_text(known), HELD_OUT: scored, SURE_TREES: _to_text(found)}
+    for name, lines in ((REHEARSAL, rehearsed), (OWN, own), (WATCH, watched)):
+        texts[name] = "".join(f"{line}\n" for line in lines)
+    for name, text in texts.items():
         write_atomically(data / name, text)
     counts = {"known": len(known), "held out": len(held_out), "raw text": len(found)}
     counts["rehearsal"] = len(rehearsed)
@@ -131,12 +125,13 @@ def _read_known(options: AdaptOptions) -> tuple[list[PartialTree], list[PartialT
     return [tree for tree in known if id(tree) not in chosen], held_out, problems
 
 
-def _read_text(options: AdaptOptions, parser: Parser) -> Iterator[PartialTree]:
+def _read_text(options: AdaptOptions) -> Iterator[PartialTree]:
     """Yield what is certain about raw text: words of the lexicon, and what the model is sure of given them.
 
     Sentences with words of the lexicon come first. There are at most `_MOST_TEXT` sentences in all. In a style that is
     new to the model, only the words of the lexicon count.
     """
+    parser = load(options.model)
     lexicon = Lexicon.load(options.lexicon) if options.lexicon else None
     raw = [
         sentence
@@ -182,7 +177,3 @@ def sure_tree(sentence: Sentence, sure: float) -> PartialTree:
 
 def _to_text(trees: Sequence[PartialTree]) -> str:
     return "".join(partial_to_conllu(tree, sent_id=str(k)) for k, tree in enumerate(trees, start=1))
-
-
-def _lines(lines: Iterable[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)

@@ -59,13 +59,6 @@ class Interrupted(ZishuError):
         self.folder = Path(folder)
 
 
-class SaveError(ZishuError):
-    """Signal that a file could not be written; the previous version is intact."""
-
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"{path}: cannot be saved ({reason}); the previous file, if any, is unchanged")
-
-
 def save_checkpoint(
     path: str | os.PathLike[str], tensors: Mapping[str, Tensor], state: dict[str, Any]
 ) -> None:
@@ -124,36 +117,26 @@ def restore_training(
 ) -> None:
     """Load the tensors of `training_state` into a new network and new optimisers of its weights; ignore all others."""
     network.load_state_dict(under("model.", tensors))
+    names: dict[Tensor, str] = {weight: name for name, weight in network.named_parameters()}
     for prefix, optimiser in optimisers.items():
-        _restore_optimiser(optimiser, network, under(f"{prefix}optimiser.", tensors))
+        slots: dict[str, dict[str, Tensor]] = {}
+        for key, value in under(f"{prefix}optimiser.", tensors).items():
+            # A weight's name has dots, a slot's has none.
+            weight, _, slot = key.rpartition(".")
+            slots.setdefault(weight, {})[slot] = value.clone()
+        if strangers := slots.keys() - set(names.values()):
+            raise InputError(
+                f"the checkpoint has an optimiser's state for {min(strangers)}, which the model does not have"
+            )
+        # Torch numbers the weights in the order of its groups; its own method moves each value to the device and type
+        # of its weight.
+        weights = [names[weight] for group in optimiser.param_groups for weight in group["params"]]
+        state = {number: slots[name] for number, name in enumerate(weights) if name in slots}
+        optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
     torch.set_rng_state(tensors["random.torch"])
     device = next(network.parameters()).device
     if device.type == "cuda" and "random.cuda" in tensors:
         torch.cuda.set_rng_state(tensors["random.cuda"], device)
-
-
-def _restore_optimiser(optimiser: Optimizer, network: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    slots: dict[str, dict[str, Tensor]] = {}
-    for key, value in tensors.items():
-        # A weight's name has dots, a slot's has none.
-        weight, _, slot = key.rpartition(".")
-        slots.setdefault(weight, {})[slot] = value
-    names: dict[Tensor, str] = {weight: name for name, weight in network.named_parameters()}
-    stranger = next(iter(slots.keys() - set(names.values())), None)
-    if stranger is not None:
-        raise InputError(
-            f"the checkpoint has an optimiser's state for {stranger}, which the model does not have"
-        )
-    # Torch numbers the weights in the order of its groups; its own method moves each value to the device and type of
-    # its weight.
-    state = optimiser.state_dict()
-    weights = [weight for group in optimiser.param_groups for weight in group["params"]]
-    state["state"] = {
-        number: {slot: value.clone() for slot, value in slots[names[weight]].items()}
-        for number, weight in enumerate(weights)
-        if names[weight] in slots
-    }
-    optimiser.load_state_dict(state)
 
 
 def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -174,7 +157,10 @@ def _saving(path: Path) -> Iterator[BinaryIO]:
         with replacing(path, follow=False) as file:
             yield file
     except OSError as error:
-        raise SaveError(path, error.strerror or str(error)) from error
+        reason = error.strerror or str(error)
+        raise ZishuError(
+            f"{path}: cannot be saved ({reason}); the previous file, if any, is unchanged"
+        ) from error
 
 
 def _write_safetensors(file: BinaryIO, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
@@ -188,14 +174,12 @@ def _write_safetensors(file: BinaryIO, tensors: Mapping[str, Tensor], metadata: 
     header: dict[str, Any] = {"__metadata__": metadata}
     end = 0
     for name in names:
-        tensor = tensors[name]
-        start, end = end, end + tensor.numel() * tensor.element_size()
-        kind, shape = _TYPES[tensor.dtype], list(tensor.shape)
+        kind, shape, start = _TYPES[tensors[name].dtype], list(tensors[name].shape), end
+        end += tensors[name].nbytes
         header[name] = {"dtype": kind, "shape": shape, "data_offsets": [start, end]}
     text = json.dumps(header, ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
-    file.write(len(text).to_bytes(8, "little"))
-    file.write(text)
+    file.write(len(text).to_bytes(8, "little") + text)
     for name in names:
         file.write(_bytes_of(tensors[name]))
 

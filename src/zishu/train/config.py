@@ -32,15 +32,7 @@ if TYPE_CHECKING:
 
 
 TrainedTask = Literal["parse", "parse-words", "segment", "pipeline"]
-Policy = Literal["latent", "leftward", "rightward", "annotated"]
-Roles = Literal[1, 2]
-EncoderKind = Literal["bilstm", "transformer", "bert"]
 TreeObjective = Literal["tree-crf", "head-selection", "transition"]
-Objective = Literal["masked", "replaced"]
-PretrainOptimiser = Literal["adamw", "muon"]
-Precision = Literal["float32", "bfloat16"]
-ExportPrecision = Literal["float32", "int8"]
-Activation = Literal["gelu", "relu"]
 
 
 class Range(NamedTuple):
@@ -60,6 +52,7 @@ Positive = Annotated[float, Range("a number above 0", low=math.ulp(0.0))]
 NonNegative = Annotated[float, Range("a number from 0")]
 
 
+_Value = tuple[object, str]  # a value, and where the user wrote it
 Files = str | dict[str, tuple[str, ...]]  # one file, or files by style
 StyleWeights = dict[str, float]  # by style
 
@@ -104,10 +97,10 @@ class DataConfig:
 class StructureConfig:
     """Define the trees inside words: `[structure]`. No effect on word-level and segmentation tasks."""
 
-    policy: Policy = "latent"
+    policy: Literal["latent", "leftward", "rightward", "annotated"] = "latent"
     """Which trees inside a gold word count as correct: all of them (`latent`), one fixed pattern (`leftward`,
     `rightward`), or the annotated one (`annotated`; latent where a word has none)."""
-    roles: Roles = 2
+    roles: Literal[1, 2] = 2
     """2: intra-word and inter-word arcs have their own scores and inference is coarse-to-fine.
     1: one score for both, distinguished by the label alone; inference is the vanilla Eisner algorithm."""
     single_root: bool = True
@@ -128,7 +121,7 @@ class StructureConfig:
 class EncoderConfig:
     """Define how characters become vectors: `[encoder]`. A key concerns only the kinds that it names."""
 
-    kind: EncoderKind
+    kind: Literal["bilstm", "transformer", "bert"]
     """`bilstm` and `transformer` learn from scratch, `bert` continues from a pre-trained model."""
     char_width: Size = 128
     """bilstm, transformer: width of a character's embedding."""
@@ -146,7 +139,7 @@ class EncoderConfig:
     """transformer: whether a convolution mixes each character with its neighbours before the first layer."""
     feed_forward: Size = 1024
     """transformer: width of the feed-forward layer."""
-    activation: Activation = "gelu"
+    activation: Literal["gelu", "relu"] = "gelu"
     """transformer: the function between its linear layers; `relu` is faster."""
     top: Natural = 0
     """Units in each direction of a recurrent layer on top, which is not pre-trained; 0: none."""
@@ -241,7 +234,7 @@ class PretrainConfig:
     initial: str = ""
     """Encoder to continue from, with its vocabularies: a folder as in `encoder.pretrained`, or the name of a bundled model;
     empty to start from scratch."""
-    objective: Objective = "masked"
+    objective: Literal["masked", "replaced"] = "masked"
     """`masked`: guess hidden characters; `replaced`: tell which characters a small generator has replaced."""
     whole_words: bool = False
     """Whether the characters of a word are hidden together."""
@@ -261,7 +254,7 @@ class PretrainConfig:
     """Characters per batch, approximately."""
     steps: Natural = 0
     """Number of batches; 0 for one pass over the text."""
-    optimiser: PretrainOptimiser = "adamw"
+    optimiser: Literal["adamw", "muon"] = "adamw"
     """`muon` orthogonalises the updates of the matrices inside the layers; everything else uses AdamW."""
     learning_rate: Positive = 1e-3
     """Peak learning rate of AdamW."""
@@ -303,7 +296,7 @@ class ExportConfig:
 
     compact: bool = False
     """bilstm, transformer: whether embeddings are stored as 8-bit numbers, a quarter of their size."""
-    precision: ExportPrecision = "float32"
+    precision: Literal["float32", "int8"] = "float32"
     """`int8` computes the products with weights in 8 bits, which is smaller and faster; the scales of activations are
     found on training sentences. result.json has the dev scores before and after."""
 
@@ -316,7 +309,7 @@ class RunConfig:
     """Folder of the run; empty for `runs/NAME/seed-SEED`."""
     device: str = ""
     """Where to train, as named by torch: `cpu`, `cuda`, `cuda:1`; empty for a GPU if there is one."""
-    precision: Precision = "float32"
+    precision: Literal["float32", "bfloat16"] = "float32"
     """`bfloat16` computes matrix products in 16 bits; weights, sums and the optimiser stay in 32 bits. It is faster
     only on processors and GPUs with instructions for it (AVX-512 BF16, AMX)."""
     threads: Natural = 0
@@ -384,21 +377,20 @@ def load_config(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> 
         if not equals or not key:
             raise ConfigError(f"{source}: expected key=value")
         table, _, entry = key.rpartition(".")
+        value = _parse_override(key, text.strip())
         if table in _TABLES:
-            before = values[table].value if table in values else {}
-            entries = before if isinstance(before, dict) else {}
-            values[table] = _Value({**entries, entry: _parse_override(key, text.strip())}, source)
-        else:
-            values[key] = _Value(_parse_override(key, text.strip()), source)
+            before, _ = values.get(table, ({}, ""))
+            key, value = table, {**(before if isinstance(before, dict) else {}), entry: value}
+        values[key] = value, source
     config = _build(values, str(path))
     own = {str(path), *(f"--set {override}" for override in overrides)}
-    _check_effect(config, {key: value for key, value in values.items() if value.source in own})
+    _check_effect(config, {key: source for key, (_, source) in values.items() if source in own})
     return config
 
 
 def config_from_dict(data: Mapping[str, Any], *, source: str = "configuration") -> Config:
     """Build a configuration from a nested dictionary and check it; errors name `source`."""
-    return _build({key: _Value(value, source) for key, value in _flatten(data)}, source)
+    return _build({key: (value, source) for key, value in _flatten(data)}, source)
 
 
 def check_unchanged(now: object, before: object) -> None:
@@ -408,13 +400,6 @@ def check_unchanged(now: object, before: object) -> None:
             "the configuration differs from the one this run was started with: "
             "use the same one, or start in another folder"
         )
-
-
-class _Value(NamedTuple):
-    """Hold a value and where the user wrote it."""
-
-    value: object
-    source: str
 
 
 def _read_toml(path: Path, extended_by: tuple[Path, ...]) -> dict[str, _Value]:
@@ -433,7 +418,7 @@ def _read_toml(path: Path, extended_by: tuple[Path, ...]) -> dict[str, _Value]:
         if not (path.parent / base).is_file():
             raise ConfigError(f"{path}: extends = {base!r}: no such file: {path.parent / base}")
         values = _read_toml(path.parent / base, (*extended_by, path.resolve()))
-    return values | {key: _Value(value, str(path)) for key, value in _flatten(data)}
+    return values | {key: (value, str(path)) for key, value in _flatten(data)}
 
 
 def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
@@ -486,38 +471,35 @@ def _build(values: Mapping[str, _Value], source: str) -> Config:
             raise ConfigError(f"{origin}: unknown key {key}; {_suggest(key)}")
         section, _, name = key.rpartition(".")
         parts[section][name] = _check_value(key, value, _KEYS[key], origin)
-
-    top = parts.pop("")
     for name, kind in _SECTIONS.items():
-        _require(kind, parts[name], source, f"{name}.")
-        top[name] = kind(**parts[name])
-    _require(Config, top, source)
-    config = Config(**top)
+        parts[""][name] = _make(kind, parts[name], source, f"{name}.")
+    config: Config = _make(Config, parts[""], source)
     for message in _contradictions(config):
         raise ConfigError(f"{source}: {message}")
     return config
 
 
-def _require(kind: type, given: Mapping[str, Any], source: str, prefix: str = "") -> None:
+def _make(kind: type, given: Mapping[str, Any], source: str, prefix: str = "") -> Any:
+    """Build a dataclass; keys without a default must be given."""
     for item in fields(kind):
         optional = item.default is not MISSING or item.default_factory is not MISSING
         if not optional and item.name not in given:
             raise ConfigError(f"{source}: {prefix}{item.name} is missing")
+    return kind(**given)
 
 
 def _suggest(key: str) -> str:
     """Return the known key that the user most likely meant, as a question."""
     name = key.rpartition(".")[2]
-    # First the right name in the wrong section, then the most similar key or, without a section, name.
-    same_name = [known for known in _KEYS if known.rpartition(".")[2] == name]
     # Backwards, so that the first of two sections with the same name wins.
     by_name = {known.rpartition(".")[2]: known for known in reversed(list(_KEYS))}
-    by_key = (key, list(_KEYS) if "." in key else [], 0.6)
-    for wanted, candidates, cutoff in ((key, same_name, 0.0), by_key, (name, list(by_name), 0.6)):
-        nearest = difflib.get_close_matches(wanted, candidates, n=1, cutoff=cutoff)
-        if nearest:
-            return f"did you mean {by_name.get(nearest[0], nearest[0])}?"
-    return f"the keys are {', '.join(_KEYS)}"
+    # First the right name in the wrong section, then the most similar key or, without a section, name.
+    nearest = (
+        difflib.get_close_matches(key, [k for k in _KEYS if k.rpartition(".")[2] == name], n=1, cutoff=0)
+        or (difflib.get_close_matches(key, _KEYS, n=1) if "." in key else [])
+        or [by_name[near] for near in difflib.get_close_matches(name, by_name, n=1)]
+    )
+    return f"did you mean {nearest[0]}?" if nearest else f"the keys are {', '.join(_KEYS)}"
 
 
 def _check_value(key: str, value: object, kind: Any, origin: str) -> object:
@@ -550,9 +532,7 @@ def _check_files(key: str, value: object, origin: str) -> Files:
         return value
     table = {}
     for style, files in value.items() if isinstance(value, dict) else ():
-        found = (
-            (files,) if isinstance(files, str) else tuple(files) if isinstance(files, list | tuple) else ()
-        )
+        found = tuple(files) if isinstance(files, list | tuple) else (files,)
         if not found or not all(isinstance(file, str) and file for file in found):
             raise _wrong(f"{key}.{style}", files, "a file or a list of files", origin)
         if not re.fullmatch(r"[\w-]*", style):
@@ -570,34 +550,33 @@ def _wrong(key: str, value: object, expected: str, origin: str) -> ConfigError:
     return ConfigError(f"{where}: expected {expected}")
 
 
-def _check_effect(config: Config, values: Mapping[str, _Value]) -> None:
+def _check_effect(config: Config, sources: Mapping[str, str]) -> None:
     """Reject settings that have no effect; an extended file may contain more than needed."""
-    idle: dict[str, str] = {}
     if config.encoder.kind == "bert":
-        why = "a BERT has its own dropout, in its config.json"
-        idle = dict.fromkeys(("encoder.embedding_dropout", "encoder.character_dropout"), why)
-        if not config.encoder.top:
-            idle["encoder.dropout"] = why
+        ours = ["encoder.embedding_dropout", "encoder.character_dropout"]
+        ours += [] if config.encoder.top else ["encoder.dropout"]
+        idle = dict.fromkeys(ours, "a BERT has its own dropout, in its config.json")
     else:
         switches = ("first_layers", "mixed_layers", "output_dropout", "separator")
         idle = dict.fromkeys((f"encoder.{key}" for key in switches), "it is for encoder.kind = 'bert'")
     if not config.can.parses:
         idle["scorer.dropout"] = "a segmenter has no MLPs"
-    if config.structure.policy not in ("leftward", "rightward") or config.objective == "transition":
+    transition = config.objective == "transition"
+    if config.structure.policy not in ("leftward", "rightward") or transition:
         idle["structure.chain"] = "it is for charts and the policies 'leftward' and 'rightward'"
-    one_role = config.task == "parse" and config.objective != "transition" and config.structure.roles == 1
+    one_role = config.task == "parse" and not transition and config.structure.roles == 1
     if config.structure.release_recovery and not one_role:
         idle["structure.release_recovery"] = "only parsers with structure.roles = 1 find illegal trees"
     if config.task not in ("parse-words", "pipeline"):
         idle["optimiser.batch_by_words"] = "it is for the tasks 'parse-words' and 'pipeline'"
-    if config.objective == "transition":
+    if transition:
         idle["structure.roles"] = "a transition parser has actions for both roles"
         idle["scorer.arc"] = "a transition parser scores actions, not arcs"
     else:
         idle["structure.beam"] = "it is for objective = 'transition'"
     for key, why in idle.items():
-        if key in values:
-            raise ConfigError(f"{values[key].source}: {key} has no effect: {why}; remove it")
+        if key in sources:
+            raise ConfigError(f"{sources[key]}: {key} has no effect: {why}; remove it")
 
 
 def _contradictions(config: Config) -> Iterator[str]:
@@ -616,12 +595,10 @@ def _contradictions(config: Config) -> Iterator[str]:
         yield "data.dev is empty: expected a CoNLL-U file"
     if "" in styles and len(styles) > 1:
         yield "data.partial: give the style of each file, as in data.train"
-    for name, part in (
-        ("data.dev", by_style(data.dev)),
-        ("data.test", by_style(data.test)),
-        ("data.weights", data.weights),
-        ("teacher.text", by_style(config.teacher.text)),
-    ):
+    dev, test, text = map(by_style, (data.dev, data.test, config.teacher.text))
+    parts: dict[str, Mapping[str, object]]
+    parts = {"data.dev": dev, "data.test": test, "data.weights": data.weights, "teacher.text": text}
+    for name, part in parts.items():
         for style in part:
             if style not in styles and not config.initial:
                 named = f"style {style!r}" if style else "a file without a style"
@@ -639,9 +616,7 @@ def _contradictions(config: Config) -> Iterator[str]:
     if transition and structure.beam > WIDEST_BEAM:
         yield f"structure.beam = {structure.beam}: at most {WIDEST_BEAM}"
     if encoder.kind == "bert" and not encoder.pretrained:
-        yield (
-            "encoder.kind = 'bert' needs encoder.pretrained, a folder or hub:NAME: "
-            "--set encoder.pretrained=FOLDER"
-        )
+        key = "encoder.pretrained"
+        yield f"encoder.kind = 'bert' needs {key}, a folder or hub:NAME: --set {key}=FOLDER"
     if encoder.kind == "transformer" and encoder.hidden % encoder.heads:
         yield f"encoder.hidden = {encoder.hidden}: expected a multiple of the {encoder.heads} heads"

@@ -63,21 +63,20 @@ def read_gold(files: Files) -> Gold:
 
 def read_treebank(config: Config) -> tuple[list[TrainingTree], list[str]]:
     """Read the training trees of all styles, and what is known of other sentences; say what was left out."""
-    data, weights = config.data, config.data.weights
-    found = [(style, tree) for style, trees in read_gold(data.train).items() for tree in trees]
-    kept = found
-    if config.can.parses:
-        if data.pseudo_projective:
-            found = [(style, projectivize(tree)) for style, tree in found]
-        kept = [(style, tree) for style, tree in found if tree.is_projective]
-        if found and not kept:
-            files = (path for paths in by_style(data.train).values() for path in paths)
-            raise InputError(f"{', '.join(files)}: contains no projective sentence")
-    treebank = [TrainingTree(tree, style, weights.get(style, 1.0)) for style, tree in kept]
-    left_out = len(found) - len(kept)
+    data, left_out = config.data, 0
+    treebank: list[TrainingTree] = []
+    for style, trees in read_gold(data.train).items():
+        for tree in map(projectivize, trees) if config.can.parses and data.pseudo_projective else trees:
+            if config.can.parses and not tree.is_projective:
+                left_out += 1
+            else:
+                treebank.append(TrainingTree(tree, style, data.weights.get(style, 1.0)))
+    if left_out and not treebank:
+        files = (path for paths in by_style(data.train).values() for path in paths)
+        raise InputError(f"{', '.join(files)}: contains no projective sentence")
     problems = [f"{left_out:,} non-projective sentence{'s' if left_out > 1 else ''}"] if left_out else []
     for style, paths in by_style(data.partial).items():
-        weight = weights.get(style, 1.0) * data.partial_weight
+        weight = data.weights.get(style, 1.0) * data.partial_weight
         for known in map(read_annotations, paths):
             treebank += [TrainingTree(tree, style, weight) for tree in known.trees]
             problems += known.problems
@@ -118,7 +117,7 @@ def make_examples(
     config: Config, network: Network, treebank: Sequence[TrainingTree], problems: list[str]
 ) -> list[Example]:
     """Turn all training sentences into examples; add one line to `problems` about each that no tree agrees with."""
-    annotated = network.settings.can.finds_structures and config.structure.policy == "annotated"
+    annotated = config.can.finds_structures and config.structure.policy == "annotated"
     structures = read_wist(config.data.structures) if annotated else None
     examples = []
     for item in treebank:
@@ -143,11 +142,11 @@ def make_example(
     tree, settings = item.tree, network.settings
     words = known_words(tree)
     by_words = settings.can.units == "words"
-    spans = [(k, k + 1) if by_words else word.span for k, word in enumerate(words, start=1)]
     units = len(words) if by_words else len(tree.chars)
     columns = np.full((len(settings.tags), units + 1), -1)
     shares = np.zeros(units + 1, dtype=np.float32)
-    for (start, end), word in zip(spans, words, strict=True):
+    for k, word in enumerate(words, start=1):
+        start, end = (k, k + 1) if by_words else word.span
         shares[start:end] = 1 / (end - start)
         for row, (column, known) in zip(columns, network.tag_numbers.items(), strict=True):
             row[start:end] = known.get(word.tags.get(column, ""), -1)
@@ -162,30 +161,28 @@ def make_example(
             one_tree=network.objective != "tree-crf" and settings.can.finds_structures,
             by_words=by_words,
         )
-        if not isinstance(tree, WordTree):
-            _check_feasible(forest, root_as_head=settings.root_as_head)
+        if not (isinstance(tree, WordTree) or _has_tree(forest, root_as_head=settings.root_as_head)):
+            raise InputError("no projective tree agrees with what is known")
     return Example(
         chars=tuple(tree.chars),
         style=settings.styles.index(item.style) if item.style else 0,
         weight=item.weight,
-        word_lengths=tuple(end - start for start, end in (word.span for word in words)),
+        word_lengths=tuple(word.span[1] - word.span[0] for word in words),
         columns=columns,
         shares=shares,
         forest=forest,
     )
 
 
-def _check_feasible(forest: Forest, *, root_as_head: bool) -> None:
-    """Refuse a forest without a tree."""
-    scores = np.full((2, 1, forest.length + 1, forest.length + 1), -np.inf)
-    for role, intra in enumerate((False, True)):
-        dependents, heads, _ = forest.arcs(intra=intra)
-        scores[role, 0, dependents, heads] = 0.0
-    trees = TreeDistribution(
-        scores[0], [forest.length], scores[1], forest.gaps[None], root_as_head=root_as_head
-    )
-    if not np.isfinite(trees.log_partition()[0]):
-        raise InputError("no projective tree agrees with what is known")
+def _has_tree(forest: Forest, *, root_as_head: bool) -> bool:
+    """Tell whether any tree is in a forest."""
+    n = forest.length
+    inter, intra = scores = np.full((2, 1, n + 1, n + 1), -np.inf)
+    for role in (False, True):
+        dependents, heads, _ = forest.arcs(intra=role)
+        scores[int(role), 0, dependents, heads] = 0.0
+    trees = TreeDistribution(inter, [n], intra, forest.gaps[None], root_as_head=root_as_head)
+    return bool(np.isfinite(trees.log_partition()[0]))
 
 
 # --- batches ------------------------------------------------------------------------------------------------------
@@ -196,29 +193,29 @@ def epoch_batches(config: Config, examples: Sequence[Example], epoch: int) -> li
 
     Raw text has batches of its own, one style each, because a teacher parses a batch in one style.
     """
+    seed, size = config.seed, config.optimiser.batch_chars
     lengths = np.array([e.units if config.optimiser.batch_by_words else e.length for e in examples])
     kinds = np.array([e.raw * (1 + e.style) for e in examples])
-    chosen = repeat_sentences(np.array([e.weight for e in examples]), seed=config.seed, epoch=epoch)
+    chosen = repeat_sentences(np.array([e.weight for e in examples]), seed=seed, epoch=epoch)
     dealt = []
     for kind in np.unique(kinds[chosen]):
         own = chosen[kinds[chosen] == kind]
-        size = config.optimiser.batch_chars
-        dealt += [own[batch] for batch in random_batches(lengths[own], size, seed=config.seed, epoch=epoch)]
+        dealt += [own[batch] for batch in random_batches(lengths[own], size, seed=seed, epoch=epoch)]
     if kinds.any():
-        order = np.random.default_rng((config.seed, epoch, 2)).permutation(len(dealt))
+        order = np.random.default_rng((seed, epoch, 2)).permutation(len(dealt))
         dealt = [dealt[k] for k in order]
     return [[examples[k] for k in batch] for batch in dealt]
 
 
 def random_batches(
-    lengths: Sequence[int] | NDArray[np.int64], batch_chars: int, *, seed: int, epoch: int
+    lengths: NDArray[np.int64], batch_chars: int, *, seed: int, epoch: int
 ) -> list[NDArray[np.int64]]:
     """Group sentences into batches of at most `batch_chars` characters, including padding, in random order.
 
     Sentences are sorted by length plus random noise, so that each epoch has different batches.
     """
     random = np.random.default_rng((seed, epoch))
-    sizes = np.asarray(lengths) + 1
+    sizes = lengths + 1
     order = np.argsort(sizes + random.uniform(0, 4, len(sizes)), kind="stable")
     dealt: list[NDArray[np.int64]] = []
     start, longest = 0, 0

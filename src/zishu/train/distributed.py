@@ -23,7 +23,7 @@ import os
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -34,7 +34,7 @@ from zishu.deal import deal
 from zishu.errors import ConfigError, ZishuError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _Sentence = TypeVar("_Sentence")
 
@@ -114,16 +114,14 @@ class Group:
         if self.size == 1:
             return (0.0 if loss is None else float(loss.detach())), stop
         weights = list(weights)
-        device = weights[0].device
         used = [weight.grad is not None for weight in weights]
-        value = torch.zeros(1, device=device) if loss is None else loss.detach().reshape(1).float()
+        value = 0.0 if loss is None else loss.detach().float().item()
         parts = [
             weight.new_zeros(weight.numel()) if weight.grad is None else weight.grad.flatten()
             for weight in weights
         ]
-        buffer = torch.cat([*parts, torch.tensor([*used, stop], dtype=torch.float32, device=device), value])
-        with _connected():
-            distributed.all_reduce(buffer)
+        buffer = torch.cat([*parts, torch.tensor([*used, stop, value], device=weights[0].device)])
+        _exchange(distributed.all_reduce, buffer)
         *sums, flags = buffer.split_with_sizes([*(weight.numel() for weight in weights), len(weights) + 2])
         *users, stops, total = flags.tolist()
         for weight, summed, count in zip(weights, sums, users, strict=True):
@@ -135,11 +133,9 @@ class Group:
         if self.size > 1:
             tensors = [tensor.detach() for tensor in tensors]
             buffer = torch.cat([tensor.flatten() for tensor in tensors])
-            with _connected():
-                distributed.broadcast(buffer, WRITER)
-            for tensor, values in zip(
-                tensors, buffer.split_with_sizes([t.numel() for t in tensors]), strict=True
-            ):
+            _exchange(distributed.broadcast, buffer, WRITER)
+            sizes = [tensor.numel() for tensor in tensors]
+            for tensor, values in zip(tensors, buffer.split_with_sizes(sizes), strict=True):
                 tensor.copy_(values.view_as(tensor))
 
     def tell(self, number: float) -> float:
@@ -147,16 +143,14 @@ class Group:
         if self.size == 1:
             return number
         message = torch.tensor([number], dtype=torch.float64)
-        with _connected():
-            distributed.broadcast(message, WRITER)
+        _exchange(distributed.broadcast, message, WRITER)
         return message.item()
 
     def barrier(self) -> None:
         """Wait until all processes arrive."""
         if self.size > 1:
             # A sum on the CPU instead of torch's barrier, which would make NCCL claim GPUs.
-            with _connected():
-                distributed.all_reduce(torch.zeros(1))
+            _exchange(distributed.all_reduce, torch.zeros(1))
 
 
 ALONE = Group()
@@ -202,10 +196,9 @@ def _launched(environment: os._Environ[str] | dict[str, str]) -> Group:
     return Group(rank, size, local_rank, local_size) if size > 1 else ALONE
 
 
-@contextmanager
-def _connected() -> Iterator[None]:
-    """Convert the backends' errors about a lost connection to `PeerLost`."""
+def _exchange(operation: Callable[..., Any], *arguments: Any) -> None:
+    """Communicate, and convert the backends' errors about a lost connection to `PeerLost`."""
     try:
-        yield
+        operation(*arguments)
     except RuntimeError as error:
         raise PeerLost from error

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zishu.model.vocabulary import Vocabulary
-    from zishu.train.config import Activation, EncoderConfig
+    from zishu.train.config import EncoderConfig
 
 
 class Encoder(nn.Module):
@@ -52,40 +52,36 @@ def build_encoder(
     bigram_vocabulary: Vocabulary | None,
     *,
     styles: int = 0,
-    pretrained: bool = True,
     hf_config: Mapping[str, Any] | None = None,
     weights: Mapping[str, Tensor] | None = None,
 ) -> Encoder:
-    """Build an encoder; with `pretrained=False` its weights are random, to be replaced by a checkpoint.
+    """Build an encoder.
 
-    With `styles` there is one embedding per style, which is added to those of the characters. A BERT without its
-    pre-trained weights is built from `hf_config`, which an encoder keeps under that name. Every other kind starts from
-    `weights`, if given; these belong to an encoder that is equal except for its styles.
+    With `styles` there is one embedding per style, which is added to those of the characters. A BERT has its pre-trained
+    weights or, if it is built from `hf_config`, which an encoder keeps under that name, random ones. Every other kind
+    starts from `weights`, if given; these belong to an encoder that is equal except for its styles.
     """
     if config.kind == "bert":
         # Imported here because only this kind needs transformers, which takes seconds to import.
         from zishu.train import _hf
 
-        return _hf.build(config, vocabulary, styles=styles, pretrained=pretrained, hf_config=hf_config)
+        return _hf.build(config, vocabulary, styles=styles, hf_config=hf_config)
     if config.bigram_width and bigram_vocabulary is None:
         raise ConfigError("encoder.bigram_width: bigrams need a vocabulary of bigrams")
     pairs = bigram_vocabulary if config.bigram_width else None
     embeddings = Embeddings(config, vocabulary, pairs, styles=styles)
     encoder: Encoder = (BiLSTM if config.kind == "bilstm" else Transformer)(embeddings, config)
     if weights is not None:
-        _load(encoder, weights)
+        own = encoder.state_dict()
+        untrained = {name: own[name] for name in own if name.startswith("embeddings.styles.")}
+        try:
+            encoder.load_state_dict({**untrained, **weights})
+        except RuntimeError as error:
+            reason = one_line(str(error))
+            raise ConfigError(
+                f"encoder.pretrained: the weights do not match this encoder: {reason}"
+            ) from error
     return Topped(encoder, config.top, dropout=config.dropout) if config.top else encoder
-
-
-def _load(encoder: Encoder, weights: Mapping[str, Tensor]) -> None:
-    own = encoder.state_dict()
-    styles = {name: own[name] for name in own if name.startswith("embeddings.styles.")}
-    try:
-        encoder.load_state_dict({**styles, **weights})
-    except RuntimeError as error:
-        raise ConfigError(
-            f"encoder.pretrained: the weights do not match this encoder: {one_line(str(error))}"
-        ) from error
 
 
 # --- bricks ---------------------------------------------------------------------------------------------------
@@ -292,6 +288,8 @@ def _initialise_lstm(lstm: nn.Module) -> None:
 
 # --- transformer ----------------------------------------------------------------------------------------------
 
+_ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
+
 
 class Transformer(Encoder):
     """Attend over the sentence, layer by layer; normalised before each step, which makes training robust.
@@ -307,9 +305,7 @@ class Transformer(Encoder):
         self.embeddings = embeddings
         self.width = config.hidden
         self.project = nn.Linear(embeddings.width, config.hidden)
-        self.neighbours = (
-            Neighbours(config.hidden, _activation(config.activation)) if config.neighbours else None
-        )
+        self.neighbours = Neighbours(config) if config.neighbours else None
         self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.hidden)
@@ -332,20 +328,16 @@ class Transformer(Encoder):
         return encoded
 
 
-def _activation(name: Activation) -> nn.Module:
-    return nn.ReLU() if name == "relu" else nn.GELU()
-
-
 class Neighbours(nn.Module):
     """Add a convolution of width three over each character and its neighbours.
 
     Words are short. Attention needs much more text to learn what a neighbour is; a convolution knows it from the start.
     """
 
-    def __init__(self, width: int, activation: nn.Module) -> None:
+    def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        self.mix = nn.Linear(3 * width, width)
-        self.activation = activation
+        self.mix = nn.Linear(3 * config.hidden, config.hidden)
+        self.activation = _ACTIVATIONS[config.activation]()
 
     def forward(self, x: Tensor) -> Tensor:
         """Map `[batch, n+1, width]` to the same shape; padding must be 0."""
@@ -367,7 +359,7 @@ class Block(nn.Module):
         self.feed_norm = nn.LayerNorm(config.hidden)
         self.feed = nn.Sequential(
             nn.Linear(config.hidden, config.feed_forward),
-            _activation(config.activation),
+            _ACTIVATIONS[config.activation](),
             Dropout(config.dropout),
             nn.Linear(config.feed_forward, config.hidden),
         )

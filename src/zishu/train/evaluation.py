@@ -9,6 +9,7 @@ This module does not train and does not know checkpoints: `zishu.train.loop` pas
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,10 +95,10 @@ def dev_scores(model: Model, dev: Gold, *, decoding: Decoding = "mbr") -> dict[s
         style: scores_of(evaluate_model(model, gold, style=style, decoding=decoding), model.settings.task)
         for style, gold in dev.items()
     }
-    tables = list(scores.values())
-    common = [name for name in tables[0] if all(name in table for table in tables)] if tables else []
-    mean = {name: round(sum(table[name] for table in tables) / len(tables), 3) for name in common}
-    if len(tables) > 1:
+    mean = {
+        name: round(average.mean, 3) for name, average in metrics.average_seeds([*scores.values()]).items()
+    }
+    if len(scores) > 1:
         for style, table in scores.items():
             mean |= {f"{style}.{name}": table[name] for name in ("seg", "uf", "lf") if name in table}
     return mean
@@ -127,7 +128,18 @@ def finish(
     result |= _final_scores(config, network_model(network), dev)
     model = export_model(network, folder / MODEL, training={"config": asdict(config), **result})
     if config.export.precision == "int8":
-        model = _quantise(config, model, treebank, dev, result)
+        # Imported here because the quantiser imports onnx.
+        from zishu.train.quantise import quantise
+
+        samples: dict[str, list[Sequence[str]]] = {}
+        for tree, style, _ in treebank:
+            if len(samples.setdefault(style, [])) < _SAMPLES:
+                samples[style].append(tree.chars)
+        result["float32"] = dev_scores(model, dev)
+        model = quantise(folder / MODEL, samples)
+        result["int8"] = dev_scores(model, dev)
+        settings = replace(model.settings, training={"config": asdict(config), **result})
+        write_json(folder / MODEL / CONFIG, settings.to_json())
     if dev and config.can.parses and not model.settings.beam:
         default = next(iter(dev))
         set_temperatures(folder / MODEL, calibrate(model.in_style(default or None), dev[default]))
@@ -159,38 +171,14 @@ def _final_scores(config: Config, model: Model | Pipeline, dev: Gold) -> dict[st
     A parser of characters is scored twice, from raw text and with given words.
     """
     scores: dict[str, dict[str, float]] = {}
+    ways = (False, True) if config.can.finds_structures else (not config.can.finds_words,)
     for part, gold in (("dev", dev), ("test", read_gold(config.data.test))):
-        for style, trees in gold.items():
-            for given_words in (
-                (False, True) if config.can.finds_structures else (not config.can.finds_words,)
-            ):
-                name = f"{part}-{style}" if style else part
-                decoding = paper_decoding(model.settings, given_words=given_words)
-                found = evaluate_model(model, trees, style=style, given_words=given_words, decoding=decoding)
-                path = config.folder / evaluation_file(name, given_words=given_words)
-                save_evaluation(found, path, follow=False)
-                entry = f"{name}_given_words" if given_words else name
-                scores[entry] = scores_of(found, "parse-words" if given_words else config.task)
+        for (style, trees), given_words in product(gold.items(), ways):
+            name = f"{part}-{style}" if style else part
+            decoding = paper_decoding(model.settings, given_words=given_words)
+            found = evaluate_model(model, trees, style=style, given_words=given_words, decoding=decoding)
+            path = config.folder / evaluation_file(name, given_words=given_words)
+            save_evaluation(found, path, follow=False)
+            entry = f"{name}_given_words" if given_words else name
+            scores[entry] = scores_of(found, "parse-words" if given_words else config.task)
     return scores
-
-
-def _quantise(
-    config: Config, model: Model, treebank: Sequence[TrainingTree], dev: Gold, result: dict[str, Any]
-) -> Model:
-    """Convert the exported model to 8 bits, and record its dev scores before and after."""
-    # Imported here because the quantiser imports onnx.
-    from zishu.train.quantise import quantise
-
-    folder = config.folder / MODEL
-    samples: dict[str, list[Sequence[str]]] = {}
-    for tree, style, _ in treebank:
-        if len(samples.setdefault(style, [])) < _SAMPLES:
-            samples[style].append(tree.chars)
-    result["float32"] = dev_scores(model, dev)
-    quantise(folder, samples)
-    quantised = load_model(folder)
-    assert isinstance(quantised, Model)
-    result["int8"] = dev_scores(quantised, dev)
-    settings = replace(model.settings, training={"config": asdict(config), **result})
-    write_json(folder / CONFIG, settings.to_json())
-    return Model(settings, quantised.networks)

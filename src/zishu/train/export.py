@@ -76,16 +76,14 @@ def settings_of(network: Network, training: Mapping[str, Any] | None = None) -> 
     )
     if training is not None:
         settings = replace(settings, training=training)
-    if settings.beam:
-        settings = replace(settings, actions=network.action_weights())
+    if settings.beam:  # the bias is the last number of an action's row
+        actions = torch.cat([network.actions.weight, network.actions.bias[:, None]], dim=1)
+        settings = replace(settings, actions=tuple(map(tuple, actions.tolist())))
     if not settings.can.parses:
-        crf = network.crf
-        settings = replace(
-            settings,
-            transitions=tuple(tuple(row) for row in crf.transitions.tolist()),
-            starts=tuple(crf.starts.tolist()),
-            ends=tuple(crf.ends.tolist()),
-        )
+        learned = {name: weights.tolist() for name, weights in network.crf.named_parameters()}
+        transitions = tuple(map(tuple, learned["transitions"]))
+        starts, ends = (tuple(learned[name]) for name in ("starts", "ends"))
+        settings = replace(settings, transitions=transitions, starts=starts, ends=ends)
     return settings
 
 
@@ -134,10 +132,8 @@ class _Encoder(nn.Module):
         self.names = names
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        named = dict(zip(self.names, inputs, strict=True))
-        encoded: Tensor = self.encoder(
-            named["chars"], named.get("bigrams"), named["lengths"], named.get("styles")
-        )
+        named = {"bigrams": None, **dict(zip(self.names, inputs, strict=True))}
+        encoded: Tensor = self.encoder(**named)
         return encoded
 
 
@@ -206,15 +202,9 @@ def _example(network: Network, word_lengths: Sequence[Sequence[int]]) -> dict[st
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
-def _run(network: Network, example: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _run(network: Network, example: dict[str, Tensor]) -> dict[str, Tensor]:
     """Run a network on an artificial batch; all arcs between neighbours get labels."""
-    outputs: dict[str, Tensor] = network(
-        example["chars"],
-        example.get("bigrams"),
-        example["lengths"],
-        example.get("pool"),
-        example.get("styles"),
-    )
+    outputs: dict[str, Tensor] = network(**{"bigrams": None, **example})
     if network.settings.can.parses:
         outputs["labels"] = network.label_scorer(*_neighbours(outputs["label_dep"], outputs["label_head"]))
     return outputs

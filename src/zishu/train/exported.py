@@ -1,4 +1,4 @@
-"""Read the weights of an exported model back into torch.
+"""Read the weights of an exported model, or of a pre-trained encoder, into torch.
 
 A model directory has no checkpoint, but its networks hold all the weights. Matrices of an 8-bit model are integers times
 one scale per output channel, so weights are recovered to within half a step of that scale. The same holds for compact
@@ -16,9 +16,10 @@ import numpy as np
 import torch
 
 from zishu.errors import ConfigError
-from zishu.model.settings import BIGRAMS, CHARS, ENCODER, LABELS, SCORER, read_json, read_settings
+from zishu.model.settings import BIGRAMS, CHARS, CONFIG, ENCODER, LABELS, SCORER, read_json, read_settings
 from zishu.model.vocabulary import Vocabulary
-from zishu.train.checkpoint import under
+from zishu.parser import find_model
+from zishu.train.checkpoint import load_checkpoint, under
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 Weights = dict[str, "Tensor"]
 
+WEIGHTS: Final = "weights.safetensors"  # of an encoder from `zishu pretrain`
 LABEL_WEIGHT: Final = "label_scorer.weight"
 STYLES: Final = "embeddings.styles.weight"
 _OWN: Final = ("transformer", "bilstm")
@@ -40,21 +42,27 @@ def read_weights(folder: Path) -> Weights:
         raise ConfigError(
             f"{folder}: only a parser of characters with a chart and an encoder of Zishu's own can be trained further"
         )
-    found: dict[str, NDArray[np.float32]] = {}
-    for name in (ENCODER, SCORER):
-        found |= _read_graph(folder / name)
-    found[LABEL_WEIGHT] = _read_labels(folder / LABELS)
-    return _tensors(found)
+    networks = {**_read_graph(folder / ENCODER), **_read_graph(folder / SCORER)}
+    return _tensors({**networks, LABEL_WEIGHT: _read_labels(folder / LABELS)})
 
 
-def read_encoder(folder: Path) -> tuple[Weights, Vocabulary, Vocabulary | None]:
-    """Return the encoder of an exported model, without the layer on top, and its vocabularies.
+def load_pretrained(name: str) -> tuple[Weights, Vocabulary, Vocabulary | None]:
+    """Return an encoder that `zishu pretrain` wrote, or that of a trained model, with its vocabularies.
 
-    A model with styles adds the embedding of a style to those of characters and bigrams. Here that of the first style is
-    added to them once and for all, so the encoder reads every sentence in that style.
+    That of a model comes without the layer on top. A model with styles adds the embedding of a style to those of
+    characters and bigrams. Here that of the first style is added to them once and for all, so the encoder reads every
+    sentence in that style.
     """
-    settings = read_settings(folder)
-    if settings.encoder not in _OWN or not (folder / ENCODER).is_file():
+    folder = find_model(name)
+    if (folder / WEIGHTS).is_file():
+        return load_checkpoint(folder / WEIGHTS)[0], *read_vocabularies(folder)
+    if not (folder / CONFIG).is_file():
+        raise ConfigError(
+            f"encoder.pretrained: no encoder in {name}: make one (zishu pretrain, or make encoder TEXT=FOLDER), start "
+            "from that of a bundled model (--set encoder.pretrained=default) or train latent-c2f-transformer, which "
+            "needs none"
+        )
+    if read_settings(folder).encoder not in _OWN or not (folder / ENCODER).is_file():
         raise ConfigError(f"encoder.pretrained: {folder}: this model has no encoder of Zishu's own")
     weights = under("encoder.", _tensors(_read_graph(folder / ENCODER)))
     weights = under("base.", weights) or weights
@@ -81,7 +89,7 @@ def _tensors(arrays: dict[str, NDArray[np.float32]]) -> Weights:
     return {name: torch.from_numpy(np.array(value, dtype=np.float32)) for name, value in arrays.items()}
 
 
-def _load(path: Path) -> tuple[Any, dict[str, Any]]:
+def _load(path: Path) -> tuple[Any, dict[str, NDArray[np.float32]]]:
     """Return the graph of a file and its arrays by their names."""
     import onnx  # here, because only few runs start from a model
 
@@ -93,11 +101,10 @@ def _read_graph(path: Path) -> dict[str, NDArray[np.float32]]:
     graph, arrays = _load(path)
     found: dict[str, Any] = {}
     for name, array in arrays.items():
-        if name.endswith(".rows"):  # see `zishu.train.compact`
-            found[f"{name.removesuffix('.rows')}.weight"] = (
-                array * arrays[f"{name.removesuffix('.rows')}.scales"]
-            )
-        elif name.endswith((".weight", ".bias")):
+        table, _, part = name.rpartition(".")
+        if part == "rows":  # see `zishu.train.compact`
+            found[f"{table}.weight"] = array * arrays[f"{table}.scales"]
+        elif part in ("weight", "bias"):
             found[name.removeprefix("network.")] = array
     roles: list[NDArray[np.float32]] = []
     products: dict[str, list[Any]] = {}
@@ -106,11 +113,10 @@ def _read_graph(path: Path) -> dict[str, NDArray[np.float32]]:
             found |= _lstm(_module(node), [arrays[name][0] for name in node.input[1:4]])
         elif node.op_type == "DynamicQuantizeLSTM":
             found |= _quantised_lstms(_module(node), node, arrays)
+        elif _is_product(node, arrays) and _module(node) == "arcs":
+            roles.append(_with_bias(graph, node, arrays))
         elif _is_product(node, arrays):
-            if _module(node) == "arcs":
-                roles.append(_with_bias(graph, node, arrays))
-            else:
-                products.setdefault(_module(node), []).append(node)
+            products.setdefault(_module(node), []).append(node)
     # A layer may be several products, one for each part of its outputs (`zishu.train.encoder_graph`).
     for module, nodes in products.items():
         found[f"{module}.weight"] = np.concatenate([_weight(node, arrays).T for node in nodes])
@@ -122,11 +128,8 @@ def _read_graph(path: Path) -> dict[str, NDArray[np.float32]]:
 def _read_labels(path: Path) -> NDArray[np.float32]:
     """Return the weight of the label scorer; older models have it in one piece, with its bias."""
     graph, arrays = _load(path)
-    if "weight" in arrays:
-        whole: NDArray[np.float32] = arrays["weight"]
-        return whole
-    [node] = [node for node in graph.node if _is_product(node, arrays)]
-    return _with_bias(graph, node, arrays)
+    nodes = [node for node in graph.node if _is_product(node, arrays)]
+    return arrays["weight"] if "weight" in arrays else _with_bias(graph, nodes[0], arrays)
 
 
 def _is_product(node: Any, arrays: dict[str, Any]) -> bool:
@@ -144,17 +147,9 @@ def _weight(node: Any, arrays: dict[str, Any]) -> NDArray[np.float32]:
 
 def _with_bias(graph: Any, node: Any, arrays: dict[str, Any]) -> NDArray[np.float32]:
     """Return the matrix of a biaffine product, whose last row is added by itself."""
-    if len(node.input) > 6:
-        bias = arrays[node.input[6]]
-    else:
-        names = [
-            name
-            for add in graph.node
-            if add.op_type == "Add" and node.output[0] in add.input
-            for name in add.input
-        ]
-        bias = next(arrays[name] for name in names if name in arrays)
-    return np.vstack([_weight(node, arrays), bias[None]])
+    added = [add.input for add in graph.node if add.op_type == "Add" and node.output[0] in add.input]
+    names = node.input[6:] or (name for names in added for name in names if name in arrays)
+    return np.vstack([_weight(node, arrays), arrays[next(iter(names))][None]])
 
 
 def _module(node: Any) -> str:
@@ -170,16 +165,13 @@ def _module(node: Any) -> str:
 
 def _lstm(module: str, parts: list[NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
     """Return the weights of a recurrent layer; ONNX orders the gates i o f c, torch i f c o."""
-
-    def ordered(gates: NDArray[np.float32]) -> NDArray[np.float32]:
-        first, last, *middle = np.split(gates, 4)
-        return np.concatenate([first, *middle, last])
-
     inputs, recurrent, biases = parts
-    both = np.split(biases, 2)
-    names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
-    values = (inputs, recurrent, *both)
-    return {f"{module}.{name}": ordered(value) for name, value in zip(names, values, strict=True)}
+    values = (inputs, recurrent, *np.split(biases, 2))
+    found = {}
+    for name, value in zip(("weight_ih", "weight_hh", "bias_ih", "bias_hh"), values, strict=True):
+        first, last, *middle = np.split(value, 4)
+        found[f"{module}.{name}_l0"] = np.concatenate([first, *middle, last])
+    return found
 
 
 def _quantised_lstms(module: str, node: Any, arrays: dict[str, Any]) -> dict[str, NDArray[np.float32]]:

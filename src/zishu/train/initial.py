@@ -24,15 +24,19 @@ from zishu.partial import known_words
 from zishu.tags import COLUMNS
 from zishu.train.checkpoint import BEST, load_checkpoint, under
 from zishu.train.encoders import build_encoder
-from zishu.train.exported import LABEL_WEIGHT, STYLES, Weights, read_vocabularies, read_weights
+from zishu.train.exported import (
+    LABEL_WEIGHT,
+    STYLES,
+    Weights,
+    load_pretrained,
+    read_vocabularies,
+    read_weights,
+)
 from zishu.train.network import Network
-from zishu.train.pretrain import load_pretrained
 from zishu.tree import INTRA
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from torch import Tensor
+    from collections.abc import Mapping, Sequence
 
     from zishu.train.config import Config
     from zishu.train.data import TrainingTree
@@ -67,7 +71,7 @@ def new_network(config: Config, treebank: Sequence[TrainingTree]) -> Network:
         pairs = Vocabulary.build(counts, min_count=config.encoder.bigram_min_count)
     chars = replace(chars, stand_ins=stand_ins(chars.symbols, lowercase=chars.lowercase))
     settings = _extended(config, Settings("segment"), treebank)  # which has no symbols yet
-    return build_network(config, settings, chars, pairs, pretrained=True, weights=weights)
+    return build_network(config, settings, chars, pairs, weights=weights)
 
 
 def _extended(config: Config, known: Settings, treebank: Sequence[TrainingTree]) -> Settings:
@@ -84,14 +88,14 @@ def _extended(config: Config, known: Settings, treebank: Sequence[TrainingTree])
             for column, tag in word.tags.items():
                 counts[column][tag] += 1
                 present.add((style, column))
-    found = {name: _by_count(number) for name, number in counts.items() if number}
-    inside = (INTRA,) if config.can.finds_structures else ()
-    labels = tuple(dict.fromkeys((*known.labels, *inside, *found.pop("labels", ()))))
-    tags: dict[str, tuple[str, ...]] = {
-        column: known.tags.get(column) or found[column]
-        for column in COLUMNS
-        if column in known.tags or column in found
+    # The most frequent symbols first.
+    found = {
+        name: tuple(symbol for symbol, _ in sorted(seen.items(), key=lambda item: (-item[1], item[0])))
+        for name, seen in counts.items()
     }
+    inside = (INTRA,) if config.can.finds_structures else ()
+    labels = tuple(dict.fromkeys((*known.labels, *inside, *found["labels"])))
+    tags = {c: known.tags.get(c) or found[c] for c in COLUMNS if c in known.tags or found[c]}
     styles = tuple(dict.fromkeys((*known.styles, *filter(None, config.styles))))
     absent = {
         style: tuple(
@@ -102,18 +106,12 @@ def _extended(config: Config, known: Settings, treebank: Sequence[TrainingTree])
         )
         for style in styles
     }
-    return settings_for(config, labels=labels, tags=tags, styles=styles, absent_tags=absent)
-
-
-def _by_count(counts: Mapping[str, int]) -> tuple[str, ...]:
-    """Return symbols, the most frequent first."""
-    return tuple(sorted(counts, key=lambda symbol: (-counts[symbol], symbol)))
+    return settings_for(config, labels, tags, styles, absent)
 
 
 def settings_for(
     config: Config,
-    *,
-    labels: Iterable[str],
+    labels: Sequence[str],
     tags: Mapping[str, Sequence[str]],
     styles: Sequence[str],
     absent_tags: Mapping[str, Sequence[str]],
@@ -146,21 +144,10 @@ def build_network(
     settings: Settings,
     chars: Vocabulary,
     pairs: Vocabulary | None,
-    *,
-    pretrained: bool = False,
-    weights: Mapping[str, Tensor] | None = None,
-    hf_config: dict[str, Any] | None = None,
+    **options: Any,
 ) -> Network:
-    """Return a network with these settings and vocabularies; unless it is `pretrained`, the caller loads its weights."""
-    encoder = build_encoder(
-        config.encoder,
-        chars,
-        pairs,
-        styles=len(settings.styles),
-        pretrained=pretrained,
-        hf_config=hf_config,
-        weights=weights,
-    )
+    """Return a network with these settings and vocabularies; `options` say how its encoder starts (`build_encoder`)."""
+    encoder = build_encoder(config.encoder, chars, pairs, styles=len(settings.styles), **options)
     settings = replace(settings, bigrams=pairs is not None)
     return Network(settings, chars, pairs, encoder, scorer=config.scorer, objective=config.objective)
 

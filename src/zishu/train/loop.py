@@ -47,18 +47,11 @@ from zishu.train.checkpoint import (
 from zishu.train.config import Config, TrainedTask, check_unchanged, config_from_dict
 from zishu.train.data import Example, Gold, epoch_batches, make_examples, read_gold, read_treebank
 from zishu.train.distributed import ALONE, Group
-from zishu.train.evaluation import (
-    RESULT,
-    dev_scores,
-    finish,
-    finish_pipeline,
-    network_model,
-    read_result,
-)
+from zishu.train.evaluation import RESULT, dev_scores, finish, finish_pipeline, network_model, read_result
 from zishu.train.initial import build_network, describe_network, load_initial, new_network, read_description
 from zishu.train.optimisation import denormals_flushed, set_learning_rates
 from zishu.train.provenance import record_run
-from zishu.train.report import MetricsLog, Progress, plot_curve
+from zishu.train.report import Progress, append_metrics, cut_metrics, plot_curve
 from zishu.train.teacher import Teacher, load_teacher, read_raw_text
 
 if TYPE_CHECKING:
@@ -67,7 +60,6 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from zishu.train.data import TrainingTree
     from zishu.train.network import Network
 
 LAST, METRICS, CURVE = "last.safetensors", "metrics.jsonl", "curve.png"
@@ -122,27 +114,27 @@ def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict
 
     treebank, problems = read_treebank(config)
     dev = read_gold(config.data.dev)
-    going_on = group.tell(resume and (folder / LAST).exists())
-    run = _restore(config, group) if going_on else _start(config, treebank, group)
+    if group.tell(resume and (folder / LAST).exists()):
+        run = _restore(config, group, LAST)
+    else:
+        torch.manual_seed(config.seed)
+        network = load_initial(config, treebank) if config.initial else new_network(config, treebank)
+        run = _begin(config, group, network)
     if group.is_writer:
         record_run(config, folder, device=run.network.device.type, processes=group.size)
+        cut_metrics(folder / METRICS, epochs=run.position.epoch)
     run.teacher = load_teacher(config, run.network.settings)
     run.examples = make_examples(config, run.network, treebank, problems)
     run.examples += read_raw_text(config, run.network.settings.styles)
-    log = MetricsLog(folder / METRICS, epochs=run.position.epoch) if group.is_writer else None
     console = Console(stderr=True, quiet=not group.is_writer)
-    with (
-        _interruptible() as interrupted,
-        Progress(config, len(run.examples), console=console) as progress,
-    ):
+    with _interruptible() as interrupted, Progress(config, len(run.examples), console=console) as progress:
         for problem in problems:
             progress.say(f"left out: {problem}")
-        epochs = range(config.optimiser.epochs)
-        run.steps = sum(len(epoch_batches(config, run.examples, epoch)) for epoch in epochs)
-        while run.position.epoch < config.optimiser.epochs and not _out_of_patience(run):
-            batches = epoch_batches(config, run.examples, run.position.epoch)
-            _train_epoch(run, batches, progress, interrupted)
-            _end_epoch(run, dev, log, progress)
+        epochs, patience = config.optimiser.epochs, config.run.patience or math.inf
+        run.steps = sum(len(epoch_batches(config, run.examples, epoch)) for epoch in range(epochs))
+        while (epoch := run.position.epoch) < epochs and epoch - 1 - run.position.best_epoch < patience:
+            _train_epoch(run, epoch_batches(config, run.examples, epoch), progress, interrupted)
+            _end_epoch(run, dev, progress)
     if group.is_writer:
         plot_curve(folder / METRICS, folder / CURVE)
         # The results are those of the best weights.
@@ -187,7 +179,7 @@ def _train_epoch(
             _save(run, LAST)
             # A launcher ends all processes when the first one exits, so none may exit before everything is saved.
             group.barrier()
-            raise Interrupted(run.config.folder)
+            raise Interrupted(config.folder)
         if time.monotonic() - saved >= config.run.checkpoint_seconds:
             _save(run, LAST)
             saved = time.monotonic()
@@ -212,7 +204,7 @@ def _backward(run: _Run, batch: Sequence[Example], share: Sequence[Example]) -> 
     return loss
 
 
-def _end_epoch(run: _Run, dev: Gold, log: MetricsLog | None, progress: Progress) -> None:
+def _end_epoch(run: _Run, dev: Gold, progress: Progress) -> None:
     """Score the dev set after an epoch, keep the best weights, and move on to the next epoch."""
     position = run.position
     scores: dict[str, float] = {}
@@ -237,8 +229,8 @@ def _end_epoch(run: _Run, dev: Gold, log: MetricsLog | None, progress: Progress)
     position.batch, position.loss, position.chars, position.seconds = 0, 0.0, 0, 0.0
     if better:
         _save(run, BEST)
-    if log is not None:
-        log.append(line)
+    if run.group.is_writer:
+        append_metrics(run.config.folder / METRICS, line)
     _save(run, LAST)
     progress.end_epoch(line, better=better)
 
@@ -259,32 +251,26 @@ def _train_pipeline(config: Config, group: Group, *, resume: bool) -> dict[str, 
     return read_result(config.folder) if group.is_writer else {}
 
 
-def _start(config: Config, treebank: Sequence[TrainingTree], group: Group = ALONE) -> _Run:
-    torch.manual_seed(config.seed)
-    network = load_initial(config, treebank) if config.initial else new_network(config, treebank)
-    run = _new_run(config, network, group)
-    if config.optimiser.averaging:
-        run.average = {name: weight.detach().clone() for name, weight in network.named_parameters()}
-    return run
+def _begin(config: Config, group: Group, network: Network) -> _Run:
+    """Return a run before its first step."""
+    network.to(group.device(config.run.device))
+    weights = network.named_parameters() if config.optimiser.averaging else ()
+    average = {name: weight.detach().clone() for name, weight in weights}
+    return _Run(config, network, _optimiser(config, network), group, average)
 
 
-def _restore(config: Config, group: Group, name: str = LAST) -> _Run:
+def _restore(config: Config, group: Group, name: str) -> _Run:
+    """Return a run as a checkpoint has it."""
     path = config.folder / name
     tensors, state = load_checkpoint(path)
     before = config_from_dict(state["config"], source=str(path))
     check_unchanged(replace(config, run=before.run), before)  # where and how the program runs may change
     network = build_network(config, *read_description(config, state), hf_config=state["encoder"])
-    run = _new_run(config, network, group)
+    run = _begin(config, group, network)
     restore_training(tensors, network, {"": run.optimiser})
     run.average = {key: value.to(network.device) for key, value in under("average.", tensors).items()}
     run.position = _Position(**state["position"])
     return run
-
-
-def _new_run(config: Config, network: Network, group: Group) -> _Run:
-    """Return a run before its first step."""
-    network.to(group.device(config.run.device))
-    return _Run(config, network, _optimiser(config, network), group)
 
 
 def _save(run: _Run, name: str) -> None:
@@ -292,12 +278,8 @@ def _save(run: _Run, name: str) -> None:
         return
     tensors = training_state(run.network, {"": run.optimiser})
     tensors |= {f"average.{key}": value for key, value in run.average.items()}
-    state = {
-        "config": asdict(run.config),
-        **describe_network(run.network),
-        "position": vars(run.position),
-    }
-    save_checkpoint(run.config.folder / name, tensors, state)
+    state = {"config": asdict(run.config), "position": vars(run.position)}
+    save_checkpoint(run.config.folder / name, tensors, {**state, **describe_network(run.network)})
 
 
 def _optimiser(config: Config, network: Network) -> torch.optim.Optimizer:
@@ -306,8 +288,8 @@ def _optimiser(config: Config, network: Network) -> torch.optim.Optimizer:
     groups: dict[float, list[Tensor]] = {}
     for name, weight in network.named_parameters():
         is_pretrained = name.startswith("encoder.") and not name.startswith("encoder.top.")
-        pretrained = bool(config.encoder.pretrained) and is_pretrained
-        rate = settings.encoder_learning_rate if pretrained else settings.learning_rate
+        starts = config.encoder.pretrained and is_pretrained
+        rate = settings.encoder_learning_rate if starts else settings.learning_rate
         if name.endswith("styles.weight"):
             rate = settings.style_learning_rate or rate
         groups.setdefault(rate, []).append(weight)
@@ -345,11 +327,6 @@ def _averaged(run: _Run) -> Iterator[None]:
         finally:
             for name, value in kept.items():
                 weights[name].copy_(value)
-
-
-def _out_of_patience(run: _Run) -> bool:
-    patience = run.config.run.patience
-    return patience > 0 and run.position.epoch - 1 - run.position.best_epoch >= patience
 
 
 @contextmanager

@@ -134,8 +134,7 @@ class Network(nn.Module):
         A word-level network needs `word_lengths`. Outputs are in single precision, whatever the precision of the matrix
         products, because they enter sums over trees.
         """
-        arrays: dict[str, NDArray[Any]] = {}
-        arrays |= features(sentences, self.vocabulary, self.bigram_vocabulary)
+        arrays: dict[str, NDArray[Any]] = {**features(sentences, self.vocabulary, self.bigram_vocabulary)}
         if style is not None:
             arrays["styles"] = np.full(len(sentences), style)
         if word_lengths is not None:
@@ -161,8 +160,10 @@ class Network(nn.Module):
             "transition": self._transition_loss,
         }[self.objective]
         loss = of_trees(outputs, targets).sum() / units
-        for (column, weight), gold in zip(self.tag_weights.items(), targets.columns.unbind(1), strict=True):
-            loss = loss + weight * _tag_loss(outputs[column], gold, targets.shares) / units
+        for (column, weight), tags in zip(self.tag_weights.items(), targets.columns.unbind(1), strict=True):
+            # Minus the mean of log p(tag) over the characters of each word whose tag is known.
+            gold = outputs[column].gather(2, tags.clamp(min=0)[..., None]).squeeze(2)
+            loss = loss - weight * (gold * targets.shares * (tags >= 0)).sum() / units
         return loss
 
     def _segmentation_loss(self, emissions: Tensor, examples: Sequence[Example]) -> Tensor:
@@ -173,14 +174,10 @@ class Network(nn.Module):
 
     def _tree_loss(self, outputs: dict[str, Tensor], targets: Targets) -> Tensor:
         """Return -log p(forest) of every sentence (Appendix A.2)."""
-        inter, intra = outputs["inter"], outputs.get("intra")
-        root_as_head = self.settings.root_as_head
-        everything = log_partition(inter, targets.units, intra, root_as_head=root_as_head)
-        forest_inter, forest_intra = self._forest_scores(outputs, targets)
-        forest = log_partition(
-            forest_inter, targets.units, forest_intra, targets.gaps, root_as_head=root_as_head
-        )
-        return everything - forest
+        units, root_as_head = targets.units, self.settings.root_as_head
+        trees = log_partition(outputs["inter"], units, outputs.get("intra"), root_as_head=root_as_head)
+        inter, intra = self._forest_scores(outputs, targets)
+        return trees - log_partition(inter, units, intra, targets.gaps, root_as_head=root_as_head)
 
     def _selection_loss(self, outputs: dict[str, Tensor], targets: Targets) -> Tensor:
         """Return -log p(head and label | unit), summed over the units of each sentence.
@@ -189,14 +186,12 @@ class Network(nn.Module):
         """
         inter = outputs["inter"]
         places = torch.arange(inter.shape[1], device=inter.device)
-        units = (places >= 1) & (places <= targets.units[:, None])
-        dependents = units.nonzero(as_tuple=True)
-        itself = places[:, None] == places
-        between = (places <= targets.units[:, None])[:, None, :] & ~itself
-        scores = [inter.masked_fill(~between, -torch.inf)]
+        present = places <= targets.units[:, None]
+        dependents = (present & (places >= 1)).nonzero(as_tuple=True)
+        heads = present[:, None, :] & (places[:, None] != places)
+        scores = [inter.masked_fill(~heads, -torch.inf)]
         if "intra" in outputs:
-            inside = between & (places > 0)
-            scores.append(outputs["intra"].masked_fill(~inside, -torch.inf))
+            scores.append(outputs["intra"].masked_fill(~(heads & (places > 0)), -torch.inf))
         everything = torch.cat(scores, dim=2)[dependents].logsumexp(dim=1)
         right = torch.cat(self._forest_scores(outputs, targets), dim=2)[dependents].logsumexp(dim=1)
         losses = everything - right
@@ -223,11 +218,6 @@ class Network(nn.Module):
         logp = torch.log_softmax(scores, dim=1)[torch.arange(len(rows)), torch.tensor(chosen, device=device)]
         labels = self._label_scores(outputs, targets).masked_fill(targets.heads < 0, 0.0).sum((1, 2))
         return -labels.index_add(0, rows, logp)
-
-    def action_weights(self) -> tuple[tuple[float, ...], ...]:
-        """Return the weights of the last layer of a transition parser, with the bias at the end of a row."""
-        joined = torch.cat([self.actions.weight, self.actions.bias[:, None]], dim=1)
-        return tuple(tuple(row) for row in joined.tolist())
 
     def _forest_scores(self, outputs: dict[str, Tensor], targets: Targets) -> tuple[Tensor, Tensor]:
         """Return the arc scores plus the log-probabilities of their labels; arcs outside the forest are -inf."""
@@ -257,12 +247,6 @@ class Network(nn.Module):
                 unknown, by_label[unknown].masked_fill(~legal, -torch.inf).logsumexp(1)
             )
         return gold.view(heads.shape)
-
-
-def _tag_loss(logp: Tensor, tags: Tensor, shares: Tensor) -> Tensor:
-    """Return the sum over words with a known tag of the mean over their characters of -log p(tag)."""
-    gold = logp.gather(2, tags.clamp(min=0)[..., None]).squeeze(2)
-    return -(gold * shares * (tags >= 0)).sum()
 
 
 def _numbers(symbols: Iterable[str]) -> dict[str, int]:

@@ -36,16 +36,14 @@ from zishu.train.checkpoint import load_checkpoint, restore_training, save_check
 from zishu.train.config import Config, EncoderConfig, check_unchanged, config_from_dict
 from zishu.train.data import random_batches
 from zishu.train.encoders import BiLSTM, Transformer, build_encoder
-from zishu.train.exported import Weights, read_encoder, read_vocabularies
+from zishu.train.exported import WEIGHTS, load_pretrained
 from zishu.train.optimisation import Muon, denormals_flushed, set_learning_rates, split_weights
 from zishu.train.tagged_text import IGNORED, PairTable, TaggedText, read_tagged_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zishu.model.vocabulary import Vocabulary
-
-WEIGHTS, LAST = "weights.safetensors", "last.safetensors"
+LAST = "last.safetensors"
 _PLACES = 4  # B M E S
 _BEGINS = (0, 3)  # those that begin a word
 _REPORT = 50  # steps between two reports
@@ -56,14 +54,13 @@ def pretrain(
     config: Config,
     *,
     resume: bool = False,
-    report: Callable[[int, int, float, dict[str, float]], None] | None = None,
+    report: Callable[[int, int, float, dict[str, float]], None] = lambda *_: None,
 ) -> Path:
     """Pre-train the configured encoder and return its folder; `report` gets step, steps, seconds, mean losses.
 
     A folder with finished weights is returned unchanged with `resume`, and is an error otherwise.
     """
-    settings = config.pretrain
-    folder = _folder(config)
+    settings, folder = config.pretrain, _folder(config)
     if (folder / WEIGHTS).exists() and not (folder / LAST).exists():
         if resume:
             return folder
@@ -91,8 +88,8 @@ def pretrain(
     started = saved = time.monotonic()
     network.train()
     while step < len(batches):
-        shares = {"warmup": settings.warmup, "decay": settings.decay}
-        set_learning_rates(optimisers.values(), step, len(batches), **shares)
+        rising, falling = settings.warmup, settings.decay
+        set_learning_rates(optimisers.values(), step, len(batches), warmup=rising, decay=falling)
         network.zero_grad(set_to_none=True)
         with torch.autocast("cpu", torch.bfloat16, enabled=config.run.precision == "bfloat16"):
             losses = network(text.batch(batches[step]))
@@ -109,8 +106,7 @@ def pretrain(
         if step % _REPORT == 0 or step == len(batches):
             count = (step - 1) % _REPORT + 1
             means = {name: value / count for name, value in sums.items()}
-            if report:
-                report(step, len(batches), time.monotonic() - started, means)
+            report(step, len(batches), time.monotonic() - started, means)
             sums.clear()
         if time.monotonic() - saved >= config.run.checkpoint_seconds:
             state = {"step": step, "config": asdict(config)}
@@ -144,19 +140,6 @@ def _folder(config: Config) -> Path:
     return folder
 
 
-def load_pretrained(name: str) -> tuple[Weights, Vocabulary, Vocabulary | None]:
-    """Read an encoder that `pretrain` wrote, or that of a trained model: weights, characters, bigrams if it uses them."""
-    folder = find_model(name)
-    if (folder / WEIGHTS).is_file():
-        return load_checkpoint(folder / WEIGHTS)[0], *read_vocabularies(folder)
-    if (folder / CONFIG).is_file():
-        return read_encoder(folder)
-    raise ConfigError(
-        f"encoder.pretrained: no encoder in {name}: make one (zishu pretrain, or make encoder TEXT=FOLDER), start from "
-        "that of a bundled model (--set encoder.pretrained=default) or train latent-c2f-transformer, which needs none"
-    )
-
-
 class Pretraining(nn.Module):
     """Combine an encoder with the output layers of the objectives; only the encoder is kept."""
 
@@ -164,7 +147,7 @@ class Pretraining(nn.Module):
         super().__init__()
         settings = config.pretrain
         bare = _bare_encoder(config)
-        encoder = build_encoder(bare, text.chars, text.pairs, pretrained=False, weights=initial)
+        encoder = build_encoder(bare, text.chars, text.pairs, weights=initial)
         assert isinstance(encoder, BiLSTM | Transformer)
         self.encoder = encoder
         self.settings = settings
@@ -176,13 +159,9 @@ class Pretraining(nn.Module):
             if not isinstance(encoder, Transformer):
                 raise ConfigError("pretrain.objective = 'replaced' needs encoder.kind = 'transformer'")
             # It shares the encoder's embeddings.
-            half = replace(
-                bare,
-                layers=max(1, bare.layers // 3),
-                hidden=bare.hidden // 2,
-                heads=max(1, bare.heads // 2),
-                feed_forward=bare.feed_forward // 2,
-            )
+            layers, heads = max(1, bare.layers // 3), max(1, bare.heads // 2)
+            hidden, feed_forward = bare.hidden // 2, bare.feed_forward // 2
+            half = replace(bare, layers=layers, heads=heads, hidden=hidden, feed_forward=feed_forward)
             self.generator = guesser = Transformer(encoder.embeddings, half)
             self.detector = nn.Sequential(
                 nn.Linear(encoder.width, encoder.width), nn.GELU(), nn.Linear(encoder.width, 1)
@@ -209,12 +188,12 @@ class Pretraining(nn.Module):
             noise = -torch.empty_like(guesses).exponential_().log()
             seen = chars.clone()
             seen[hidden] = (guesses.detach() + noise).argmax(-1)
-            encoded = self._encode(self.encoder, seen, batch["lengths"])
+        encoded = self._encode(self.encoder, seen, batch["lengths"])
+        if self.settings.objective == "replaced":
             replaced = (seen != chars).float()
             found = self.detector(encoded).squeeze(-1).float()
             losses["replaced"] = F.binary_cross_entropy_with_logits(found[inside], replaced[inside])
         else:
-            encoded = self._encode(self.encoder, seen, batch["lengths"])
             guesses = self._guess(encoded[hidden])
         losses["hidden"] = F.cross_entropy(guesses, chars[hidden]) if len(guesses) else guesses.sum()
         if self.settings.word_weight:

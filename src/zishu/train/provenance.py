@@ -10,6 +10,7 @@ It is written when a run starts and again when it is resumed, so it names the la
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import subprocess
@@ -52,30 +53,24 @@ def commit_of(package: Path) -> str:
 
     A package that merely lies inside another repository (for example in a virtual environment) is not part of it.
     """
-    if _git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
-        return ""
-    commit = _git(package, "rev-parse", "HEAD")
-    if not commit:
-        return ""
-    return commit + ("+" if _git(package, "status", "--porcelain", "--", ".") else "")
+    is_tracked = _git(package, "ls-files", "--error-unmatch", "__init__.py")
+    commit = _git(package, "rev-parse", "HEAD") if is_tracked else ""
+    return commit + ("+" if commit and _git(package, "status", "--porcelain", "--", ".") else "")
 
 
 def processor() -> str:
     """Name the processor as the system does."""
-    try:
+    lines = []
+    with contextlib.suppress(OSError):  # only Linux has this file
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.processor())
 
 
-def _git(folder: Path, *arguments: str) -> str | None:
-    """Return the output of git, None if it fails or git is missing."""
+def _git(folder: Path, *arguments: str) -> str:
+    """Return the output of git, empty if it fails or git is missing."""
+    command = ["git", "-C", str(folder), *arguments]
     try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=20, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
+        return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""

@@ -34,6 +34,7 @@ from onnxruntime.quantization import (
 )
 
 from zishu.model.features import features, length_batches
+from zishu.model.model import Model
 from zishu.model.networks import Networks
 from zishu.model.runtime import load_model
 from zishu.model.settings import ENCODER, LABELS, SCORER
@@ -47,20 +48,21 @@ if TYPE_CHECKING:
 _BATCH_CHARS = 1000
 
 
-def quantise(folder: Path, sentences: Mapping[str, Sequence[Sequence[str]]]) -> None:
-    """Replace the encoder and the scorers of a model directory by 8-bit networks.
+def quantise(folder: Path, sentences: Mapping[str, Sequence[Sequence[str]]]) -> Model:
+    """Replace the encoder and the scorers of a model directory by 8-bit networks, and return the model with these.
 
     `sentences` are samples of characters by style, to find the scales of activations. An encoder with limited input
     sees the beginning of a longer one.
     """
     model = load_model(folder)
+    assert isinstance(model, Model)
     inputs: list[dict[str, NDArray[Any]]] = []
     encoded: list[dict[str, NDArray[Any]]] = []
     arcs: list[dict[str, NDArray[Any]]] = []
     of_characters = model.settings.can.finds_structures
     for style, whole in sentences.items():
         samples = [sample[: model.settings.window or None] for sample in whole]
-        networks = model.in_style(style or None).networks  # type: ignore[union-attr]
+        networks = model.in_style(style or None).networks
         assert isinstance(networks, Networks)
         for batch in length_batches([len(sample) for sample in samples], _BATCH_CHARS):
             chosen = [samples[k] for k in batch]
@@ -80,19 +82,24 @@ def quantise(folder: Path, sentences: Mapping[str, Sequence[Sequence[str]]]) -> 
     if of_characters:
         _quantise(folder / SCORER, encoded)
         _quantise(folder / LABELS, arcs)
+    quantised = load_model(folder)
+    assert isinstance(quantised, Model)
+    return quantised
 
 
 class _Samples(CalibrationDataReader):  # type: ignore[misc]
     """Provide one batch after the other to the quantiser."""
 
     def __init__(self, batches: Sequence[dict[str, NDArray[Any]]]) -> None:
-        self._batches: Iterator[dict[str, NDArray[Any]]] = iter(batches)
+        self._batches = iter(batches)
 
     def get_next(self) -> dict[str, NDArray[Any]] | None:
         return next(self._batches, None)
 
 
 def _quantise(path: Path, samples: Sequence[dict[str, NDArray[Any]]]) -> None:
+    graph = onnx.load(str(path)).graph
+    weights = {weight.name for weight in graph.initializer}
     with tempfile.TemporaryDirectory() as place, _quiet():
         found = Path(place) / path.name
         quantize_static(
@@ -101,7 +108,11 @@ def _quantise(path: Path, samples: Sequence[dict[str, NDArray[Any]]]) -> None:
             _Samples(samples),
             quant_format=QuantFormat.QDQ,
             op_types_to_quantize=["MatMul"],
-            nodes_to_exclude=_other_products(onnx.load(str(path)).graph),
+            nodes_to_exclude=[
+                node.name  # the products of two activations
+                for node in graph.node
+                if node.op_type == "MatMul" and node.input[1] not in weights
+            ],
             per_channel=True,
             reduce_range=True,
             activation_type=QuantType.QUInt8,
@@ -115,12 +126,6 @@ def _quantise(path: Path, samples: Sequence[dict[str, NDArray[Any]]]) -> None:
     path.write_bytes(network.SerializeToString())
 
 
-def _other_products(graph: Any) -> list[str]:
-    """Return the names of the products of two activations."""
-    weights = {weight.name for weight in graph.initializer}
-    return [node.name for node in graph.node if node.op_type == "MatMul" and node.input[1] not in weights]
-
-
 def _fuse(network: Any) -> None:
     """Fuse each quantised product into one operator, with its bias if it has one."""
     graph = network.graph
@@ -132,12 +137,9 @@ def _fuse(network: Any) -> None:
             read_by.setdefault(name, []).append(node)
     superseded: list[Any] = []
     for node in graph.node:
-        if (
-            node.op_type != "MatMul"
-            or getattr(made_by.get(node.input[1]), "op_type", "") != "DequantizeLinear"
-        ):
+        dequantised: list[Any] = [made_by.get(name) for name in node.input]
+        if node.op_type != "MatMul" or getattr(dequantised[1], "op_type", "") != "DequantizeLinear":
             continue
-        dequantised = [made_by[name] for name in node.input]
         superseded += [made for made in dequantised if made not in superseded]
         numbers, scales, zeros = zip(*(made.input for made in dequantised), strict=True)
         [reader, *others] = read_by[node.output[0]]

@@ -11,7 +11,6 @@ import io
 import json
 import os
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
@@ -24,6 +23,7 @@ from zishu.writing import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from matplotlib.axes import Axes
 
@@ -83,14 +83,12 @@ class Progress:
 
     def start_epoch(self, epoch: int, batches: int, done: int = 0) -> None:
         """Start or continue an epoch (from 0) with this number of batches, some of which may be done."""
-        now = self._clock()
         self._epoch, self._batches, self._batch = epoch, batches, done
         self._loss = self._chars = 0.0
-        self._epoch_started = self._told = now
-        self._started = now if self._started is None else self._started
-        self._live.reset(
-            self._task, total=batches, completed=done, description=self._where(), numbers="starting"
-        )
+        self._epoch_started = self._told = self._clock()
+        self._started = self._epoch_started if self._started is None else self._started
+        where = self._where()
+        self._live.reset(self._task, total=batches, completed=done, description=where, numbers="starting")
 
     def advance(self, loss: float, chars: int) -> None:
         """Count one more batch: its loss, a mean over characters or words, and its number of characters."""
@@ -109,19 +107,13 @@ class Progress:
 
     def end_epoch(self, line: Mapping[str, Any], *, better: bool = False) -> None:
         """Print the results of an epoch on one permanent line."""
-        scores = [f"{name} {value:.2f}" for name, value in line.get("dev", {}).items()]
-        parts = [
-            self._where(),
-            f"loss {line['loss']:.4f}",
-            *scores,
-            f"{line['chars_per_second']:,.0f} characters/s",
-            f"{_duration(line['seconds'])}{', best so far' if better else ''}",
-        ]
-        self.say("  ".join(parts))
+        scores = "".join(f"  {name} {value:.2f}" for name, value in line.get("dev", {}).items())
+        speed = f"{line['chars_per_second']:,.0f} characters/s  {_duration(line['seconds'])}"
+        best = ", best so far" if better else ""
+        self.say(f"{self._where()}  loss {line['loss']:.4f}{scores}  {speed}{best}")
 
     def _where(self) -> str:
-        width = len(str(self._epochs))
-        return f"epoch {self._epoch + 1:{width}}/{self._epochs}"
+        return f"epoch {self._epoch + 1:{len(str(self._epochs))}}/{self._epochs}"
 
     def _numbers(self) -> str:
         now = self._clock()
@@ -138,36 +130,28 @@ class Progress:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-class MetricsLog:
-    """Keep a run's metrics.jsonl, which is append-only.
-
-    A resumed run passes the number of epochs finished in its checkpoint: lines about later epochs are dropped, so that
-    nothing is listed twice. Otherwise the log starts empty.
-    """
-
-    def __init__(self, path: str | os.PathLike[str], *, epochs: int = 0) -> None:
-        self.path = Path(path)
-        kept = [line for line in read_metrics(self.path) if line["epoch"] <= epochs]
-        write_atomically(self.path, "".join(map(_to_line, kept)))
-
-    def append(self, line: Mapping[str, Any]) -> None:
-        """Append one object, which has at least an `epoch`, and wait until it is on disk."""
-        try:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(_to_line(line))
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise ZishuError(f"{self.path}: cannot be written ({error.strerror or error})") from error
+def cut_metrics(path: Path, *, epochs: int) -> None:
+    """Keep the lines of a metrics.jsonl about the first epochs, those in the checkpoint of a resumed run."""
+    kept = [line for line in read_metrics(path) if line["epoch"] <= epochs]
+    write_atomically(path, "".join(map(_to_line, kept)))
 
 
-def read_metrics(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+def append_metrics(path: Path, line: Mapping[str, Any]) -> None:
+    """Append one object, which has at least an `epoch`, and wait until it is on disk."""
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(_to_line(line))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise ZishuError(f"{path}: cannot be written ({error.strerror or error})") from error
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Read a metrics.jsonl; a missing file has no lines, and an incomplete last line is ignored."""
-    path = Path(path)
     if not path.exists():
         return []
-    text = path.read_text(encoding="utf-8", errors="replace")
-    *whole, _ = text.split("\n")
+    *whole, _ = path.read_text(encoding="utf-8", errors="replace").split("\n")
     lines = []
     for number, line in enumerate(whole, start=1):
         try:
@@ -180,7 +164,7 @@ def read_metrics(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     return lines
 
 
-def plot_curve(metrics: str | os.PathLike[str], picture: str | os.PathLike[str]) -> None:
+def plot_curve(metrics: Path, picture: Path) -> None:
     """Plot loss and dev scores over the epochs of a metrics.jsonl as a PNG; without epochs plot nothing."""
     try:
         from matplotlib.figure import Figure

@@ -77,35 +77,23 @@ class ChainCRF(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        tags = len(STARTS)
-        self.transitions = nn.Parameter(torch.zeros(tags, tags))
-        self.starts = nn.Parameter(torch.zeros(tags))
-        self.ends = nn.Parameter(torch.zeros(tags))
         for name, legal in (("transitions", TRANSITIONS), ("starts", STARTS), ("ends", ENDS)):
-            self.register_buffer(f"legal_{name}", torch.tensor(legal, dtype=torch.float32), persistent=False)
-
-    def tables(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the scores of transitions [from, to], starts and ends; illegal ones are -inf."""
-        return (
-            self.transitions + self.get_buffer("legal_transitions"),
-            self.starts + self.get_buffer("legal_starts"),
-            self.ends + self.get_buffer("legal_ends"),
-        )
+            scores = torch.tensor(legal, dtype=torch.float32)  # [from, to], or [tag]; illegal ones are -inf
+            self.register_parameter(name, nn.Parameter(torch.zeros_like(scores)))
+            self.register_buffer(f"legal_{name}", scores, persistent=False)
 
     def loss(self, emissions: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
         """Return the negative log-likelihood of each sentence's tags; emissions `[b, n, 4]`, tags `[b, n]`."""
-        transitions, starts, ends = self.tables()
+        transitions, starts, ends = (
+            self.get_parameter(name) + self.get_buffer(f"legal_{name}")
+            for name in ("transitions", "starts", "ends")
+        )
         inside = torch.arange(emissions.shape[1], device=emissions.device) < lengths[:, None]
         gold = emissions.gather(2, tags[..., None]).squeeze(2)
         steps = transitions[tags[:, :-1], tags[:, 1:]]
-        zero = emissions.new_zeros(())
         last = tags.gather(1, lengths[:, None] - 1).squeeze(1)
-        score = (
-            starts[tags[:, 0]]
-            + torch.where(inside, gold, zero).sum(1)
-            + torch.where(inside[:, 1:], steps, zero).sum(1)
-            + ends[last]
-        )
+        score = starts[tags[:, 0]] + gold.where(inside, 0).sum(1)
+        score = score + steps.where(inside[:, 1:], 0).sum(1) + ends[last]
         alpha = starts + emissions[:, 0]
         for k in range(1, emissions.shape[1]):
             following = torch.logsumexp(alpha[:, :, None] + transitions, dim=1) + emissions[:, k]

@@ -50,9 +50,8 @@ class Samples:
     """Hold occurrences of words, and the summed encodings of characters that are words by themselves."""
 
     occurrences: dict[str, list[Occurrence]] = field(default_factory=dict)
-    sums: dict[str, NDArray[np.float64]] = field(
-        default_factory=dict
-    )  # of the encodings of one-character words
+    # Of the encodings of one-character words.
+    sums: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)  # number of occurrences of all these words
 
 
@@ -112,14 +111,12 @@ def _collect(
             elif form in lexicon:
                 found.counts[form] += 1
                 kept = found.occurrences.setdefault(form, [])
-                # The entry for the part of speech, or the first one.
-                entry = next((entry for entry in lexicon[form] if upos in entry.upos), lexicon[form][0])
-                occurrence = Occurrence(entry, rows)
                 # Each of the occurrences so far is kept with the same probability.
-                if len(kept) < cap:
-                    kept.append(occurrence)
-                elif (place := int(random.integers(found.counts[form]))) < cap:
-                    kept[place] = occurrence
+                place = len(kept) if len(kept) < cap else int(random.integers(found.counts[form]))
+                if place < cap:
+                    # The entry for the part of speech, or the first one.
+                    entry = next((entry for entry in lexicon[form] if upos in entry.upos), lexicon[form][0])
+                    kept[place : place + 1] = [Occurrence(entry, rows)]
 
 
 def _encode(model: Model, sentences: Sequence[Sequence[str]]) -> list[NDArray[np.float16]]:
@@ -130,6 +127,6 @@ def _encode(model: Model, sentences: Sequence[Sequence[str]]) -> list[NDArray[np
     for batch in length_batches([len(sentence) for sentence in sentences], _BATCH_CHARS):
         chosen = [sentences[k] for k in batch]
         encoded = networks.encode(features(chosen, networks.chars, networks.bigrams, networks.style))
-        for row, k in enumerate(batch.tolist()):
-            encodings[k] = encoded[row, 1 : len(sentences[k]) + 1].astype(np.float16)
+        for row, k in zip(encoded, batch.tolist(), strict=True):
+            encodings[k] = row[1 : len(sentences[k]) + 1].astype(np.float16)
     return [encodings[k] for k in range(len(sentences))]

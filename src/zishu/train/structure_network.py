@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+_CHAR_WIDTH = 64  # features of a character
+_DROPOUT, _CHAR_DROPOUT = 0.15, 0.2
 _PLACE = 8  # features of a position in a word, from each end, and of the relation of a known pair
 _FARTHEST = 4  # positions and distances from here on are treated alike
 _ILLEGAL = -1e9  # not -inf, whose softmax has no gradient
@@ -50,10 +52,7 @@ class StructureNetwork(nn.Module):
         static: Tensor | None,
         relations: Sequence[str],
         *,
-        char_width: int = 64,
         hidden: int = 128,
-        dropout: float = 0.15,
-        char_dropout: float = 0.2,
     ) -> None:
         """Create a network for encodings like these.
 
@@ -70,24 +69,21 @@ class StructureNetwork(nn.Module):
         width = encodings.shape[1] + 4 * _PLACE + 4
         if static is not None:
             self.static = nn.Embedding(len(static), static.shape[1], _weight=static, _freeze=True)
-            self.chars = nn.Embedding(
-                len(static), char_width, _weight=0.3 * torch.randn(len(static), char_width)
-            )
-            width += static.shape[1] + char_width
+            chars = 0.3 * torch.randn(len(static), _CHAR_WIDTH)
+            self.chars = nn.Embedding(len(static), _CHAR_WIDTH, _weight=chars)
+            width += static.shape[1] + _CHAR_WIDTH
         self.from_start = nn.Embedding(_FARTHEST, _PLACE)
         self.from_end = nn.Embedding(_FARTHEST, _PLACE)
         self.pair = nn.Embedding(len(relations) + CLASSES + 1, _PLACE)
         self.known = nn.Parameter(torch.ones(len(relations)))
-        self.dropout = nn.Dropout(dropout)
-        self.char_dropout = char_dropout
+        self.dropout = nn.Dropout(_DROPOUT)
         self.dependent: nn.Module = nn.Linear(width, hidden)
         self.head: nn.Module = nn.Linear(width, hidden)
         self.biaffine: nn.Module = nn.Linear(hidden + 1, len(relations) * (hidden + 1), bias=False)
         nn.init.normal_(self.biaffine.weight, std=0.02)
         self.distance = nn.Parameter(torch.zeros(2 * _FARTHEST - 1, len(relations)))
-        self.root = nn.Sequential(
-            nn.Linear(2 * width, hidden), nn.GELU(), nn.Dropout(dropout), nn.Linear(hidden, 1)
-        )
+        first, last = nn.Linear(2 * width, hidden), nn.Linear(hidden, 1)
+        self.root = nn.Sequential(first, nn.GELU(), nn.Dropout(_DROPOUT), last)
 
     def forward(
         self, encoded: Tensor, chars: Tensor, pairs: Tensor, lengths: Tensor
@@ -136,7 +132,7 @@ class StructureNetwork(nn.Module):
         if self.static is not None and self.chars is not None:
             learned = self.chars(chars)
             if self.training:
-                learned = learned * (torch.rand(chars.shape) >= self.char_dropout).unsqueeze(2)
+                learned = learned * (torch.rand(chars.shape) >= _CHAR_DROPOUT).unsqueeze(2)
             features += [self.static(chars), learned]
         return torch.cat(features, 2)
 

@@ -28,7 +28,7 @@ from zishu.model.model import Model
 from zishu.model.networks import Networks
 from zishu.model.runtime import load_model
 from zishu.model.settings import STRUCTURES, STRUCTURES_CONFIG, write_json
-from zishu.structures import CLASSES, RELATIONS, Structure, load_structures
+from zishu.structures import CLASSES, RELATIONS, Structure, by_form, load_structures
 from zishu.train.export import write_graph
 from zishu.train.optimisation import denormals_flushed
 from zishu.train.structure_data import Occurrence, Samples, collect
@@ -66,9 +66,6 @@ class _Group:
     classes: Tensor  # `pairs` of the inputs, if no word was in the lexicon
     trees: Tensor  # index of each gold tree in `projective_trees`
     relations: Tensor  # numbers of the gold relations, 0 for the root
-
-    def __len__(self) -> int:
-        return len(self.trees)
 
     def sample(self, batch: Tensor) -> dict[str, Tensor]:
         """Return the inputs of some words, and hide what is known about some of their parts."""
@@ -130,10 +127,9 @@ def train_structures(
 
 def _texts(entries: Iterable[Structure]) -> dict[str, tuple[str, ...]]:
     """Return words and their structures as text, in the order of the entries."""
-    texts: dict[str, tuple[str, ...]] = {}
-    for entry in entries:
-        texts[entry.form] = (*texts.get(entry.form, ()), str(entry).split(" ", 2)[2])
-    return texts
+    return {
+        form: tuple(str(entry).split(" ", 2)[2] for entry in own) for form, own in by_form(entries).items()
+    }
 
 
 def _pairs(lexicon: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
@@ -187,7 +183,7 @@ def _train(
     encodings = torch.cat([group.inputs["encoded"].flatten(0, 1) for group in groups])
     network = StructureNetwork(encodings, static, _NAMES, hidden=(2 if static is not None else 1) * _SMALL)
     optimiser = torch.optim.AdamW(network.parameters(), lr=_RATE, weight_decay=0.01)
-    steps = epochs * sum(math.ceil(len(group) / _BATCH) for group in groups)
+    steps = epochs * sum(math.ceil(len(group.trees) / _BATCH) for group in groups)
     rate = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda k: min(1.0, k / _WARMUP) * (1 - k / steps))
     network.train()
     with denormals_flushed():
@@ -195,7 +191,7 @@ def _train(
             batches = [
                 (group, batch)
                 for group in groups
-                for batch in torch.split(torch.randperm(len(group)), _BATCH)
+                for batch in torch.split(torch.randperm(len(group.trees)), _BATCH)
             ]
             total = 0.0
             for number in torch.randperm(len(batches)).tolist():
@@ -264,15 +260,16 @@ def _evaluate(
             lengths = group.inputs["lengths"].numpy()
             found = best_structures(arcs.numpy(), relations.numpy(), lengths, InnerSettings(_NAMES, {}))
             compared = list(zip(found, group.entries, strict=True))
-            trees = [inner.heads == gold.heads for inner, gold in compared]
+            trees = [inner for inner, gold in compared if inner.heads == gold.heads]
             both = [
-                tree and inner.relations == gold.relations
-                for tree, (inner, gold) in zip(trees, compared, strict=True)
+                inner
+                for inner, gold in compared
+                if (inner.heads, inner.relations) == (gold.heads, gold.relations)
             ]
             scores[str(lengths[0])] = {
-                "words": len(group),
-                "tree": round(100 * sum(trees) / len(group), 1),
-                "tree_and_relations": round(100 * sum(both) / len(group), 1),
+                "words": len(compared),
+                "tree": round(100 * len(trees) / len(compared), 1),
+                "tree_and_relations": round(100 * len(both) / len(compared), 1),
             }
     return _TEMPERATURES[int(losses.argmin())], scores
 
@@ -292,7 +289,6 @@ def _write(
     write_json(directory / STRUCTURES_CONFIG, settings.to_json())
     model = load_model(directory)
     assert isinstance(model, Model)
-    assert isinstance(model.networks, Networks)
     assert model.networks.structures is not None
     scored = model.networks.structures.score(encoded, words)
     for found, tensor in zip(scored, expected, strict=True):

@@ -23,7 +23,7 @@ from zishu.text import characters
 from zishu.train.data import pad, read_gold
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
     from torch import Tensor
@@ -132,29 +132,18 @@ class PairTable:
 def _vocabularies(
     config: Config, counts: Mapping[str, int], pairs: Counter[str]
 ) -> tuple[Vocabulary, Vocabulary | None]:
+    """Build vocabularies of what is frequent in the text or in the treebank."""
     treebank = [tree.chars for trees in read_gold(config.data.train).values() for tree in trees]
-    chars = _keep(counts, treebank, min_count=config.pretrain.min_count)
+    chars = Counter({char: count for char, count in counts.items() if count >= config.pretrain.min_count})
+    for sentence in treebank:
+        chars.update(sentence)
     if not config.encoder.bigram_width:
-        return chars, None
-    frequent = dict(pairs.most_common(config.pretrain.bigrams))
-    min_count = config.encoder.bigram_min_count
-    return chars, _keep(frequent, map(bigrams, treebank), min_count=1, treebank_min_count=min_count)
-
-
-def _keep(
-    counts: Mapping[str, int],
-    treebank: Iterable[Iterable[str]],
-    *,
-    min_count: int,
-    treebank_min_count: int = 1,
-) -> Vocabulary:
-    """Build a vocabulary of what is frequent in the text or in the treebank."""
-    known = Counter(symbol for sentence in treebank for symbol in sentence)
-    kept = {symbol: count for symbol, count in counts.items() if count >= min_count}
-    for symbol, count in known.items():
-        if count >= treebank_min_count:
-            kept[symbol] = kept.get(symbol, 0) + count
-    return Vocabulary.build(kept)
+        return Vocabulary.build(chars), None
+    known = Counter(pair for sentence in treebank for pair in bigrams(sentence))
+    least = config.encoder.bigram_min_count
+    frequent = Counter(dict(pairs.most_common(config.pretrain.bigrams)))
+    frequent.update({pair: count for pair, count in known.items() if count >= least})
+    return Vocabulary.build(chars), Vocabulary.build(frequent)
 
 
 def _read(path: str, longest: int) -> Iterator[tuple[list[list[str]], list[str]]]:

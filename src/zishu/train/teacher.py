@@ -77,10 +77,13 @@ class Teacher:
             root_as_head=network.settings.root_as_head,
         ).sum()
         loss = loss + self._labels(network, outputs, model, given, found)
+        inside = np.arange(given.inter.shape[1]) <= lengths[:, None]
+        inside[:, 0] = False
         for column, numbers in self.tags.items():
             theirs = getattr(given, column)
             if theirs is not None:  # the style has such tags
-                divergence = _tag_divergence(outputs[column], theirs[..., numbers], lengths)
+                found_tags = torch.from_numpy(theirs[..., numbers][inside]).to(network.device)
+                divergence = _divergence(found_tags, outputs[column][torch.from_numpy(inside)]).sum()
                 loss = loss + network.tag_weights[column] * divergence
         return loss / int(lengths.sum())
 
@@ -107,14 +110,6 @@ class Teacher:
         )
         weight = torch.tensor(probable[b, d, h], device=device)
         return (weight * _divergence(torch.from_numpy(theirs).to(device), own)).sum()
-
-
-def _tag_divergence(own: Tensor, theirs: Floats, lengths: NDArray[np.int64]) -> Tensor:
-    """Return the divergence of the distributions over the tags of a column, summed over characters."""
-    inside = np.arange(own.shape[1]) <= lengths[:, None]
-    inside[:, 0] = False
-    chosen = torch.from_numpy(inside).to(own.device)
-    return _divergence(torch.from_numpy(theirs[inside]).to(own.device), own[chosen]).sum()
 
 
 def tree_divergence(
@@ -146,16 +141,11 @@ def load_teacher(config: Config, student: Settings) -> Teacher | None:
         return None
     model = load_model(find_model(config.teacher.model))
     settings = model.settings
-    if (
-        not isinstance(model, Model)
-        or not settings.can.finds_structures
-        or settings.roles != 2
-        or settings.beam
-    ):
+    if not isinstance(model, Model) or settings.roles != 2 or settings.beam:
         raise ConfigError(
             f"teacher.model: {config.teacher.model}: expected a character-level parser with two roles and a chart"
         )
-    if not config.can.finds_structures or config.structure.roles != 2 or config.objective == "transition":
+    if student.roles != 2 or student.beam:
         raise ConfigError(
             "teacher.model: only a character-level parser with two roles can learn from a teacher"
         )
@@ -164,14 +154,23 @@ def load_teacher(config: Config, student: Settings) -> Teacher | None:
         raise ConfigError(
             f"teacher.model: {config.teacher.model} has the styles {settings.styles}, data.train {student.styles}"
         )
+
+    def numbers(
+        name: str, theirs: Sequence[str], own: Sequence[str], *, more: bool = False
+    ) -> NDArray[np.int64]:
+        """Return the teacher's number of each name of the student; only with `more` may the student know others."""
+        if set(theirs) - set(own) or (set(own) - set(theirs) and not more):
+            different = ", ".join(sorted(set(theirs) ^ set(own)))
+            raise ConfigError(
+                f"teacher.model: {config.teacher.model}: {name} differ from data.train: {different}"
+            )
+        return np.array([theirs.index(symbol) if symbol in theirs else -1 for symbol in own])
+
     # A student that started from its teacher may have learned more relations since.
-    labels = _numbers(
-        settings.labels, student.labels, "labels", config.teacher.model, more=bool(config.initial)
-    )
+    labels = numbers("labels", settings.labels, student.labels, more=bool(config.initial))
+    shared = {column: own for column, own in student.tags.items() if column in settings.tags}
     tags = {
-        column: _numbers(settings.tags[column], own, f"tags of {column}", config.teacher.model)
-        for column, own in student.tags.items()
-        if column in settings.tags
+        column: numbers(f"tags of {column}", settings.tags[column], own) for column, own in shared.items()
     }
     return Teacher(model, labels, tags)
 
@@ -186,16 +185,6 @@ def read_raw_text(config: Config, styles: Sequence[str]) -> list[Example]:
                 if 0 < len(chars) <= _LONGEST:
                     sentences.append(Example(chars, styles.index(style) if style else 0, raw=True))
     return sentences
-
-
-def _numbers(
-    theirs: Sequence[str], own: Sequence[str], name: str, source: str, *, more: bool = False
-) -> NDArray[np.int64]:
-    """Return the teacher's number of each name of the student; only with `more` may the student know others."""
-    if set(theirs) - set(own) or (set(own) - set(theirs) and not more):
-        different = ", ".join(sorted(set(theirs) ^ set(own)))
-        raise ConfigError(f"teacher.model: {source}: {name} differ from data.train: {different}")
-    return np.array([theirs.index(symbol) if symbol in theirs else -1 for symbol in own])
 
 
 def _divergence(theirs: Tensor, own: Tensor) -> Tensor:

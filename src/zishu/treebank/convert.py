@@ -11,13 +11,13 @@ one output file.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from zishu.errors import FormatError, InputError
-from zishu.formats.brackets import Bracketed, ByteSource, Tree, read_brackets, remove_empty
+from zishu.formats.brackets import Bracketed, ByteSource, read_brackets, remove_empty
 from zishu.formats.conllu import format_sentence, from_tree
 from zishu.treebank.converted import find_converted, match_trees, read_converted
 from zishu.treebank.ctb import dependencies, find_files
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
     from zishu.tree import WordTree
 
-    Method = Callable[[Iterable["_Sentence"]], Iterator[tuple["_Sentence", WordTree | str]]]
+    # The name of a sentence, and its tree without empty elements.
+    NamedSentence = tuple[str, Bracketed]
+    Method = Callable[[Iterable[NamedSentence]], Iterator[tuple[NamedSentence, WordTree | str]]]
 
 Scheme = Literal["zc", "sd", "conllx"]
 SCHEMES: tuple[Scheme, ...] = ("zc", "sd", "conllx")
@@ -71,15 +73,6 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         """Return the report as a JSON object."""
         return asdict(self)
-
-
-@dataclass(frozen=True, slots=True)
-class _Sentence:
-    """Hold a sentence during conversion: the tree without empty elements, its name and its source."""
-
-    tree: Tree
-    sent_id: str
-    source: Bracketed
 
 
 def convert_ctb(
@@ -165,15 +158,19 @@ def _check(scheme: Scheme, labels: Labels, jar: Path | None, converted: Path | N
 
 
 def _dependencies(
-    sentences: Iterable[_Sentence], scheme: Scheme, labels: Labels, jar: Path | None, converted: list[Path]
-) -> Iterator[tuple[_Sentence, WordTree | str]]:
+    sentences: Iterable[NamedSentence],
+    scheme: Scheme,
+    labels: Labels,
+    jar: Path | None,
+    converted: list[Path],
+) -> Iterator[tuple[NamedSentence, WordTree | str]]:
     """Yield every sentence with its dependencies, or with the reason why it has none."""
     if scheme == "zc":
-        for sentence in sentences:
-            yield sentence, dependencies(sentence.tree, labels)
+        for name, source in sentences:
+            yield (name, source), dependencies(source.tree, labels)
         return
     batch = list(sentences)
-    trees = [sentence.tree for sentence in batch]
+    trees = [source.tree for _, source in batch]
     found = stanford_dependencies(trees, jar) if jar else match_trees(trees, read_converted(converted))
     yield from zip(batch, found, strict=True)
 
@@ -185,12 +182,11 @@ def _convert(
     sentences = (
         sentence for source, name in sources for sentence in _read(source, name, encoding, counts.problems)
     )
-    for sentence, tree in method(sentences):
-        source = sentence.source
+    for (sent_id, source), tree in method(sentences):
         if isinstance(tree, str):
             counts.problems.append(SkippedSentence(source.path, source.line, tree))
             continue
-        done = from_tree(tree, sentence.sent_id)
+        done = from_tree(tree, sent_id)
         if source.sentence_id:
             done.comments.append(f"# ctb_id = {source.sentence_id}")
         counts.sentences += 1
@@ -202,7 +198,7 @@ def _convert(
 
 def _read(
     source: ByteSource, name: str, encoding: str | None, problems: list[SkippedSentence]
-) -> Iterator[_Sentence]:
+) -> Iterator[NamedSentence]:
     """Yield the sentences of one file that have words; record the others as problems."""
 
     def note(error: FormatError) -> None:
@@ -210,8 +206,7 @@ def _read(
         problems.append(SkippedSentence(error.path, error.line, reason))
 
     for item in read_brackets(source, encoding=encoding, on_error=note):
-        tree = remove_empty(item.tree)
-        if tree is None:
-            problems.append(SkippedSentence(item.path, item.line, "a sentence without words"))
+        if tree := remove_empty(item.tree):
+            yield f"{name}-s{item.number}", replace(item, tree=tree)
         else:
-            yield _Sentence(tree, f"{name}-s{item.number}", item)
+            problems.append(SkippedSentence(item.path, item.line, "a sentence without words"))

@@ -73,13 +73,12 @@ def match_trees(
         )
     results: list[WordTree | str] = [f"no sentence in {source} has these words"] * len(trees)
     for k, sentence in found.items():
+        tags = tuple(leaf.category for leaf in trees[k].leaves())
         try:
             tree = sentence.tree()
+            results[k] = WordTree(wanted[k], tree.heads, tree.deprels, xpos=tags)
         except InputError as error:
             results[k] = str(error)
-        else:
-            tags = tuple(leaf.category for leaf in trees[k].leaves())
-            results[k] = WordTree(wanted[k], tree.heads, tree.deprels, xpos=tags)
     return results
 
 

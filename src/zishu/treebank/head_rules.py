@@ -45,20 +45,16 @@ HEAD_RULES: dict[str, str] = {
 }
 DEFAULT_RULE = "r"
 
-
-def _parse(rule: str) -> tuple[tuple[str, frozenset[str]], ...]:
-    parts = (part.split() for part in rule.split(";"))
-    return tuple((direction, frozenset(categories)) for direction, *categories in parts)
-
-
-_RULES = {category: _parse(rule) for category, rule in HEAD_RULES.items()}
-_DEFAULT = _parse(DEFAULT_RULE)
+_RULES = {
+    category: [(part.split()[0], frozenset(part.split()[1:])) for part in rule.split(";")]
+    for category, rule in {**HEAD_RULES, "": DEFAULT_RULE}.items()
+}
 
 
 def find_head(category: str, children: Sequence[str]) -> int:
     """Return the index (from 0) of the head among the categories of a phrase's children."""
     count = len(children)
-    for direction, wanted in _RULES.get(category, _DEFAULT):
+    for direction, wanted in _RULES.get(category, _RULES[""]):
         order = range(count) if direction == "l" else range(count - 1, -1, -1)
         if not wanted:
             return order[0]

@@ -71,12 +71,8 @@ def relation(
 
     The tags are the parts of speech of the two words that the arc connects.
     """
-    if labels == "functional":
-        return _functional(phrase, head, dependent, head_tag, tag)
-    return "P" if tag == "PU" else _PHRASES.get(phrase.category, "DEP")
-
-
-def _functional(phrase: Tree, head: int, dependent: int, head_tag: str, tag: str) -> str:
+    if labels != "functional":
+        return "P" if tag == "PU" else _PHRASES.get(phrase.category, "DEP")
     node = phrase.children[dependent]
     category, functions = node.category, node.functions
     if category == "PRN":  # [C]; before P, because the head of a parenthetical is its first punctuation mark
@@ -87,25 +83,21 @@ def _functional(phrase: Tree, head: int, dependent: int, head_tag: str, tag: str
         return "SUB"
     if "PRD" in functions:  # [P]
         return "PRD"
-    if functions & {"OBJ", "IO"} or _is_object(phrase, head, dependent, head_tag):  # [P], [C]
+    # A child without a function tag is an object if it is right of the verb and not an adverbial.
+    is_object = (
+        phrase.category == "VP"
+        and dependent > head
+        and head_tag in _VERBS
+        and category in _OBJECTS
+        and not functions & _ADVERBIAL
+    )
+    if functions & {"OBJ", "IO"} or is_object:  # [P], [C]
         return "OBJ"
     if category == "CP" or (category in _CLAUSES and head_tag in _COMPLEMENTIZERS):  # [C], [N]
         return "SBAR"
     if _is_chain(phrase, head, dependent):  # [N]
         return "VC"
     return _MODIFIERS.get(head_tag, "DEP")  # [N]
-
-
-def _is_object(phrase: Tree, head: int, dependent: int, head_tag: str) -> bool:
-    """Tell whether a child without a function tag is an object: right of the verb and not an adverbial."""
-    node = phrase.children[dependent]
-    return (
-        phrase.category == "VP"
-        and dependent > head
-        and head_tag in _VERBS
-        and node.category in _OBJECTS
-        and not node.functions & _ADVERBIAL
-    )
 
 
 def _is_chain(phrase: Tree, head: int, dependent: int) -> bool:

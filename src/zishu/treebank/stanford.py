@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from zishu.errors import FormatError, InputError, ZishuError
 from zishu.formats.brackets import Tree, format_tree
-from zishu.formats.conllu import ConlluSentence, read_conllu
+from zishu.formats.conllu import read_conllu
 from zishu.treebank.converted import match_trees
 
 if TYPE_CHECKING:
@@ -53,25 +53,18 @@ def stanford_dependencies(trees: Sequence[Tree], jar: Path) -> list[WordTree | s
         return []
     # The program runs inside this block, so its files exist exactly as long as it needs them.
     with tempfile.TemporaryDirectory(prefix="zishu-") as folder:
-        parsed = _run(java, jar, trees, Path(folder))
+        source, output, log = (Path(folder, name) for name in ("trees", "output", "log"))
+        source.write_text("".join(format_tree(tree) + "\n" for tree in trees), encoding="utf-8")
+        command = [java, "-cp", str(jar), MAIN_CLASS, *OPTIONS, "-treeFile", str(source)]
+        # Files instead of pipes: the output of a whole treebank is large, and two pipes must be read at once.
+        with output.open("wb") as out, log.open("wb") as err:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, check=False)
+        if done.returncode:
+            lines = log.read_text(encoding="utf-8", errors="backslashreplace").split("\n")
+            last = next((line.strip() for line in reversed(lines) if line.strip()), "no message")
+            raise ZishuError(f"the Stanford parser failed with exit code {done.returncode}: {last}")
+        try:
+            parsed = list(read_conllu(output, name="its output", dialect="x"))
+        except FormatError as error:
+            raise ZishuError(f"the Stanford parser did not print CoNLL-X: {error}") from None
     return match_trees(trees, parsed, "the Stanford parser's output")
-
-
-def _run(java: str, jar: Path, trees: Sequence[Tree], folder: Path) -> list[ConlluSentence]:
-    """Run the program on the trees, with all its files in one folder."""
-    source, output, log = folder / "trees", folder / "output", folder / "log"
-    source.write_text("".join(format_tree(tree) + "\n" for tree in trees), encoding="utf-8")
-    command = [java, "-cp", str(jar), MAIN_CLASS, *OPTIONS, "-treeFile", str(source)]
-    # Files instead of pipes: the output of a whole treebank is large, and two pipes must be read at once.
-    with output.open("wb") as out, log.open("wb") as err:
-        code = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, check=False
-        ).returncode
-    if code:
-        lines = log.read_text(encoding="utf-8", errors="backslashreplace").split("\n")
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "no message")
-        raise ZishuError(f"the Stanford parser failed with exit code {code}: {last}")
-    try:
-        return list(read_conllu(output, name="its output", dialect="x"))
-    except FormatError as error:
-        raise ZishuError(f"the Stanford parser did not print CoNLL-X: {error}") from None

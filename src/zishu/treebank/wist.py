@@ -33,13 +33,16 @@ def read_wist(source: Source, *, name: str | None = None) -> dict[str, tuple[int
     first_line: dict[str, int] = {}
     for line, block in blocks(read_lines(source, name)):
         rows = [_row(row, k + 1, name, line + k) for k, row in enumerate(block)]
-        chars, heads = [char for char, _ in rows], tuple(head for _, head in rows)
-        form = "".join(chars)
-        problem = _problem(chars, heads)
-        if form in structures and structures[form] != heads:
-            problem = f"line {first_line[form]} has a different structure"
-        if problem:
-            raise FormatError(f"{form}: {problem}", path=name, line=line)
+        form, heads = "".join(char for char, _ in rows), tuple(head for _, head in rows)
+        try:
+            # Separate characters may merge into one, such as a letter and a combining mark.
+            if (size := len(characters(form))) != len(rows):
+                raise InvalidTree(f"{len(rows)} lines, but the word has {size} characters")
+            check_heads(heads, kind="character", projective=True)
+            if structures.get(form, heads) != heads:
+                raise InvalidTree(f"line {first_line[form]} has a different structure")
+        except InvalidTree as error:
+            raise FormatError(f"{form}: {error}", path=name, line=line) from error
         structures[form] = heads
         first_line.setdefault(form, line)
     return structures
@@ -59,15 +62,3 @@ def _row(line: str, expected: int, name: str, number: int) -> tuple[str, int]:
     else:
         return columns[1], int(columns[2])
     raise FormatError(problem, path=name, line=number)
-
-
-def _problem(chars: list[str], heads: tuple[int, ...]) -> str:
-    """Say why a structure cannot be used; return an empty string if it can."""
-    # Separate characters may merge into one, such as a letter and a combining mark.
-    if len(characters("".join(chars))) != len(chars):
-        return f"{len(chars)} lines, but the word has {len(characters(''.join(chars)))} characters"
-    try:
-        check_heads(heads, kind="character", projective=True)
-    except InvalidTree as error:
-        return str(error)
-    return ""
