@@ -121,12 +121,10 @@ def brackets_command(
 
 
 def _print(report: Report, *, as_json: bool, err: bool = False) -> None:
-    from rich.console import Console
-
     if as_json:
         print_json(report.to_json(), err=err)
     else:
-        print_tables(tables(report), Console(stderr=err))
+        print_tables(tables(report), err=err)
 
 
 def tables(report: Report) -> list[Table]:

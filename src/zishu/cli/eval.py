@@ -17,8 +17,6 @@ from zishu.reading import STANDARD
 from zishu.tags import COLUMNS
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from zishu.metrics import Evaluation, Ratio
 
 
@@ -70,9 +68,7 @@ def eval_command(
     if str(output) == STANDARD:
         raise InputError("--output needs a file: the scores go to standard output")
     if output is not None:
-        for path in (gold, pred):
-            if path is not None:
-                check_not_input(path, output)
+        check_not_input(output, *filter(None, (gold, pred)))
     gold_sentences = list(read_conllu(gold))
     gold_trees = trees_of(gold_sentences)
     if pred is not None:
@@ -98,15 +94,10 @@ def eval_command(
         if as_json:
             typer.echo(evaluation.to_json())
         else:
-            print_evaluation(evaluation)
-
-
-def print_evaluation(evaluation: Evaluation, console: Console | None = None) -> None:
-    """Print the scores, the size of the data and the signature (default: to standard output)."""
-    print_tables(tables(evaluation), console)
-    seg = evaluation.scores.overall.seg
-    size = f"{len(evaluation.counts)} sentences, {seg.gold} gold words, {seg.predicted} predicted words"
-    typer.echo(f"\n{size}\n{evaluation.signature()}", file=console.file if console else None)
+            print_tables(tables(evaluation))
+            seg = evaluation.scores.overall.seg
+            words = f"{seg.gold} gold words, {seg.predicted} predicted words"
+            typer.echo(f"\n{len(evaluation.counts)} sentences, {words}\n{evaluation.signature()}")
 
 
 def tables(evaluation: Evaluation) -> list[Table]:

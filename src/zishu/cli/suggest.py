@@ -37,9 +37,7 @@ def suggest_command(
     from zishu.suggest import suggest_from_files
     from zishu.writing import check_not_input, replacing
 
-    for path in corpus:
-        if path != "-":
-            check_not_input(path, output)
+    check_not_input(output, *corpus)
     words = Lexicon.load(lexicon) if lexicon else None
     found, total = suggest_from_files(
         zishu.load(model, style=style), corpus, number, lexicon=words, most=most

@@ -26,7 +26,7 @@ from zishu.corpus.documents import MAX_DOCUMENT, RawDocument, expand, kind_of, r
 from zishu.corpus.options import Format, Options
 from zishu.corpus.outputs import AnyOutput, Recipe, make_recipe, open_output
 from zishu.errors import InputError, ZishuError, explain
-from zishu.reading import STANDARD, Errors, FilePath, Input, check_encoding, standard_input
+from zishu.reading import STANDARD, Errors, FilePath, Input, check_encoding
 from zishu.sentences import text_sentences
 from zishu.writing import check_not_input, truncate
 
@@ -127,9 +127,7 @@ def parse_files(
         _check_resumable(recipe, output)
     sources = expand(names)
     kinds = [kind_of(source) for source in sources]
-    if os.fspath(output) != STANDARD:
-        for source in sources:
-            check_not_input(standard_input() if source == STANDARD else source, output)
+    check_not_input(output, *sources)
     # A single text needs no document id, and its length is known.
     alone = kinds == ["text"] and not (text_field or id_field or recipe.format == "parquet")
     with contextlib.ExitStack() as stack:
