@@ -83,8 +83,9 @@ class Output:
     def write(self, text: str) -> None:
         """Write a piece of text."""
         if self.standard:
-            sys.stdout.write(text)
-            sys.stdout.flush()
+            with _naming("standard output"):
+                sys.stdout.write(text)
+                sys.stdout.flush()
             return
         data = text.encode("utf-8", "backslashreplace")
         if self._codec is None:

@@ -47,10 +47,12 @@ def analyse_command(
     ],
     system: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=DIR[,DIR...]", help="A system and its models, one per seed; repeatable."),
+        typer.Option(
+            metavar="NAME=DIR[,DIR...]", help="Add a system and its models, one per seed; repeatable."
+        ),
     ] = None,
     structures: Annotated[
-        Path | None, typer.Option(metavar="WIST.conll", help="Annotated structures to compare with.")
+        Path | None, typer.Option(metavar="WIST.conll", help="Compare with these annotated structures.")
     ] = None,
     output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write analysis.json and the figures into this folder.")
@@ -62,10 +64,10 @@ def analyse_command(
         ),
     ] = None,
     figure_format: Annotated[
-        FigureFormat | None, typer.Option("--format", help="Format of the figures (default: svg).")
+        FigureFormat | None, typer.Option("--format", help="Draw the figures in this format; default: svg.")
     ] = None,
     table: Annotated[
-        list[TableName] | None, typer.Option(help="Print only this table; repeatable (default: all).")
+        list[TableName] | None, typer.Option(help="Print only this table; repeatable; default: all.")
     ] = None,
     at_least: Annotated[
         float,
@@ -76,7 +78,7 @@ def analyse_command(
     punct: PunctOption = False,
     count: Annotated[
         Literal["tokens", "types"] | None,
-        typer.Option(help="Count structures by word token (default), or by type as in the paper."),
+        typer.Option(help="Count structures by word token (the default), or by type as in the paper."),
     ] = None,
 ) -> None:
     """Study the structures that models predict inside words.

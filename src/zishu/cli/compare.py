@@ -34,14 +34,14 @@ def compare_command(
         str | None,
         typer.Option(
             metavar="M,M,...",
-            help="Choose from seg, uf, lf, ucm, lcm, upos, xpos, feats, lemma (default: the paper's).",
+            help="Choose from seg, uf, lf, ucm, lcm, upos, xpos, feats, lemma; default: the paper's.",
         ),
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(metavar="SYSTEM", help="Test the others against this one (default: the first)."),
+        typer.Option(metavar="SYSTEM", help="Test the others against this one; default: the first."),
     ] = None,
-    samples: Annotated[int, typer.Option(min=1, help="Number of bootstrap samples.")] = 10_000,
+    samples: Annotated[int, typer.Option(metavar="N", min=1, help="Draw N bootstrap samples.")] = 10_000,
     draw_seeds: Annotated[
         bool,
         typer.Option("--draw-seeds", help="Generalise to other seeds, not only to other sentences."),

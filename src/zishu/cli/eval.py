@@ -21,25 +21,28 @@ if TYPE_CHECKING:
 
 
 def eval_command(
-    gold: Annotated[Path, typer.Argument(help="Gold CoNLL-U file, or - for standard input.")],
+    gold: Annotated[Path, typer.Argument(metavar="GOLD", help="Gold CoNLL-U file, or - for standard input.")],
     pred: Annotated[
-        Path | None, typer.Argument(help="Predicted CoNLL-U file, or -; omit it with --model.")
+        Path | None,
+        typer.Argument(metavar="PRED", help="Predicted CoNLL-U file, or -; omit it with --model."),
     ] = None,
     model: Annotated[
         str | None,
         typer.Option(
-            metavar="MODEL", help="Parse the characters of GOLD with this model: a directory or a name."
+            metavar="MODEL", help="Parse the characters of GOLD with this model, a directory or a name."
         ),
     ] = None,
     style: StyleOption = None,
     gold_words: Annotated[
-        bool, typer.Option("--gold-words", help="With --model: use the words of GOLD instead.")
+        bool, typer.Option("--gold-words", help="With --model: parse the words of GOLD instead.")
     ] = False,
     decoding: DecodingOption = None,
     as_json: JsonOption = False,
     output: Annotated[
         Path | None,
-        typer.Option(help="Save the counts of every sentence to this file, for `zishu compare`."),
+        typer.Option(
+            metavar="FILE", help="Save the counts of every sentence to this file, for `zishu compare`."
+        ),
     ] = None,
     punct: PunctOption = False,
     universal_labels: Annotated[

@@ -75,6 +75,8 @@ def claimed(
     `kind` is its format if it can be resumed, else empty. If it can, the record of a failed run stays.
     """
     path = Path(output)
+    if os.fspath(output).endswith(os.sep) or path.is_dir():
+        raise InputError(f"{os.fspath(output)}: is a folder; give the name of a file in it")
     if os.fspath(output) == STANDARD or path.is_relative_to("/dev") or (path.exists() and not path.is_file()):
         if resume:
             raise InputError(f"{path}: is not a regular file and cannot be resumed")

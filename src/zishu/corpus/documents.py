@@ -60,12 +60,15 @@ class RawDocument:
 def expand(patterns: Iterable[FilePath]) -> list[str]:
     """Return the files that match names and patterns (`*`, `?`, `[...]`, `**`), those of a pattern sorted.
 
-    A pattern that is the name of an existing file means that file. A pattern without a match raises `InputError`. No
-    file is listed twice. Names without wildcards are not checked until they are opened.
+    A pattern that is the name of an existing file means that file. A folder, or a pattern without a match, raises
+    `InputError`. No file is listed twice. Names without wildcards are not checked until they are opened.
     """
     found: dict[str, None] = {}
     for given in patterns:
         pattern = os.fspath(given)
+        if Path(pattern).is_dir():
+            inside = os.path.join(pattern, "*.txt")  # noqa: PTH118 (as the user writes it)
+            raise InputError(f"{pattern}: is a folder; use a pattern such as {inside!r}")
         if not glob.has_magic(pattern) or Path(pattern).exists():
             found[pattern] = None
             continue
@@ -174,10 +177,12 @@ class _Fields:
 
     def place(self, names: list[str], fault: Callable[[str], Exception]) -> tuple[int, int]:
         """Return the positions of text and id in a row, -1 if no id is wanted."""
-        for name in (self.text, self.id):
+        for name, option in ((self.text, "--text-field"), (self.id, "--id-field")):
             if name is not None and (count := names.count(name)) != 1:
-                problem = "no column" if count == 0 else f"{count} columns"
-                raise fault(f"{problem} {name!r}; found: {', '.join(map(repr, names)) or 'none'}")
+                problem = (
+                    f"{count} columns {name!r}" if count else f"no column {name!r}: choose one with {option}"
+                )
+                raise fault(f"{problem}; found: {', '.join(map(repr, names)) or 'none'}")
         return names.index(self.text), -1 if self.id is None else names.index(self.id)
 
 
@@ -193,14 +198,19 @@ def _read_jsonl(fields: _Fields, lines: Iterable[str]) -> Iterator[RawDocument |
         if line.isspace():
             continue
         try:
-            record = json.loads(line)
+            record = json.loads(line.rstrip())
         except (ValueError, RecursionError) as error:
-            found: RawDocument | str = f"not JSON: {error}"
+            # Without the line that Python counts, always 1.
+            reason = (
+                f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else error
+            )
+            found: RawDocument | str = f"not JSON: {reason}"
         else:
             if not isinstance(record, dict):
                 found = f"expected a JSON object on every line, not {line.strip()!r:.40}"
             elif fields.text not in record:
-                found = f"no key {fields.text!r}; found: {', '.join(map(repr, record)) or 'none'}"[:300]
+                keys = ", ".join(map(repr, record)) or "none"
+                found = f"no key {fields.text!r}: choose one with --text-field; found: {keys}"[:300]
             else:
                 found = fields.document(record[fields.text], record.get(fields.id), number)
         yield FormatError(found, path=fields.path, line=number) if isinstance(found, str) else found
@@ -256,7 +266,8 @@ def _read_csv(
             header = values
             text, id_ = fields.place(header, fault)
         elif problem or len(values) != len(header):
-            yield fault(problem or f"{len(values)} fields, but the header has {len(header)}")
+            count = f"{len(values)} field{'s' * (len(values) != 1)}"
+            yield fault(problem or f"{count}, but the header has {len(header)}")
         else:
             found = fields.document(values[text], values[id_], row)
             yield fault(found) if isinstance(found, str) else found

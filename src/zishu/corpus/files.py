@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
@@ -27,14 +28,12 @@ from zishu.corpus.options import Format, Options
 from zishu.corpus.outputs import AnyOutput, Recipe, make_recipe, open_output
 from zishu.errors import InputError, ZishuError, explain
 from zishu.reading import STANDARD, Errors, FilePath, Input, check_encoding
-from zishu.sentences import text_sentences
 from zishu.writing import check_not_input, truncate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from zishu.arcs import ArcLike
-    from zishu.text import RawSentence
 
 _DEFAULT: Final = Options()
 _T = TypeVar("_T")
@@ -178,7 +177,8 @@ def parse_files(
     summary.written = len(sources)
     progress.end(summary)
     if summary.failed:
-        raise ZishuError(f"{summary.failed} bad documents were skipped; all others are done")
+        count = "1 bad document was" if summary.failed == 1 else f"{summary.failed} bad documents were"
+        raise ZishuError(f"{count} skipped; all others are done")
     return summary
 
 
@@ -214,17 +214,10 @@ def parse_texts(
     if fixed and (len(texts) != 1 or options.words):
         raise InputError("pins, breaks, arcs and tags need a single text without given words")
     options.check_fixed(arcs=arcs, tags=tags)
-
-    def pinned(blocks: Iterable[str], *, look_ahead: bool = True) -> Iterable[RawSentence]:  # noqa: ARG001
-        return text_sentences(
-            "".join(blocks), pins=pins, breaks=breaks, arcs=arcs, tags=tags, lexicon=options.lexicon,
-            patterns=options.finds_patterns, wrapped=options.wrapped,
-        )  # fmt: skip
-
+    known = partial(options.sentences, pins=pins, breaks=breaks, arcs=arcs, tags=tags)
     named = len(texts) > 1 or recipe.format == "parquet"
     documents = [RawDocument(str(k) if named else "", (text,)) for k, text in enumerate(texts, start=1)]
-    sentences = pinned if fixed else options.sentences
-    found = chunks(documents, sentences, named=named)
+    found = chunks(documents, known if fixed else options.sentences, named=named)
     _parse_chunks(found, "the texts", output, recipe, recipe.record(), force=force)
 
 
