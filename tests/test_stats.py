@@ -112,9 +112,8 @@ def test_plain_tables_are_aligned_by_width_on_screen():
     assert Table(("名", "n"), [("ab", "1"), ("甲乙", "10")]).to_text() == "名     n\nab     1\n甲乙  10"
 
 
-def test_a_label_that_looks_like_markup_is_drawn_as_it_is():
-    from rich.console import Console
-
-    console = Console(file=io.StringIO(), force_terminal=True, width=40)
-    print_tables([Table(("label", "n"), [("[bold]", "1")])], console)
-    assert "[bold]" in console.file.getvalue()
+def test_a_label_that_looks_like_markup_is_drawn_as_it_is(capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "40")
+    print_tables([Table(("label", "n"), [("[bold]", "1")])])
+    assert "[bold]" in capsys.readouterr().out

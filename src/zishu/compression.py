@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 # Small enough that no compressed data can expand without limit: one byte of zstd may stand for 32 kB.
 _CHUNK: Final = 1 << 12
-_GZIP: Final = 16 + zlib.MAX_WBITS  # zlib's code for a window with gzip's header and trailer
 
 
 class DamagedFile(InputError):
@@ -65,15 +64,15 @@ class Compressor:
         return packed
 
 
-def _gzip() -> Codec:
-    return Codec(
-        "gzip",
-        (zlib.error,),
-        partial(zlib.decompressobj, _GZIP),
-        partial(zlib.compressobj, wbits=_GZIP),
-        zlib.Z_SYNC_FLUSH,
-        zlib.Z_FINISH,
-    )
+_WBITS: Final = 16 + zlib.MAX_WBITS  # zlib's code for a window with gzip's header and trailer
+_GZIP: Final = Codec(
+    "gzip",
+    (zlib.error,),
+    partial(zlib.decompressobj, _WBITS),
+    partial(zlib.compressobj, wbits=_WBITS),
+    zlib.Z_SYNC_FLUSH,
+    zlib.Z_FINISH,
+)
 
 
 def _zstd() -> Codec:
@@ -101,20 +100,19 @@ def _zstd() -> Codec:
     )
 
 
-_CODECS: Final[dict[str, Callable[[], Codec]]] = {".gz": _gzip, ".zst": _zstd}
-
-
 def codec_of(name: str) -> Codec | None:
     """Return the compression that a file's ending indicates, None for a plain file."""
-    codec = _CODECS.get(_ending(name).lower())
-    return None if codec is None else codec()
+    ending = _ending(name).lower()
+    if ending == ".zst":
+        return _zstd()
+    return _GZIP if ending == ".gz" else None
 
 
 def plain_name(path: str | os.PathLike[str]) -> str:
     """Return the name of a file without the ending for compression."""
     name = os.fspath(path)
     ending = _ending(name)
-    return name.removesuffix(ending) if ending.lower() in _CODECS else name
+    return name.removesuffix(ending) if ending.lower() in (".gz", ".zst") else name
 
 
 def _ending(name: str) -> str:

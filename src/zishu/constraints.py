@@ -50,7 +50,7 @@ def constrain(
     With `patterns`, tokens that are recognised by their form are kept whole.
     """
     for sentence in mend(sentences, marks, lexicon):
-        tokens = list(find_tokens(sentence.text)) if patterns else ()
+        tokens = list(find_tokens(sentence.text)) if patterns else []
         if marks or lexicon or tokens or sentence.breaks:
             _fill_gaps(sentence, marks, lexicon, tokens)
         yield sentence
@@ -283,16 +283,16 @@ def known_tags(tags: TagsLike, known: Sequence[str]) -> dict[int, str]:
     return found
 
 
-def _pair(pin: Sequence[object]) -> Pin:
+def _pair(pin: Pin) -> Pin:
     try:
-        start, end = map(index, pin)  # type: ignore[arg-type]
+        start, end = map(index, pin)
     except (TypeError, ValueError):
         raise InputError(f"a pin is a pair of offsets (start, end), not {pin!r}") from None
     return start, end
 
 
-def _offset(offset: object) -> int:
+def _offset(offset: int) -> int:
     try:
-        return index(offset)  # type: ignore[arg-type]
+        return index(offset)
     except TypeError:
         raise InputError(f"a break is an offset, not {offset!r}") from None

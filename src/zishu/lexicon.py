@@ -80,7 +80,7 @@ class Lexicon:
     are multiplied by exp(weight), those of its two boundaries by exp(weight / 2).
     """
 
-    __slots__ = ("_entries", "_longest", "_trie", "soft", "weight")
+    __slots__ = ("_entries", "_trie", "longest", "soft", "weight")
 
     def __init__(
         self, words: Iterable[str | tuple[Any, ...]] = (), *, soft: bool = False, weight: float = WEIGHT
@@ -99,7 +99,7 @@ class Lexicon:
         self.weight: Final = float(weight)
         self._entries: dict[str, Entry] = {}
         self._trie: _Trie = {}
-        self._longest = 0
+        self.longest = 0  # number of characters of the longest word that can be found
         for given in words:
             word, *more = given if isinstance(given, tuple) and given else (given,)
             _check_word(word)
@@ -109,7 +109,7 @@ class Lexicon:
             self._entries[word] = entry
             chars = characters(word)
             if len(chars) <= LIMIT:
-                self._longest = max(self._longest, len(chars))
+                self.longest = max(self.longest, len(chars))
                 node = self._trie
                 for char in simplify(chars):
                     node = node.setdefault(char, {})
@@ -159,11 +159,6 @@ class Lexicon:
     def entries(self) -> Mapping[str, Entry]:
         """Return what is known about each word."""
         return MappingProxyType(self._entries)
-
-    @property
-    def longest(self) -> int:
-        """Return the number of characters of the longest word that can be found."""
-        return self._longest
 
     def matches(self, chars: Sequence[str], gaps: Sequence[int] | None = None) -> Iterator[tuple[int, int]]:
         """Yield the half-open spans of the words found, in characters from 0, from left to right.
@@ -240,10 +235,7 @@ class Lexicon:
                     break
                 rivals[k] += frequencies[other]
                 rivals[other] += frequencies[k]
-        return [
-            (start, end, frequency / rival)
-            for (start, end), frequency, rival in zip(found, frequencies, rivals, strict=True)
-        ]
+        return [(*span, own / all_) for span, own, all_ in zip(found, frequencies, rivals, strict=True)]
 
     def favour(self, found: Sequence[tuple[int, int, float]], length: int) -> list[float]:
         """Return the score of a boundary before each character and after the last, given the occurrences."""
@@ -258,7 +250,7 @@ class Lexicon:
 
         This is a quick test: the word may lose to an overlapping one when `matches` looks at both stretches.
         """
-        most = max(0, self._longest - 1)  # number of characters of a word on either side
+        most = max(0, self.longest - 1)  # number of characters of a word on either side
         before = left[max(0, len(left) - most) :]
         chars = simplify([*before, *right[:most]])
         border = len(before)
@@ -324,11 +316,8 @@ def _entry(word: str, more: Sequence[Any]) -> Entry:
         raise InputError(f"the entry of {word!r} has more than a word, a frequency and a part of speech")
     frequency, tag = (*more, None, None)[:2]
     frequency = 1.0 if frequency is None else frequency
-    if (
-        isinstance(frequency, bool)
-        or not isinstance(frequency, int | float)
-        or not 0 < frequency < float("inf")
-    ):
+    is_number = isinstance(frequency, int | float) and not isinstance(frequency, bool)
+    if not (is_number and 0 < frequency < float("inf")):
         raise InputError(f"the frequency of {word!r} is a number above 0, not {frequency!r}")
     if tag is None or tag in UPOS:
         return Entry(float(frequency), tag)

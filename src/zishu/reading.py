@@ -54,15 +54,15 @@ class NotDecodable(InputError):
 
     def __init__(self, name: str, encoding: str, offset: int, byte: int, head: bytes) -> None:
         self.byte = byte
-        self.hint = _hint(head) if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else ""
         self.encoding = _shown(encoding)
+        self.hint = _hint(head) if self.encoding == "UTF-8" else ""
         super().__init__(
             f"{name}: not valid {self.encoding}: byte {offset} (counted from 0) is 0x{byte:02x}{self.hint}"
         )
 
 
 def _shown(encoding: str) -> str:
-    return "UTF-8" if encoding.lower() in ("utf-8", "utf8") else encoding
+    return "UTF-8" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
 
 
 def _hint(head: bytes) -> str:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import secrets
 import stat
 import sys
@@ -29,7 +30,7 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final, Self
 
 from zishu.compression import Codec, Compressor, DamagedFile, codec_of
 from zishu.errors import InputError, ZishuError
-from zishu.reading import STANDARD, FilePath, open_bytes
+from zishu.reading import STANDARD, FilePath, open_bytes, standard_input
 
 try:
     import fcntl
@@ -46,15 +47,18 @@ NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
 NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0)
 
 
-def check_not_input(source: FilePath | IO[bytes], target: FilePath) -> None:
+def check_not_input(target: FilePath, *sources: FilePath | IO[bytes]) -> None:
     """Refuse to write a file that is being read, under any name or as standard input."""
-    try:
-        read = Path(source).stat() if isinstance(source, str | os.PathLike) else os.fstat(source.fileno())
-        same = stat.S_ISREG(read.st_mode) and os.path.samestat(read, Path(target).stat())
-    except (OSError, ValueError):  # one of them does not exist, or is in memory
-        return
-    if same:
-        raise InputError(f"{os.fspath(target)}: is also the input")
+    for source in sources if os.fspath(target) != STANDARD else ():
+        if isinstance(source, str | os.PathLike) and os.fspath(source) == STANDARD:
+            source = standard_input()
+        try:
+            read = Path(source).stat() if isinstance(source, str | os.PathLike) else os.fstat(source.fileno())
+            same = stat.S_ISREG(read.st_mode) and os.path.samestat(read, Path(target).stat())
+        except (OSError, ValueError):  # one of them does not exist, or is in memory
+            continue
+        if same:
+            raise InputError(f"{os.fspath(target)}: is also the input")
 
 
 class Output:
@@ -79,8 +83,9 @@ class Output:
     def write(self, text: str) -> None:
         """Write a piece of text."""
         if self.standard:
-            sys.stdout.write(text)
-            sys.stdout.flush()
+            with _naming("standard output"):
+                sys.stdout.write(text)
+                sys.stdout.flush()
             return
         data = text.encode("utf-8", "backslashreplace")
         if self._codec is None:
@@ -171,36 +176,32 @@ def replacing_all(paths: Iterable[FilePath], *, follow: bool = True) -> Iterator
     """Replace several files: all are safely on disk before the first one is renamed."""
     names = list(paths)
     moves: dict[Path, Path] = {}
-    with contextlib.ExitStack() as stack:
+    # The files stay open, and so locked, until they are in place.
+    with contextlib.ExitStack() as stack, moving(moves, follow=follow):
         files: list[BinaryIO] = []
-        try:
-            for name in names:
-                with _naming(name):
-                    file, temporary = _open_unfinished(name, follow=follow)
-                files.append(stack.enter_context(file))
-                if temporary is not None:
-                    moves[temporary] = Path(name)
-        except BaseException:
-            for temporary in moves:
-                temporary.unlink(missing_ok=True)
-            raise
-        with moving(moves, follow=follow):
-            with _naming(names[0]):
-                yield files
-            for name, file in zip(names, files, strict=True):
-                with _naming(name):
-                    file.flush()
+        for name in names:
+            with _naming(name):
+                file, temporary = _open_unfinished(name, follow=follow)
+            files.append(stack.enter_context(file))
+            if temporary is not None:
+                moves[temporary] = Path(name)
+        with _naming(names[0]):
+            yield files
+        for name, file in zip(names, files, strict=True):
+            with _naming(name):
+                file.flush()
 
 
 @contextlib.contextmanager
 def moving(moves: Mapping[Path, Path], *, follow: bool = True) -> Iterator[None]:
     """Write files in the block; if it succeeds, move each to its place, otherwise remove them.
 
-    `moves` gives the destination of each file. All files are safely on disk before the first one is moved.
+    `moves` gives the destination of each file; it is read at the end of the block. All files are safely on disk before
+    the first one is moved.
     """
-    places = {temporary: _place(path, follow=follow) for temporary, path in moves.items()}
     try:
         yield
+        places = {temporary: _place(path, follow=follow) for temporary, path in moves.items()}
         for temporary, path in moves.items():
             with _naming(path, temporary):
                 _flush(temporary)
@@ -259,23 +260,18 @@ def _remove_leftovers(place: Path) -> None:
     """Remove the unfinished files of killed processes: our own ones that no process has locked."""
     if fcntl is None:
         return
+    unfinished = re.compile(rf"\.{re.escape(place.name)}\.[0-9a-f]{{16}}{re.escape(_ENDING)}")
     with contextlib.suppress(OSError):
-        for entry in os.scandir(place.parent):
-            token = entry.name.removeprefix(f".{place.name}.").removesuffix(_ENDING)
-            if entry.name == f".{place.name}.{token}{_ENDING}" and len(token) == 16:
-                with contextlib.suppress(OSError):
-                    _remove_leftover(entry.path)
-
-
-def _remove_leftover(name: str) -> None:
-    descriptor = os.open(name, os.O_RDWR | NO_FOLLOW | NO_WAIT)
-    try:
-        status = os.fstat(descriptor)
-        ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
-        if ours and lock(descriptor):
-            os.unlink(name)  # noqa: PTH108 (beside the other calls of the operating system)
-    finally:
-        os.close(descriptor)
+        for path in place.parent.iterdir():
+            if unfinished.fullmatch(path.name):
+                with (
+                    contextlib.suppress(OSError),
+                    os.fdopen(os.open(path, os.O_RDWR | NO_FOLLOW | NO_WAIT), "rb") as file,
+                ):
+                    status = os.fstat(file.fileno())
+                    ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+                    if ours and lock(file.fileno()):
+                        path.unlink()
 
 
 @contextlib.contextmanager
@@ -303,8 +299,7 @@ def lock(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     except OSError:
-        # Some network file systems have no locks; then the user must be careful.
-        return True
+        pass  # some network file systems have no locks; then the user must be careful
     return True
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
+import re
 import shutil
 import sys
 
 import pytest
-from rich.console import Console
 
 import tiny
 from zishu.analysis.structures import read_drawing
@@ -296,13 +295,14 @@ def test_a_missing_matplotlib_is_told_before_any_parsing(folder, tmp_path, capsy
     assert "pip install 'zishu[train]'" in capsys.readouterr().err
 
 
-def test_a_terminal_gets_drawn_tables_whose_structures_can_be_read():
+def test_a_terminal_gets_drawn_tables_whose_structures_can_be_read(capsys, monkeypatch):
     trees = tiny.TREES
     inside = [[(0, *range(1, length)) for length in tree.lengths] for tree in trees]
     report = study(trees, {"[x]": [Predictions("a", trees, inside, trees)]}, reference={"发展": (2, 0)})
-    stream = io.StringIO()
-    print_study(report, Console(file=stream, force_terminal=True, width=120, color_system=None))
-    text = stream.getvalue()
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    print_study(report)
+    text = re.sub("\x1b\\[[0-9;]*m", "", capsys.readouterr().out)
     assert "[x]" in text
     drawings = [word for word in text.split() if "●" in word]
     assert [read_drawing(word) for word in drawings] == [(2, 0), (0, 1), (0, 1, 2), (0, 1, 2, 3)]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 from typing import TYPE_CHECKING
 
 import pytest
-from rich.console import Console
 
-from analysis.test_compare import SIGNATURE, table, write_run
+from analysis.test_compare import SIGNATURE, write_run
 from zishu.cli import run
-from zishu.cli.compare import print_comparison
 from zishu.metrics import load_evaluation
 
 if TYPE_CHECKING:
@@ -78,10 +75,13 @@ def test_seeds_are_drawn_if_wanted(
     assert "by paired bootstrap over sentences and seeds, 10,000 samples." in capsys.readouterr().out
 
 
-def test_terminal_gets_a_rich_table(runs: list[str]) -> None:
-    screen = io.StringIO()
-    print_comparison(table(*runs), console=Console(file=screen, force_terminal=True, width=140))
-    text = screen.getvalue()
+def test_terminal_gets_a_rich_table(
+    runs: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "140")
+    assert run(["compare", *runs]) == 0
+    text = capsys.readouterr().out
     assert "\x1b[" in text  # styled
     assert "100.00 ± 0.00*" in text
     assert "p<0.001" in text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 import sys
@@ -10,14 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 import typer
-from rich.console import Console
 from typer.testing import CliRunner
 
 from zishu.cli import run
-from zishu.cli.eval import eval_command, print_evaluation
+from zishu.cli.eval import eval_command
 from zishu.errors import FormatError, InputError
-from zishu.metrics import evaluate
-from zishu.tree import WordTree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,11 +122,8 @@ def test_prediction_from_standard_input(files: tuple[str, str]) -> None:
     assert json.loads(piped.stdout) == run_json(*files)
 
 
-def test_terminal_gets_a_rich_table() -> None:
-    words = WordTree(("他", "走"), (2, 0), ("nsubj", "root"))
-    screen = io.StringIO()
-    print_evaluation(evaluate([(words, words)]), console=Console(file=screen, force_terminal=True, width=100))
-    text = screen.getvalue()
+def test_terminal_gets_a_rich_table(files: tuple[str, str]) -> None:
+    text = runner.invoke(app, [*files], env={"FORCE_COLOR": "1", "COLUMNS": "100"}).stdout
     assert "\x1b[" in text  # styled
     assert "dependency UF" in text
     assert "punct:no|labels:full" in text

@@ -549,9 +549,12 @@ def test_a_table_is_no_way_to_other_files(tmp_path):
             "several analyses per sentence cannot be resumed",
         ),
         ([EASY, "--words", "--pin", "0:1"], "need a single text without given words"),
-        ([EASY, "--format", "xml"], "xml"),
+        ([EASY, "--format", "xml"], "Invalid value for '--format': 'xml' is not one of 'tree'"),
         (["-i", "no-such-file"], "no-such-file: No such file or directory"),
-        (["-i", "/"], "Is a directory"),
+        (["-i", "x.txt", "y.txt"], "-i cannot be combined with TEXT; quote a pattern: -i 'corpus/*.txt'"),
+        ([EASY, "-o", "no-such-folder/"], "no-such-folder/: is a folder; give the name of a file in it"),
+        ([EASY, "-o", "/"], "/: is a folder; give the name of a file in it"),
+        (["-i", "/"], "/: is a folder; use a pattern such as '/*.txt'"),
         ([EASY, "-o", "no/such/folder"], "no/such/folder: No such file or directory"),
         ([EASY, "--lexicon", "no-such-lexicon"], "no-such-lexicon"),
         ([EASY, "--model", "no-such-model"], "no-such-model"),
@@ -608,10 +611,25 @@ def test_a_mistake_leaves_the_output_of_yesterday_alone(tmp_path, capsys, ending
     assert ending == ".parquet" or read(out) == ""
 
 
+def test_every_input_is_parsed(tmp_path):
+    names = [write(tmp_path / name, EASY) for name in ("a.txt", "b.txt")]
+    assert run("-i", names[0], "-i", names[1], "-o", tmp_path / "out.json") == 0
+    records = [json.loads(line) for line in read(tmp_path / "out.json").splitlines()]
+    assert [record["doc_id"] for record in records] == [str(name) for name in names]
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_is_one_line_and_code_1(capsys):
+def test_a_full_disk_is_one_line_and_code_1(capsys, monkeypatch):
     assert run(EASY, "-o", "/dev/full") == 1
     assert_one_line(capsys.readouterr().err, "/dev/full: No space left on device")
+    with open("/dev/full", "w", encoding="utf-8") as full:  # noqa: PTH123
+        monkeypatch.setattr("sys.stdout", full)
+        assert run(EASY) == 1
+        assert_one_line(capsys.readouterr().err, "zishu: standard output: No space left on device")
+        monkeypatch.undo()
+        with pytest.raises(OSError, match="No space"):
+            full.flush()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), full.fileno())
 
 
 def test_the_bar(tmp_path, capsys, monkeypatch):
@@ -789,3 +807,12 @@ def test_info_of_what_is_no_model(tmp_path, capsys, content):
         (tmp_path / "config.json").write_text(content, encoding="utf-8")
     assert cli.run(["info", str(tmp_path)]) == 2
     assert_one_line(capsys.readouterr().err)
+
+
+def test_info_and_calibrate_name_what_is_missing(tmp_path, capsys):
+    for name in (tmp_path / "no-such-model", write(tmp_path / "file.txt", EASY)):
+        assert cli.run(["info", str(name)]) == 2
+        assert_one_line(capsys.readouterr().err, f"zishu: {name}: no such model\n")
+    empty = write(tmp_path / "empty.conllu", "")
+    assert cli.run(["calibrate", "default", str(empty), "--check"]) == 2
+    assert_one_line(capsys.readouterr().err, f"{empty}: no sentences found")

@@ -95,10 +95,10 @@ def test_json_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "not JSON"),
+        ("{", "not JSON: Expecting property name enclosed in double quotes at column 2"),
         ("[" * 100_000, "not JSON"),
         ('["text"]', "expected a JSON object"),
-        ('{"body": "x"}', "no key 'text'; found: 'body'"),
+        ('{"body": "x"}', "no key 'text': choose one with --text-field; found: 'body'"),
         ('{"text": null, "id": 1}', "'text' is missing or null"),
         ('{"text": 7, "id": 1}', "'text' is 7, not a string"),
         ('{"text": "x"}', "'id' is missing or null"),
@@ -144,10 +144,10 @@ def test_quotation_marks_are_text_in_tsv(tmp_path: Path) -> None:
     [
         ("", "a.csv:1: no header"),
         ("\n\n", "no header"),
-        ("a,b\n1,2\n", "a.csv:1: no column 'text'; found: 'a', 'b'"),
+        ("a,b\n1,2\n", "a.csv:1: no column 'text': choose one with --text-field; found: 'a', 'b'"),
         ("text,text\n1,2\n", "a.csv:1: 2 columns 'text'"),
         ('text,b\n"x\n",1\n1,2,3\n', "a.csv:4: row 2: 3 fields, but the header has 2"),
-        ("text,b\nx\n", "a.csv:2: row 1: 1 fields"),
+        ("text,b\nx\n", "a.csv:2: row 1: 1 field, but"),
         ('text\nx\n"y', "a.csv:3: row 2: not CSV: unexpected end of data"),
         ('text\n"x"y\n', "a.csv:2: row 1: not CSV"),
     ],
@@ -190,7 +190,7 @@ def test_bad_parquet_is_named(tmp_path: Path) -> None:
 
     pq.write_table(pa.table({"text": ["我", None], "n": [1.5, 2.0], "id": [1, None]}), path)
     fails(r"a\.parquet: row 2: 'text' is missing")
-    fails("no column 'body'; found: 'text', 'n', 'id'", text_field="body")
+    fails("no column 'body': choose one with --text-field; found: 'text', 'n', 'id'", text_field="body")
     fails("the column 'n' holds double, not strings", text_field="n")
     fails("row 1: 'n' is 1.5, neither", id_field="n")
     good = path.read_bytes()

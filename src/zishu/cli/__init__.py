@@ -135,7 +135,8 @@ def outcome(error: Exception) -> tuple[str, int]:
     if hasattr(error, "format_message"):
         context = getattr(error, "ctx", None)
         program = context.command_path if context else "zishu"
-        return one_line(f"{error.format_message().rstrip('.')} (see {program} --help)"), BAD_INPUT
+        message = error.format_message().rstrip(".").replace("Value error, ", "")
+        return one_line(f"{message} (see {program} --help)"), BAD_INPUT
     hint = "" if isinstance(error, ZishuError | OSError) else " (set ZISHU_TRACEBACK=1 for a traceback)"
     return explain(error) + hint, BAD_INPUT if isinstance(error, (InputError, *_BAD_PATH)) else FAILURE
 

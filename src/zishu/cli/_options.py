@@ -10,9 +10,8 @@ import typer
 DecodingOption = Annotated[
     Literal["mbr", "viterbi", "vanilla"] | None,
     typer.Option(
-        help="mbr: the tree with the highest expected number of correct heads; viterbi: the most probable tree; "
-        "vanilla: the paper's algorithm for models with one role.",
-        show_default="mbr",
+        help="mbr (default): find the tree with the highest expected number of correct heads; viterbi: the most "
+        "probable tree; vanilla: use the paper's algorithm for models with one role.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object with all numbers.")]
@@ -21,8 +20,7 @@ ModelOption = Annotated[
     str | None,
     typer.Option(
         metavar="MODEL",
-        help="Use this model: a directory, or the name of a bundled one.",
-        show_default="default",
+        help="Use this model, a directory or the name of a bundled one, instead of `default`.",
     ),
 ]
 OverridesOption = Annotated[
@@ -35,8 +33,8 @@ StyleOption = Annotated[
     str | None,
     typer.Option(
         metavar="STYLE",
-        help="Follow the conventions of this treebank, such as gsd, pud or hk; `zishu info` lists those of a model.",
-        show_default="the model's first",
+        help="Follow the conventions of this treebank, such as gsd, pud or hk, instead of the model's first; `zishu info` "
+        "lists those of a model.",
     ),
 ]
 

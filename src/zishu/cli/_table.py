@@ -10,38 +10,31 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rich.console import Console
-
     from zishu.analysis.tables import Table
 
 
-def print_tables(tables: Iterable[Table], console: Console | None = None) -> None:
-    """Print tables one below the other (default: to standard output)."""
+def print_tables(tables: Iterable[Table], *, err: bool = False) -> None:
+    """Print tables one below the other."""
+    from rich import box
     from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
 
-    console = console or Console()
-    if console.is_terminal:
-        for table in tables:
-            _draw(table, console)
-    else:
-        typer.echo("\n\n".join(table.to_text() for table in tables), file=console.file)
+    console = Console(stderr=err)
+    if not console.is_terminal:
+        typer.echo("\n\n".join(table.to_text() for table in tables), err=err)
+        return
+    for table in tables:
+        drawn = RichTable(box=box.SIMPLE_HEAD)
+        drawn.add_column(table.header[0])
+        for title in table.header[1:]:
+            drawn.add_column(title, justify="right")
+        for row in table.rows:
+            # `Text`, because a label such as [x] would be interpreted as markup.
+            drawn.add_row(*map(Text, row))
+        console.print(drawn)
 
 
 def print_json(data: object, *, err: bool = False) -> None:
     """Print plain values as one JSON object."""
     typer.echo(json.dumps(data, ensure_ascii=False, indent=2), err=err)
-
-
-def _draw(table: Table, console: Console) -> None:
-    from rich import box
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    drawn = RichTable(box=box.SIMPLE_HEAD)
-    drawn.add_column(table.header[0])
-    for title in table.header[1:]:
-        drawn.add_column(title, justify="right")
-    for row in table.rows:
-        # `Text`, because a label such as [x] would be interpreted as markup.
-        drawn.add_row(*map(Text, row))
-    console.print(drawn)

@@ -54,8 +54,7 @@ def adapt_command(
         str | None,
         typer.Option(
             metavar="STYLE",
-            help="Style of the data; a new name adds a style.",
-            show_default="the model's first one",
+            help="Take the data to be in this style; a new name adds a style; default: the model's first style.",
         ),
     ] = None,
     dev: Annotated[
@@ -74,21 +73,25 @@ def adapt_command(
     sure: Annotated[
         float,
         typer.Option(
-            min=0.5, max=1, help="Learn from the model's own parses where they are at least this probable."
+            metavar="P",
+            min=0.5,
+            max=1,
+            help="Learn from the model's own parses where they are at least this probable.",
         ),
     ] = 0.95,
     keep: Annotated[
         float,
         typer.Option(
+            metavar="PERCENT",
             min=0,
             max=100,
-            help="Forget little: in all other styles agree with the old model on at least this many percent of words, "
+            help="Forget little: in all other styles, agree with the old model on at least this share of the words, "
             "heads and relations of general text.",
         ),
     ] = 80.0,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 4,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
-    threads: Annotated[int, typer.Option(min=0, help="Processor threads; 0 for all cores.")] = 0,
+    epochs: Annotated[int, typer.Option(metavar="N", min=1, help="Pass over the data N times.")] = 4,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Set the random seed.")] = 0,
+    threads: Annotated[int, typer.Option(metavar="N", min=0, help="Use N threads; 0: one per core.")] = 0,
     resume: ResumeOption = False,
 ) -> None:
     """Adapt a model to a domain.

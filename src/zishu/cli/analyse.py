@@ -16,9 +16,7 @@ from zishu.cli._table import print_json, print_tables
 from zishu.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from rich.console import Console
+    from collections.abc import Collection, Sequence
 
     from zishu.analysis.study import Study
     from zishu.metrics import Average
@@ -49,10 +47,12 @@ def analyse_command(
     ],
     system: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=DIR[,DIR...]", help="A system and its models, one per seed; repeatable."),
+        typer.Option(
+            metavar="NAME=DIR[,DIR...]", help="Add a system and its models, one per seed; repeatable."
+        ),
     ] = None,
     structures: Annotated[
-        Path | None, typer.Option(metavar="WIST.conll", help="Annotated structures to compare with.")
+        Path | None, typer.Option(metavar="WIST.conll", help="Compare with these annotated structures.")
     ] = None,
     output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write analysis.json and the figures into this folder.")
@@ -64,10 +64,10 @@ def analyse_command(
         ),
     ] = None,
     figure_format: Annotated[
-        FigureFormat | None, typer.Option("--format", help="Format of the figures (default: svg).")
+        FigureFormat | None, typer.Option("--format", help="Draw the figures in this format; default: svg.")
     ] = None,
     table: Annotated[
-        list[TableName] | None, typer.Option(help="Print only this table; repeatable (default: all).")
+        list[TableName] | None, typer.Option(help="Print only this table; repeatable; default: all.")
     ] = None,
     at_least: Annotated[
         float,
@@ -78,7 +78,7 @@ def analyse_command(
     punct: PunctOption = False,
     count: Annotated[
         Literal["tokens", "types"] | None,
-        typer.Option(help="Count structures by word token (default), or by type as in the paper."),
+        typer.Option(help="Count structures by word token (the default), or by type as in the paper."),
     ] = None,
 ) -> None:
     """Study the structures that models predict inside words.
@@ -134,13 +134,12 @@ def analyse_command(
 
 def print_study(
     report: Study,
-    console: Console | None = None,
     *,
     tables: Collection[TableName] | None = None,
     at_least: float = 0.0,
     markdown: bool = False,
 ) -> None:
-    """Print the tables, the size of the data and the signature (default: all tables, to standard output)."""
+    """Print the tables (default: all), the size of the data and the signature."""
     laid_out = _tables(report, tables or [*TableName], at_least)
     size = f"{report.sentences} sentences, {report.words} words"
     if markdown:
@@ -149,20 +148,20 @@ def print_study(
             typer.echo(Table(header, rows).to_markdown() + "\n")
         typer.echo(f"{size}. `{report.signature}`")
         return
-    print_tables(laid_out, console)
-    typer.echo(f"\n{size}\n{report.signature}", file=console.file if console else None)
+    print_tables(laid_out)
+    typer.echo(f"\n{size}\n{report.signature}")
 
 
 def _tables(report: Study, names: Collection[TableName], at_least: float) -> list[Table]:
     """Format a study as text; empty tables are omitted."""
-    makers: dict[TableName, Callable[[], list[Table]]] = {
-        TableName.STRUCTURES: lambda: _structure_tables(report, at_least),
-        TableName.DIRECTIONS: lambda: [_direction_table(report)],
-        TableName.MATCHES: lambda: [_match_table(report)],
-        TableName.LENGTHS: lambda: [_attachment_table(report)],
-        TableName.SCORES: lambda: [_score_table(report)],
-    }
-    laid_out = [table for name, make in makers.items() if name in names for table in make()]
+    laid_out = _structure_tables(report, at_least) if TableName.STRUCTURES in names else []
+    for name, make in (
+        (TableName.DIRECTIONS, _direction_table),
+        (TableName.MATCHES, _match_table),
+        (TableName.LENGTHS, _attachment_table),
+        (TableName.SCORES, _score_table),
+    ):
+        laid_out += [make(report)] if name in names else []
     return [table for table in laid_out if table.rows]
 
 
@@ -244,12 +243,11 @@ def _attachment_table(report: Study) -> Table:
 
 def _score_table(report: Study) -> Table:
     """Format the scores from raw text: Table 3 of the paper."""
-    rows = []
-    for name, system in report.systems.items():
-        if system.scores:
-            rows.append(
-                (name, *(_mean(average) for average in system.scores.values()), str(len(system.runs)))
-            )
+    rows = [
+        (name, *map(_mean, system.scores.values()), str(len(system.runs)))
+        for name, system in report.systems.items()
+        if system.scores
+    ]
     return Table(("from raw text", "F1 seg", "UF", "LF", "CM (labeled trees)", "seeds"), rows)
 
 

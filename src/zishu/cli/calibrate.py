@@ -18,9 +18,14 @@ if TYPE_CHECKING:
 
 
 def calibrate_command(
-    model: Annotated[str, typer.Argument(help="Model directory; its config.json will be changed.")],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="Model directory; its config.json will be changed.")
+    ],
     treebank: Annotated[
-        Path, typer.Argument(help="CoNLL-U file of sentences that the model was not trained on.")
+        Path,
+        typer.Argument(
+            metavar="TREEBANK", help="CoNLL-U file of sentences that the model was not trained on."
+        ),
     ],
     style: StyleOption = None,
     check: Annotated[
@@ -42,6 +47,8 @@ def calibrate_command(
     folder = find_model(model)
     parser = load_model(folder).in_style(style)
     trees = trees_of(read_conllu(treebank))
+    if not trees:
+        raise InputError(f"{treebank}: no sentences found")
     if check:
         print_tables([_table(reliability(parser, trees))])
         return

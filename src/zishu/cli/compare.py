@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from zishu.cli._options import JsonOption, MarkdownOption
 from zishu.cli._table import print_json, print_tables
 from zishu.errors import InputError, one_line
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from zishu.analysis.compare import Comparison
 
 
 def compare_command(
@@ -39,14 +34,14 @@ def compare_command(
         str | None,
         typer.Option(
             metavar="M,M,...",
-            help="Choose from seg, uf, lf, ucm, lcm, upos, xpos, feats, lemma (default: the paper's).",
+            help="Choose from seg, uf, lf, ucm, lcm, upos, xpos, feats, lemma; default: the paper's.",
         ),
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(metavar="SYSTEM", help="Test the others against this one (default: the first)."),
+        typer.Option(metavar="SYSTEM", help="Test the others against this one; default: the first."),
     ] = None,
-    samples: Annotated[int, typer.Option(min=1, help="Number of bootstrap samples.")] = 10_000,
+    samples: Annotated[int, typer.Option(metavar="N", min=1, help="Draw N bootstrap samples.")] = 10_000,
     draw_seeds: Annotated[
         bool,
         typer.Option("--draw-seeds", help="Generalise to other seeds, not only to other sentences."),
@@ -61,7 +56,7 @@ def compare_command(
     in the given order. All runs must be scored on the same sentences.
     """
     from zishu.analysis.compare import choose_metrics, compare
-    from zishu.analysis.compare_tables import as_dict, to_latex, to_markdown
+    from zishu.analysis.compare_tables import as_dict, to_latex, to_markdown, to_text
     from zishu.analysis.runs import read_runs
 
     if markdown + latex + as_json > 1:
@@ -86,16 +81,9 @@ def compare_command(
     elif latex:
         typer.echo(to_latex(comparison))
     else:
-        print_comparison(comparison)
-
-
-def print_comparison(comparison: Comparison, console: Console | None = None) -> None:
-    """Print the table and its notes (default: to standard output)."""
-    from zishu.analysis.compare_tables import to_text
-
-    tables, notes = to_text(comparison)
-    print_tables(tables, console)
-    typer.echo("\n" + "\n".join(notes), file=console.file if console else None)
+        tables, notes = to_text(comparison)
+        print_tables(tables)
+        typer.echo("\n" + "\n".join(notes))
 
 
 def _warn(message: str) -> None:

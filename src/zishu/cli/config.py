@@ -18,7 +18,7 @@ _FOLDERS: Final = (_PACKAGE / "configs", _PACKAGE.parent.parent / "configs")
 def config_command(
     name: Annotated[
         str | None,
-        typer.Argument(help="Name of a configuration, or a TOML file (default: list all)."),
+        typer.Argument(metavar="NAME", help="Name of a configuration, or a TOML file; default: list all."),
     ] = None,
 ) -> None:
     """Print a training configuration.

@@ -20,20 +20,24 @@ if TYPE_CHECKING:
 SchemeOption = Annotated[
     Literal["zc", "sd", "conllx"],
     typer.Option(
-        help="zc: head rules of Zhang and Clark; sd: Stanford Dependencies; conllx: files that you converted."
+        help="zc: use the head rules of Zhang and Clark; sd: Stanford Dependencies; conllx: files that you converted."
     ),
 ]
 LabelsOption = Annotated[
     Literal["malt", "functional"],
     typer.Option(
-        help="For --scheme zc: malt, as in the paper's data, or functional, with subjects, objects and more."
+        help="Use these labels, with --scheme zc: malt, as in the paper's data; functional: with subjects and objects."
     ),
 ]
 JarOption = Annotated[
-    Path | None, typer.Option(help="The stanford-parser.jar, for --scheme sd; Java must be on PATH.")
+    Path | None,
+    typer.Option(metavar="FILE", help="Use this stanford-parser.jar, for --scheme sd; Java must be on PATH."),
 ]
 EncodingOption = Annotated[
-    str | None, typer.Option(help="Encoding of the trees (default: UTF-8 or GB18030, detected).")
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Read the trees in this encoding; default: UTF-8 or GB18030, detected."
+    ),
 ]
 
 convert_app = typer.Typer(rich_markup_mode=None, help="Convert bracketed treebanks to CoNLL-U.")
@@ -42,10 +46,12 @@ convert_app = typer.Typer(rich_markup_mode=None, help="Convert bracketed treeban
 @convert_app.command("ctb")
 def ctb_command(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Your copy of the treebank.")],
-    out: Annotated[Path, typer.Argument(help="Folder for train.conllu, dev.conllu and test.conllu.")],
+    out: Annotated[
+        Path, typer.Argument(metavar="OUT", help="Folder for train.conllu, dev.conllu and test.conllu.")
+    ],
     version: Annotated[
         Literal["5", "5-dep", "6", "7"],
-        typer.Option(help="Release of the treebank; determines the split."),
+        typer.Option(help="Use the split of this release of the treebank."),
     ],
     scheme: SchemeOption = "zc",
     labels: LabelsOption = "malt",
@@ -54,7 +60,8 @@ def ctb_command(
         Path | None,
         typer.Option(
             "--from",
-            help="For --scheme conllx: folder of CoNLL-X or Malt-TAB files, one per part or per file.",
+            metavar="DIR",
+            help="Read the CoNLL-X or Malt-TAB files of this folder, one per part or per file, for --scheme conllx.",
         ),
     ] = None,
     encoding: EncodingOption = None,
@@ -81,17 +88,25 @@ def ctb_command(
 
 @convert_app.command("brackets")
 def brackets_command(
-    file: Annotated[Path, typer.Argument(help="File of bracketed trees, or - for standard input.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="File of bracketed trees, or - for standard input.")
+    ],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Output file (default, or -: standard output)."),
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Write to this file; default, or -: standard output."
+        ),
     ] = None,
     scheme: SchemeOption = "zc",
     labels: LabelsOption = "malt",
     stanford_jar: JarOption = None,
     converted: Annotated[
         Path | None,
-        typer.Option("--from", help="For --scheme conllx: the same trees as CoNLL-X or Malt-TAB."),
+        typer.Option(
+            "--from",
+            metavar="FILE",
+            help="Read the same trees as CoNLL-X or Malt-TAB from here, for --scheme conllx.",
+        ),
     ] = None,
     encoding: EncodingOption = None,
     as_json: JsonOption = False,
@@ -121,12 +136,10 @@ def brackets_command(
 
 
 def _print(report: Report, *, as_json: bool, err: bool = False) -> None:
-    from rich.console import Console
-
     if as_json:
         print_json(report.to_json(), err=err)
     else:
-        print_tables(tables(report), Console(stderr=err))
+        print_tables(tables(report), err=err)
 
 
 def tables(report: Report) -> list[Table]:

@@ -9,9 +9,14 @@ import typer
 
 
 def ensemble_command(
-    output: Annotated[Path, typer.Argument(help="Directory to write the ensemble to.")],
-    models: Annotated[list[Path], typer.Argument(help="Model directories, at least two.")],
-    name: Annotated[str, typer.Option("--name", help="Name of the new model.")] = "",
+    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Directory to write the ensemble to.")],
+    models: Annotated[list[Path], typer.Argument(metavar="MODEL", help="Model directories, at least two.")],
+    name: Annotated[
+        str,
+        typer.Option(
+            "--name", metavar="NAME", help="Name the new model; default: as its directory is named."
+        ),
+    ] = "",
 ) -> None:
     """Combine several parsers into one model.
 

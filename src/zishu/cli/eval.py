@@ -17,31 +17,32 @@ from zishu.reading import STANDARD
 from zishu.tags import COLUMNS
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from zishu.metrics import Evaluation, Ratio
 
 
 def eval_command(
-    gold: Annotated[Path, typer.Argument(help="Gold CoNLL-U file, or - for standard input.")],
+    gold: Annotated[Path, typer.Argument(metavar="GOLD", help="Gold CoNLL-U file, or - for standard input.")],
     pred: Annotated[
-        Path | None, typer.Argument(help="Predicted CoNLL-U file, or -; omit it with --model.")
+        Path | None,
+        typer.Argument(metavar="PRED", help="Predicted CoNLL-U file, or -; omit it with --model."),
     ] = None,
     model: Annotated[
         str | None,
         typer.Option(
-            metavar="MODEL", help="Parse the characters of GOLD with this model: a directory or a name."
+            metavar="MODEL", help="Parse the characters of GOLD with this model, a directory or a name."
         ),
     ] = None,
     style: StyleOption = None,
     gold_words: Annotated[
-        bool, typer.Option("--gold-words", help="With --model: use the words of GOLD instead.")
+        bool, typer.Option("--gold-words", help="With --model: parse the words of GOLD instead.")
     ] = False,
     decoding: DecodingOption = None,
     as_json: JsonOption = False,
     output: Annotated[
         Path | None,
-        typer.Option(help="Save the counts of every sentence to this file, for `zishu compare`."),
+        typer.Option(
+            metavar="FILE", help="Save the counts of every sentence to this file, for `zishu compare`."
+        ),
     ] = None,
     punct: PunctOption = False,
     universal_labels: Annotated[
@@ -70,9 +71,7 @@ def eval_command(
     if str(output) == STANDARD:
         raise InputError("--output needs a file: the scores go to standard output")
     if output is not None:
-        for path in (gold, pred):
-            if path is not None:
-                check_not_input(path, output)
+        check_not_input(output, *filter(None, (gold, pred)))
     gold_sentences = list(read_conllu(gold))
     gold_trees = trees_of(gold_sentences)
     if pred is not None:
@@ -98,15 +97,10 @@ def eval_command(
         if as_json:
             typer.echo(evaluation.to_json())
         else:
-            print_evaluation(evaluation)
-
-
-def print_evaluation(evaluation: Evaluation, console: Console | None = None) -> None:
-    """Print the scores, the size of the data and the signature (default: to standard output)."""
-    print_tables(tables(evaluation), console)
-    seg = evaluation.scores.overall.seg
-    size = f"{len(evaluation.counts)} sentences, {seg.gold} gold words, {seg.predicted} predicted words"
-    typer.echo(f"\n{size}\n{evaluation.signature()}", file=console.file if console else None)
+            print_tables(tables(evaluation))
+            seg = evaluation.scores.overall.seg
+            words = f"{seg.gold} gold words, {seg.predicted} predicted words"
+            typer.echo(f"\n{len(evaluation.counts)} sentences, {words}\n{evaluation.signature()}")
 
 
 def tables(evaluation: Evaluation) -> list[Table]:

@@ -8,7 +8,7 @@ import typer
 
 from zishu.cli._options import JsonOption
 from zishu.cli._table import print_json
-from zishu.errors import printable
+from zishu.errors import InputError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 def info_command(
     model: Annotated[
         str | None,
-        typer.Argument(help="A model directory, or the name of a bundled model.", show_default="default"),
+        typer.Argument(
+            metavar="MODEL", help="Model directory, or the name of a bundled model; without it, `default`."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -28,7 +30,10 @@ def info_command(
     """
     from zishu.parser import find_model
 
-    found = describe(find_model(model))
+    folder = find_model(model)
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such model")
+    found = describe(folder)
     if as_json:
         print_json(found)
         return

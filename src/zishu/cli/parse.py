@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -14,7 +15,7 @@ from zishu.errors import InputError
 from zishu.reading import STANDARD, Errors
 
 if TYPE_CHECKING:
-    from zishu.arcs import ArcLike
+    from collections.abc import Iterable, Iterator
 
 _HINT = "Type Chinese text. Press Enter to parse a line, Ctrl-D to quit. (zishu parse --help)"
 
@@ -24,15 +25,15 @@ def parse_command(
     texts: Annotated[
         list[str] | None, typer.Argument(metavar="TEXT", help="Parse these texts, each separately.")
     ] = None,
-    input_file: Annotated[
-        str | None,
+    inputs: Annotated[
+        list[str] | None,
         typer.Option(
             "-i",
             "--input",
             metavar="FILE",
             help="Parse this file (.gz, .zst, too), the files of a pattern such as 'corpus/*.gz', or - for standard "
-            "input: text, or one text per row of .jsonl, .csv, .tsv, .parquet. With --engine ray: text only, in a "
-            "file, a folder or a pattern, as path or URL.",
+            "input: text, or one text per row of .jsonl, .csv, .tsv, .parquet; repeatable. With --engine ray: text "
+            "only, in a file, a folder or a pattern, as path or URL.",
         ),
     ] = None,
     output: Annotated[
@@ -210,7 +211,7 @@ def parse_command(
     soft, ray = soft_lexicon or lexicon_weight is not None, engine == "ray"
     # `zishu.corpus` checks what also applies to Python.
     for wrong, problem in (
-        (texts and input_file is not None, "-i cannot be combined with TEXT"),
+        (texts and inputs, "-i cannot be combined with TEXT; quote a pattern: -i 'corpus/*.txt'"),
         (texts and (jobs or 1) > 1, "--jobs cannot be combined with TEXT"),
         (texts and resume, "--resume cannot be combined with TEXT"),
         (texts and ray, "--engine ray cannot be combined with TEXT"),
@@ -221,7 +222,7 @@ def parse_command(
         (breaks and not texts, "--break needs TEXT"),
         (arc and not texts, "--arc needs TEXT"),
         (tag and not texts, "--tag needs TEXT"),
-        (ray and input_file is None, "--engine ray needs -i"),
+        (ray and not inputs, "--engine ray needs -i"),
         (ray and output is None, "--engine ray needs -o"),
         (ray_address is not None and not ray, "--ray-address needs --engine ray"),
     ):
@@ -247,13 +248,22 @@ def parse_command(
         for text in texts:
             if os.path.isfile(text):  # noqa: PTH113 (a path refuses names that are too long)
                 typer.echo(f"zishu: {text}: parsed as text; use -i to parse the file of this name", err=True)
+        spans = _read("--pin", pin or (), r"(\d+):(\d+)", "two offsets A:B, such as 0:2")
+        heads = _read(
+            "--arc", arc or (), r"(\d+):(\d+|root)(?::(.*))?", "two offsets D:H, such as 0:2, or D:root"
+        )
+        parts = _read(
+            "--tag", tag or (), r"(\d+):(.+)", "an offset and a part of speech K:TAG, such as 0:NOUN"
+        )
         parse_texts(
-            texts, target, options, pins=map(_span, pin or ()), breaks=breaks or (), arcs=map(_arc, arc or ()),
-            tags=[*map(_tag, tag or ())], format=format, model=model, threads=threads, force=force,
+            texts, target, options, pins=[(int(start), int(end)) for start, end in spans], breaks=breaks or (),
+            arcs=[(int(word), None if head == "root" else int(head), label or None) for word, head, label in heads],
+            tags=[(int(start), name) for start, name in parts],
+            format=format, model=model, threads=threads, force=force,
         )  # fmt: skip
         return
-    source = STANDARD if input_file is None else input_file
-    typing = source == STANDARD and not text_field and sys.stdin is not None and sys.stdin.isatty()
+    inputs = inputs or [STANDARD]
+    typing = inputs == [STANDARD] and not text_field and sys.stdin is not None and sys.stdin.isatty()
     if typing:
         typer.echo(_HINT, err=True)
     # A bar between lines of output or typed lines would be a nuisance.
@@ -262,7 +272,7 @@ def parse_command(
     try:
         with watching(shown=shown, totals=ray) as watcher:
             parse_files(
-                source, target, options, format=format, text_field=text_field, id_field=id_field, model=model,
+                inputs, target, options, format=format, text_field=text_field, id_field=id_field, model=model,
                 jobs=jobs, threads=threads, resume=resume, force=force, skip_bad=skip_bad, encoding=encoding,
                 errors=errors, engine=engine, ray_address=ray_address, watcher=watcher, **more,
             )  # fmt: skip
@@ -272,24 +282,10 @@ def parse_command(
         raise
 
 
-def _span(text: str) -> tuple[int, int]:
-    start, colon, end = text.partition(":")
-    # Not `isdigit`, which accepts ² as a digit.
-    if not (colon and start.isdecimal() and end.isdecimal()):
-        raise InputError(f"--pin {text}: expected two offsets A:B, such as 0:2")
-    return int(start), int(end)
-
-
-def _arc(text: str) -> ArcLike:
-    dependent, _, rest = text.partition(":")
-    head, _, relation = rest.partition(":")
-    if not (dependent.isdecimal() and (head.isdecimal() or head == "root")):
-        raise InputError(f"--arc {text}: expected two offsets D:H, such as 0:2, or D:root")
-    return int(dependent), None if head == "root" else int(head), relation or None
-
-
-def _tag(text: str) -> tuple[int, str]:
-    offset, _, tag = text.partition(":")
-    if not (offset.isdecimal() and tag):
-        raise InputError(f"--tag {text}: expected an offset and a part of speech K:TAG, such as 0:NOUN")
-    return int(offset), tag
+def _read(option: str, values: Iterable[str], form: str, expected: str) -> Iterator[tuple[str, ...]]:
+    """Yield the parts of the values of an option, as a regular expression groups them."""
+    for value in values:
+        found = re.fullmatch(form, value, re.DOTALL)
+        if found is None:
+            raise InputError(f"{option} {value}: expected {expected}")
+        yield found.groups("")

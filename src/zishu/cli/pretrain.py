@@ -13,7 +13,9 @@ from zishu.cli.config import find_config
 def pretrain_command(
     config: Annotated[
         str,
-        typer.Argument(help="TOML file with a section [pretrain], or the name of a configuration."),
+        typer.Argument(
+            metavar="CONFIG", help="TOML file with a section [pretrain], or the name of a configuration."
+        ),
     ],
     overrides: OverridesOption = None,
     resume: ResumeOption = False,

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def stats_command(
-    file: Annotated[Path, typer.Argument(help="CoNLL-U or CoNLL-X file (.gz too), or - for standard input.")],
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="CoNLL-U or CoNLL-X file (.gz too), or - for standard input."),
+    ],
     as_json: JsonOption = False,
 ) -> None:
     """Count the words, labels and arcs of a treebank."""

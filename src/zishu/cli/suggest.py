@@ -16,14 +16,17 @@ def suggest_command(
         Path,
         typer.Option("-o", "--output", metavar="FILE", help="Write JSON lines for the page to this file."),
     ],
-    number: Annotated[int, typer.Option("-n", "--number", min=1, help="Number of sentences.")] = 100,
+    number: Annotated[
+        int, typer.Option("-n", "--number", metavar="N", min=1, help="Choose N sentences.")
+    ] = 100,
     model: ModelOption = None,
     style: StyleOption = None,
     lexicon: Annotated[
         str, typer.Option(metavar="FILE", help="Keep the words of this file (one per line) whole.")
     ] = "",
     most: Annotated[
-        int, typer.Option(min=1, help="Parse at most this many sentences, evenly spread over the corpus.")
+        int,
+        typer.Option(metavar="N", min=1, help="Parse at most N sentences, evenly spread over the corpus."),
     ] = 20_000,
 ) -> None:
     """Choose the sentences that are most worth correcting.
@@ -37,9 +40,7 @@ def suggest_command(
     from zishu.suggest import suggest_from_files
     from zishu.writing import check_not_input, replacing
 
-    for path in corpus:
-        if path != "-":
-            check_not_input(path, output)
+    check_not_input(output, *corpus)
     words = Lexicon.load(lexicon) if lexicon else None
     found, total = suggest_from_files(
         zishu.load(model, style=style), corpus, number, lexicon=words, most=most

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 def train_command(
     context: typer.Context,
     config: Annotated[
-        str, typer.Argument(help="TOML file, or the name of a configuration (see zishu config).")
+        str,
+        typer.Argument(
+            metavar="CONFIG", help="TOML file, or the name of a configuration (see zishu config)."
+        ),
     ],
     overrides: OverridesOption = None,
     seeds: Annotated[
@@ -36,7 +39,8 @@ def train_command(
     ] = None,
     resume: ResumeOption = False,
     directory: Annotated[
-        Path | None, typer.Option(help="Folder of the run (default: runs/NAME/seed-SEED).")
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the run to this folder; default: runs/NAME/seed-SEED."),
     ] = None,
 ) -> None:
     """Train a parser and export it as a model directory.

@@ -10,19 +10,28 @@ import typer
 
 def train_structures_command(
     model: Annotated[
-        Path, typer.Argument(help="Model directory; structures.onnx and structures.json are written to it.")
+        Path,
+        typer.Argument(
+            metavar="MODEL", help="Model directory; structures.onnx and structures.json are written to it."
+        ),
     ],
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="Text with words of the lexicon: CoNLL-U files (*.conllu), or plain text, which is parsed first."
+            metavar="FILE",
+            help="Text with words of the lexicon: CoNLL-U files (*.conllu), or plain text, which is parsed first.",
         ),
     ],
     sentences: Annotated[
-        int, typer.Option("--sentences", min=1, help="Sentences to read from the start of each plain text.")
+        int,
+        typer.Option(
+            "--sentences", metavar="N", min=1, help="Read N sentences from the start of each plain text."
+        ),
     ] = 20_000,
-    epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the words found.")] = 6,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Random seed.")] = 0,
+    epochs: Annotated[
+        int, typer.Option("--epochs", metavar="N", min=1, help="Pass over the words found N times.")
+    ] = 6,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Set the random seed.")] = 0,
     small: Annotated[
         bool, typer.Option("--small", help="Train a small network, for models that must stay small.")
     ] = False,

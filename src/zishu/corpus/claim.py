@@ -47,12 +47,23 @@ _BLOCK: Final = 1 << 20
 class Claim:
     """Hold what a claimed output contains already: the complete sentences of an interrupted run."""
 
+    path: Path
+    kind: str = ""  # its format if it can be resumed
     sentences: int = 0
     size: int = 0  # bytes of the sentences, decompressed
     last: str = ""  # the last one
     torn: bool = False  # an incomplete sentence follows
     finished: bool = False  # there is no record of its options: it can be checked, but not extended
     started: bool = False  # this run has written to it
+
+    def check(self, again: str) -> None:
+        """Raise InputError unless the last sentence equals this run's sentence of the same number."""
+        # A lone surrogate cannot be encoded in UTF-8 and is written as an escape.
+        as_written = again.encode("utf-8", "backslashreplace").decode()
+        if _identity(self.last, self.kind) != _identity(as_written, self.kind):
+            raise InputError(
+                f"{self.path}: sentence {self.sentences} does not match: was the input or were the options different?"
+            )
 
 
 @contextlib.contextmanager
@@ -64,10 +75,12 @@ def claimed(
     `kind` is its format if it can be resumed, else empty. If it can, the record of a failed run stays.
     """
     path = Path(output)
+    if os.fspath(output).endswith(os.sep) or path.is_dir():
+        raise InputError(f"{os.fspath(output)}: is a folder; give the name of a file in it")
     if os.fspath(output) == STANDARD or path.is_relative_to("/dev") or (path.exists() and not path.is_file()):
         if resume:
             raise InputError(f"{path}: is not a regular file and cannot be resumed")
-        yield Claim()
+        yield Claim(path)
         return
     if resume and force:
         raise InputError("resume and force exclude each other")
@@ -88,9 +101,13 @@ def claimed(
             check_options(before, now, str(path))
         if resume and exists and before is None:
             _give_up(descriptor, record)
-            yield _finished(path, kind)
+            claim = _look_at(path, kind)
+            claim.finished = path.stat().st_size > 0
+            if claim.finished and (claim.torn or not claim.sentences):
+                raise cannot_extend(path)
+            yield claim
             return
-        claim = _look_at(path, kind) if resume and exists else Claim()
+        claim = _look_at(path, kind) if resume and exists else Claim(path)
         if before != now:
             os.ftruncate(descriptor, 0)
             os.lseek(descriptor, 0, os.SEEK_SET)
@@ -195,16 +212,7 @@ def _look_at(path: Path, kind: str) -> Claim:
                 size += end
                 last = rest[:end].removesuffix(separator).rpartition(separator)[2]
                 rest = rest[end:]
-    return Claim(sentences, size, last.decode("utf-8", "replace"), torn or bool(rest))
-
-
-def _finished(path: Path, kind: str) -> Claim:
-    """Look at an output without a record; raise `InputError` if it is incomplete."""
-    claim = _look_at(path, kind)
-    claim.finished = path.stat().st_size > 0
-    if claim.finished and (claim.torn or not claim.sentences):
-        raise cannot_extend(path)
-    return claim
+    return Claim(path, kind, sentences, size, last.decode("utf-8", "replace"), torn or bool(rest))
 
 
 def cannot_extend(path: Path) -> InputError:
@@ -212,16 +220,6 @@ def cannot_extend(path: Path) -> InputError:
     return InputError(
         f"{path}: is finished, or was not written by this version; --resume adds nothing to it, --force overwrites it"
     )
-
-
-def check_same(claim: Claim, again: str, path: Path, kind: str) -> None:
-    """Raise InputError unless the last sentence of the output equals this run's sentence of the same number."""
-    # A lone surrogate cannot be encoded in UTF-8 and is written as an escape.
-    as_written = again.encode("utf-8", "backslashreplace").decode()
-    if _identity(claim.last, kind) != _identity(as_written, kind):
-        raise InputError(
-            f"{path}: sentence {claim.sentences} does not match: was the input or were the options different?"
-        )
 
 
 def _identity(block: str, kind: str) -> list[str]:

@@ -15,8 +15,9 @@ import glob
 import json
 import os
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from zishu.compression import plain_name
 from zishu.corpus.tables import arrow, check_uncompressed
@@ -59,12 +60,15 @@ class RawDocument:
 def expand(patterns: Iterable[FilePath]) -> list[str]:
     """Return the files that match names and patterns (`*`, `?`, `[...]`, `**`), those of a pattern sorted.
 
-    A pattern that is the name of an existing file means that file. A pattern without a match raises `InputError`. No
-    file is listed twice. Names without wildcards are not checked until they are opened.
+    A pattern that is the name of an existing file means that file. A folder, or a pattern without a match, raises
+    `InputError`. No file is listed twice. Names without wildcards are not checked until they are opened.
     """
     found: dict[str, None] = {}
     for given in patterns:
         pattern = os.fspath(given)
+        if Path(pattern).is_dir():
+            inside = os.path.join(pattern, "*.txt")  # noqa: PTH118 (as the user writes it)
+            raise InputError(f"{pattern}: is a folder; use a pattern such as {inside!r}")
         if not glob.has_magic(pattern) or Path(pattern).exists():
             found[pattern] = None
             continue
@@ -113,27 +117,44 @@ def read_documents(
     `file:row`. Rows count from 1, without blank lines and the header of a CSV file; in JSON lines the row is the line.
     Standard input (`-`) is plain text, or JSON lines if `text_field` is given.
     """
+
+    def refuse(error: Exception) -> None:
+        if skip is None:
+            raise error
+        skip(error)
+
     for path in expand(patterns):
-        kind = kind_of(path)
-        if path == STANDARD and text_field is not None:
-            kind = "jsonl"
+        kind = "jsonl" if path == STANDARD and text_field is not None else kind_of(path)
         if kind == "text":
             if text_field is not None or id_field is not None:
                 raise InputError(f"{path}: plain text has no fields; use .jsonl, .csv, .tsv or .parquet")
             yield RawDocument(path, _blocks(path, errors, encoding))
             continue
-        fields = _Fields(path, text_field or TEXT_FIELD, id_field, skip)
+        fields = _Fields(path, text_field or TEXT_FIELD, id_field)
         try:
-            if kind == "parquet":
-                yield from _read_parquet(fields)
-                continue
-            with Input(path, errors=errors, encoding=encoding) as text:
-                if kind == "jsonl":
-                    yield from _read_jsonl(fields, text.lines(longest))
+            with contextlib.ExitStack() as stack:
+                if kind == "parquet":
+                    found = _read_parquet(fields)
                 else:
-                    yield from _read_csv(fields, text.lines(longest), tabs=kind == "tsv", longest=longest)
+                    lines = stack.enter_context(Input(path, errors=errors, encoding=encoding)).lines(longest)
+                    read = (
+                        _read_jsonl
+                        if kind == "jsonl"
+                        else partial(_read_csv, tabs=kind == "tsv", longest=longest)
+                    )
+                    found = read(fields, lines)
+                for document in found:
+                    if isinstance(document, RawDocument):
+                        yield document
+                    else:
+                        refuse(document)
         except (InputError, OSError) as error:
-            fields.bad(error)
+            refuse(error)
+
+
+def _blocks(path: str, errors: Errors, encoding: str) -> Iterator[str]:
+    with Input(path, errors=errors, encoding=encoding) as text:
+        yield from text.blocks()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,34 +164,25 @@ class _Fields:
     path: str
     text: str
     id: str | None
-    skip: Callable[[Exception], None] | None = None  # called with the error of a bad row; None: raise it
 
-    def bad(self, error: Exception) -> None:
-        """Skip a bad row or the rest of a file, or raise its error."""
-        if self.skip is None:
-            raise error
-        self.skip(error)
-
-    def documents(
-        self, text: object, id_: object, row: int, fault: Callable[[str], Exception]
-    ) -> Iterator[RawDocument]:
-        """Yield the document of a row, if it has one; `fault` creates an error that names the row."""
+    def document(self, text: object, id_: object, row: int) -> RawDocument | str:
+        """Return the document of a row, or what is wrong with it."""
         if not isinstance(text, str):
-            self.bad(fault(_wrong(self.text, text, "not a string")))
-            return
+            return _wrong(self.text, text, "not a string")
         if self.id is None:
             id_ = f"{self.path}:{row}"
         elif not isinstance(id_, str | int) or isinstance(id_, bool):
-            self.bad(fault(_wrong(self.id, id_, "neither a string nor a whole number")))
-            return
-        yield RawDocument(str(id_), (text,))
+            return _wrong(self.id, id_, "neither a string nor a whole number")
+        return RawDocument(str(id_), (text,))
 
     def place(self, names: list[str], fault: Callable[[str], Exception]) -> tuple[int, int]:
         """Return the positions of text and id in a row, -1 if no id is wanted."""
-        for name in (self.text, self.id):
+        for name, option in ((self.text, "--text-field"), (self.id, "--id-field")):
             if name is not None and (count := names.count(name)) != 1:
-                problem = "no column" if count == 0 else f"{count} columns"
-                raise fault(f"{problem} {name!r}; found: {', '.join(map(repr, names)) or 'none'}")
+                problem = (
+                    f"{count} columns {name!r}" if count else f"no column {name!r}: choose one with {option}"
+                )
+                raise fault(f"{problem}; found: {', '.join(map(repr, names)) or 'none'}")
         return names.index(self.text), -1 if self.id is None else names.index(self.id)
 
 
@@ -178,34 +190,35 @@ def _wrong(name: str, value: object, problem: str) -> str:
     return f"{name!r} is missing or null" if value is None else f"{name!r} is {value!r:.40}, {problem}"
 
 
-def _blocks(path: str, errors: Errors, encoding: str) -> Iterator[str]:
-    with Input(path, errors=errors, encoding=encoding) as text:
-        yield from text.blocks()
+# The readers of rows yield the document of a row, or the error if it is bad, and raise what ends the whole file.
 
 
-def _read_jsonl(fields: _Fields, lines: Iterable[str]) -> Iterator[RawDocument]:
+def _read_jsonl(fields: _Fields, lines: Iterable[str]) -> Iterator[RawDocument | InputError]:
     for number, line in enumerate(lines, start=1):
-
-        def fault(message: str, number: int = number) -> FormatError:
-            return FormatError(message, path=fields.path, line=number)
-
         if line.isspace():
             continue
         try:
-            record = json.loads(line)
+            record = json.loads(line.rstrip())
         except (ValueError, RecursionError) as error:
-            fields.bad(fault(f"not JSON: {error}"))
-            continue
-        if not isinstance(record, dict):
-            fields.bad(fault(f"expected a JSON object on every line, not {line.strip()!r:.40}"))
-        elif fields.text not in record:
-            keys = ", ".join(map(repr, record)) or "none"
-            fields.bad(fault(f"no key {fields.text!r}; found: {keys}"[:300]))
+            # Without the line that Python counts, always 1.
+            reason = (
+                f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else error
+            )
+            found: RawDocument | str = f"not JSON: {reason}"
         else:
-            yield from fields.documents(record[fields.text], record.get(fields.id), number, fault)
+            if not isinstance(record, dict):
+                found = f"expected a JSON object on every line, not {line.strip()!r:.40}"
+            elif fields.text not in record:
+                keys = ", ".join(map(repr, record)) or "none"
+                found = f"no key {fields.text!r}: choose one with --text-field; found: {keys}"[:300]
+            else:
+                found = fields.document(record[fields.text], record.get(fields.id), number)
+        yield FormatError(found, path=fields.path, line=number) if isinstance(found, str) else found
 
 
-def _read_csv(fields: _Fields, lines: Iterable[str], *, tabs: bool, longest: int) -> Iterator[RawDocument]:
+def _read_csv(
+    fields: _Fields, lines: Iterable[str], *, tabs: bool, longest: int
+) -> Iterator[RawDocument | InputError]:
     """Read CSV, or TSV with `tabs`, where quotation marks are ordinary characters and every line is a row."""
     # The default limit guards against files that are not CSV, but texts are often longer. It is global to the process.
     csv.field_size_limit(max(csv.field_size_limit(), (1 << 31) - 1))
@@ -237,60 +250,55 @@ def _read_csv(fields: _Fields, lines: Iterable[str], *, tabs: bool, longest: int
     header: list[str] = []
     text = id_ = -1
     while True:
-        held = 0
+        held, problem = 0, ""
         try:
             values = next(reader, None)
         except csv.Error as error:
-            row += 1
-            if row == 0:  # without a header the rows are meaningless
-                raise fault(f"not {name}: {error}") from None
-            fields.bad(fault(f"not {name}: {error}"))
-            continue
+            values, problem = [], f"not {name}: {error}"
         if values is None:
             break
-        if not values:  # a blank line
+        if not (values or problem):  # a blank line
             continue
         row += 1
         if row == 0:
+            if problem:  # without a header the rows are meaningless
+                raise fault(problem)
             header = values
             text, id_ = fields.place(header, fault)
-            continue
-        if len(values) != len(header):
-            fields.bad(fault(f"{len(values)} fields, but the header has {len(header)}"))
-            continue
-        yield from fields.documents(values[text], values[id_], row, fault)
+        elif problem or len(values) != len(header):
+            count = f"{len(values)} field{'s' * (len(values) != 1)}"
+            yield fault(problem or f"{count}, but the header has {len(header)}")
+        else:
+            found = fields.document(values[text], values[id_], row)
+            yield fault(found) if isinstance(found, str) else found
     if row < 0:
         raise fault("no header: the first line must name the columns")
 
 
-def _read_parquet(fields: _Fields) -> Iterator[RawDocument]:
+def _read_parquet(fields: _Fields) -> Iterator[RawDocument | InputError]:
     pa = arrow()
     row = 0
 
     def fault(message: str) -> InputError:
         return InputError(f"{fields.path}: row {row}: {message}" if row else f"{fields.path}: {message}")
 
-    with contextlib.ExitStack() as stack:
-        try:
-            file = stack.enter_context(pa.parquet.ParquetFile(fields.path))
+    try:
+        with pa.parquet.ParquetFile(fields.path) as file:
             fields.place(file.schema_arrow.names, fault)
-            _check_string(pa, file.schema_arrow.field(fields.text), fault)
+            column = file.schema_arrow.field(fields.text)
+            kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+            if str(kind) not in ("string", "large_string", "string_view"):
+                raise fault(f"the column {column.name!r} holds {column.type}, not strings")
             columns = list({fields.text, fields.id} - {None})
             for batch in file.iter_batches(batch_size=_ROWS, columns=columns):
-                ids = batch[fields.id] if fields.id is not None else [None] * batch.num_rows
+                ids = [None] * batch.num_rows if fields.id is None else batch[fields.id]
                 for text, id_ in zip(batch[fields.text], ids, strict=True):
                     row += 1
-                    name = None if id_ is None else id_.as_py()
-                    yield from fields.documents(text.as_py(), name, row, fault)
-        except UnicodeDecodeError as error:
-            raise fault(f"not valid UTF-8: {error.reason}") from None
-        except (pa.ArrowException, OSError) as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                raise  # such as a missing file; Arrow's own errors have no errno
-            raise fault(f"not a Parquet file, or a damaged one: {str(error).splitlines()[0]}") from None
-
-
-def _check_string(pa: Any, field: Any, fault: Callable[[str], Exception]) -> None:
-    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-    if str(kind) not in ("string", "large_string", "string_view"):
-        raise fault(f"the column {field.name!r} holds {field.type}, not strings")
+                    found = fields.document(text.as_py(), None if id_ is None else id_.as_py(), row)
+                    yield fault(found) if isinstance(found, str) else found
+    except UnicodeDecodeError as error:
+        raise fault(f"not valid UTF-8: {error.reason}") from None
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # such as a missing file; Arrow's own errors have no errno
+        raise fault(f"not a Parquet file, or a damaged one: {str(error).splitlines()[0]}") from None

@@ -15,29 +15,28 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from zishu.arguments import list_of, whole_number
 from zishu.constraints import Pin, TagsLike, known_tags
 from zishu.corpus.chunks import Chunk, chunks
-from zishu.corpus.claim import RESUMABLE, cannot_extend, check_same, claimed
+from zishu.corpus.claim import RESUMABLE, cannot_extend, claimed
 from zishu.corpus.documents import MAX_DOCUMENT, RawDocument, expand, kind_of, read_documents
 from zishu.corpus.options import Format, Options
 from zishu.corpus.outputs import AnyOutput, Recipe, make_recipe, open_output
 from zishu.errors import InputError, ZishuError, explain
-from zishu.reading import STANDARD, Errors, FilePath, Input, check_encoding, standard_input
-from zishu.sentences import text_sentences
+from zishu.reading import STANDARD, Errors, FilePath, Input, check_encoding
 from zishu.writing import check_not_input, truncate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from zishu.arcs import ArcLike
-    from zishu.text import RawSentence
 
 _DEFAULT: Final = Options()
+_T = TypeVar("_T")
 
 
 @dataclass(slots=True)
@@ -127,9 +126,7 @@ def parse_files(
         _check_resumable(recipe, output)
     sources = expand(names)
     kinds = [kind_of(source) for source in sources]
-    if os.fspath(output) != STANDARD:
-        for source in sources:
-            check_not_input(standard_input() if source == STANDARD else source, output)
+    check_not_input(output, *sources)
     # A single text needs no document id, and its length is known.
     alone = kinds == ["text"] and not (text_field or id_field or recipe.format == "parquet")
     with contextlib.ExitStack() as stack:
@@ -180,7 +177,8 @@ def parse_files(
     summary.written = len(sources)
     progress.end(summary)
     if summary.failed:
-        raise ZishuError(f"{summary.failed} bad documents were skipped; all others are done")
+        count = "1 bad document was" if summary.failed == 1 else f"{summary.failed} bad documents were"
+        raise ZishuError(f"{count} skipped; all others are done")
     return summary
 
 
@@ -216,17 +214,10 @@ def parse_texts(
     if fixed and (len(texts) != 1 or options.words):
         raise InputError("pins, breaks, arcs and tags need a single text without given words")
     options.check_fixed(arcs=arcs, tags=tags)
-
-    def pinned(blocks: Iterable[str], *, look_ahead: bool = True) -> Iterable[RawSentence]:  # noqa: ARG001
-        return text_sentences(
-            "".join(blocks), pins=pins, breaks=breaks, arcs=arcs, tags=tags, lexicon=options.lexicon,
-            patterns=options.finds_patterns, wrapped=options.wrapped,
-        )  # fmt: skip
-
+    known = partial(options.sentences, pins=pins, breaks=breaks, arcs=arcs, tags=tags)
     named = len(texts) > 1 or recipe.format == "parquet"
     documents = [RawDocument(str(k) if named else "", (text,)) for k, text in enumerate(texts, start=1)]
-    sentences = pinned if fixed else options.sentences
-    found = chunks(documents, sentences, named=named)
+    found = chunks(documents, known if fixed else options.sentences, named=named)
     _parse_chunks(found, "the texts", output, recipe, recipe.record(), force=force)
 
 
@@ -252,10 +243,9 @@ def _parse_chunks(
     report: Callable[[Chunk], None] = lambda _: None,
 ) -> None:
     """Parse chunks into the output; `name` describes the input, `record` holds all that the output depends on."""
-    path = Path(output)
-    resumable = recipe.format in RESUMABLE and not recipe.options.k_best
-    kind = recipe.format if resumable else ""
-    fault: BaseException | None = None
+    kind = recipe.format if recipe.format in RESUMABLE and not recipe.options.k_best else ""
+    faults: list[BaseException] = []
+    out: AnyOutput | None = None
     with contextlib.ExitStack() as stack:
         claim = stack.enter_context(claimed(output, kind, record, resume=resume, force=force))
         # The last sentence of the output is parsed again to check that it is the same.
@@ -269,39 +259,38 @@ def _parse_chunks(
             # The lexicon is only used when a chunk is made.
             lean = replace(recipe, options=replace(recipe.options, lexicon=None), threads=recipe.threads or 1)
             parsed = stack.enter_context(workers(jobs, lean.load))(coming)
-        out: AnyOutput | None = None
         with contextlib.ExitStack() as open_files:
-            while True:
-                try:
-                    chunk, sentences = next(parsed)
-                except StopIteration:
-                    break
-                except (InputError, OSError, KeyboardInterrupt) as error:
-                    # Everything before the error is kept: the output is closed properly first.
-                    fault = error
-                    break
+            for chunk, sentences in _up_to_a_fault(parsed, faults):
                 done = max(0, claim.sentences - chunk.first)
                 new = list(chain.from_iterable(sentences[done:]))
-                if claim.sentences and out is None:
-                    check_same(claim, "".join(sentences[done - 1]), path, kind)
-                if claim.finished and new:
-                    raise cannot_extend(path)
                 if out is None:
-                    if claim.sentences and claim.torn:  # remove the incomplete last sentence
-                        truncate(path, claim.size)
+                    if claim.sentences:
+                        claim.check("".join(sentences[done - 1]))
+                        if claim.torn:  # remove the incomplete last sentence
+                            truncate(output, claim.size)
                     # Opened only now: a mistake must not cost the user an existing file.
                     claim.started = True
                     out = open_output(output, recipe.format, append=claim.sentences > 0, force=force)
                     open_files.enter_context(out)
                 if new:
+                    if claim.finished:
+                        raise cannot_extend(claim.path)
                     out.put(new)
                 report(chunk)
-            if out is None and fault is None:
+            if out is None and not faults:
                 if claim.sentences:
                     raise InputError(
-                        f"{path}: has more sentences than {name}: was the input or were the options different?"
+                        f"{output}: has more sentences than {name}: was the input or were the options different?"
                     )
                 claim.started = True
                 open_files.enter_context(open_output(output, recipe.format, force=force))
-        if fault is not None:
+        for fault in faults:
             raise fault
+
+
+def _up_to_a_fault(items: Iterator[_T], faults: list[BaseException]) -> Iterator[_T]:
+    """Yield items until an error, which is stored: the output before it is kept, and closed properly first."""
+    try:
+        yield from items
+    except (InputError, OSError, KeyboardInterrupt) as error:
+        faults.append(error)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, get_args
 
 from zishu.arguments import MOST_ANALYSES, whole_number
 from zishu.errors import InputError
 from zishu.granularity import GRANULARITIES, Granularity, coarsen
 from zishu.lexicon import Lexicon, LexiconLike
-from zishu.sentences import line_sentences, stream_sentences
+from zishu.sentences import Knowledge, line_sentences, stream_sentences, text_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -77,19 +77,23 @@ class Options:
         if tags and self.only == "words":
             raise InputError("tags cannot be fixed if only words are wanted")
 
-    def sentences(self, blocks: Iterable[str], *, look_ahead: bool = True) -> Iterator[RawSentence]:
-        """Split a text that arrives in blocks into sentences that are ready for a model."""
+    def sentences(
+        self, blocks: Iterable[str], *, look_ahead: bool = True, **known: Unpack[Knowledge]
+    ) -> Iterator[RawSentence]:
+        """Split a text that arrives in blocks into sentences that are ready for a model.
+
+        If something is `known` (pins, breaks, arcs, tags), the text is read as a whole.
+        """
         if self.words:
             return line_sentences(blocks, look_ahead=look_ahead)
-        patterns = self.finds_patterns
+        # Vanilla decoding cannot honour constraints.
+        patterns, wrapped = self.patterns and self.decoding != "vanilla", self.wrapped
+        if known:
+            known |= {"lexicon": self.lexicon, "patterns": patterns, "wrapped": wrapped}
+            return text_sentences("".join(blocks), **known)
         return stream_sentences(
-            blocks, lexicon=self.lexicon, patterns=patterns, wrapped=self.wrapped, look_ahead=look_ahead
+            blocks, lexicon=self.lexicon, patterns=patterns, wrapped=wrapped, look_ahead=look_ahead
         )
-
-    @property
-    def finds_patterns(self) -> bool:
-        """Tell whether to look for patterns; vanilla decoding cannot honour constraints."""
-        return self.patterns and self.decoding != "vanilla"
 
     def analyse(
         self, parser: Parser, sentences: Iterable[RawSentence]

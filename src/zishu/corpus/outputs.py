@@ -192,26 +192,23 @@ def open_output(path: FilePath, kind: Format, *, append: bool = False, force: bo
         return _Figures(Path(path), force=force)
     if kind == "parquet":
         return ParquetWriter(path)
-    return _Page(path) if kind == "html" else _Text(path, append=append)
+    return _Text(path, page=kind == "html", append=append)
 
 
 class _Text(Output):
-    """Write sentences to a file or standard output; `put` flushes them."""
+    """Write sentences, or the figures of a page, to a file or standard output; `put` flushes them."""
+
+    def __init__(self, path: FilePath, *, page: bool, append: bool) -> None:
+        super().__init__(path, append=append)
+        self._page = page
+        if page:
+            self.write(_PAGE_HEAD)
 
     def put(self, analyses: Sequence[str]) -> None:
         self.write("".join(analyses))
 
-
-class _Page(_Text):
-    """Write a page of figures."""
-
-    def __enter__(self) -> Self:
-        super().__enter__()
-        self.write(_PAGE_HEAD)
-        return self
-
     def __exit__(self, *error: Any) -> None:
-        if error[1] is None:
+        if self._page and error[1] is None:
             self.write(_PAGE_END)
         super().__exit__(*error)
 

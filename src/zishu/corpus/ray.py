@@ -10,9 +10,7 @@ under the same names.
 A worker that dies (killed, out of memory, machine lost) is replaced, and its file goes to the next free worker. A file
 whose worker died `ATTEMPTS` times is recorded as failed, and the run continues.
 
-Why actors and not Ray Data? Ray Data repeats lost work without limit and on the same worker, so a file that kills its
-worker would never end. It names output after its own blocks, not after the input, and it cannot start with the largest
-files. A queue in front of the actors is shorter than working around all that.
+docs/scale.md says why these are actors behind a queue, and not a pipeline of Ray Data.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ from zishu.errors import InputError, MissingExtra, ZishuError, one_line, portabl
 from zishu.writing import exclusive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Sequence
     from types import ModuleType
 
     from zishu.corpus.outputs import Recipe
@@ -85,23 +83,23 @@ def parse_shards(
             count = _worker_count(ray, workers, recipe.threads, len(todo))
             watcher.begin(summary, sum(entry.size for entry in todo), count)
             manifest.save()  # now: an unwritable folder must not cost an hour of parsing
-            pool = _Pool(ray, recipe, output, reading)
             size = 0
             try:
-                for entry in pool.run(todo, count):
-                    manifest.add(entry)
-                    if entry.error is None:
-                        summary.written += 1
-                        summary.sentences += entry.sentences
-                        summary.characters += entry.characters
-                    else:
-                        summary.failed += 1
-                        named = entry.input in entry.error
-                        watcher.fail(entry.error if named else f"{entry.input}: {entry.error}")
-                    size += entry.size
-                    watcher.advance(summary, size)
+                results = _results(ray, recipe, todo, count, output, reading)
+                with contextlib.closing(results):
+                    for entry in results:
+                        manifest.add(entry)
+                        if entry.error is None:
+                            summary.written += 1
+                            summary.sentences += entry.sentences
+                            summary.characters += entry.characters
+                        else:
+                            summary.failed += 1
+                            named = entry.input in entry.error
+                            watcher.fail(entry.error if named else f"{entry.input}: {entry.error}")
+                        size += entry.size
+                        watcher.advance(summary, size)
             finally:
-                pool.stop()
                 manifest.save()
                 storage(output).clean(output)
     watcher.end(summary)
@@ -176,76 +174,68 @@ class _Worker:
             return str(error)
 
 
-class _Pool:
-    """Manage the workers and the file that each of them parses."""
+def _results(
+    ray: ModuleType,
+    recipe: Recipe,
+    todo: Iterable[ShardEntry],
+    count: int,
+    output: str,
+    reading: dict[str, Any],
+) -> Generator[ShardEntry]:
+    """Yield the result of every shard, in order of completion; kill all workers at the end."""
+    # No restarts or retries by Ray: a new worker must load the model, and attempts are counted here.
+    create = ray.remote(num_cpus=recipe.threads, max_restarts=0, max_task_retries=0)(_Worker).remote
+    stored = ray.put(recipe)
+    waiting = deque(todo)
+    tasks: dict[
+        Any, tuple[Any, ShardEntry | None]
+    ] = {}  # answer -> worker and its file; None: it loads the model
+    attempts: Counter[str] = Counter()
+    deaths = 0  # consecutive workers that died before they were ready
 
-    def __init__(self, ray: ModuleType, recipe: Recipe, output: str, reading: dict[str, Any]) -> None:
-        self._ray = ray
-        self._output, self._reading = output, reading
-        # No restarts or retries by Ray: a new worker must load the model, and attempts are counted here.
-        self._class = ray.remote(num_cpus=recipe.threads, max_restarts=0, max_task_retries=0)(_Worker)
-        self._recipe = ray.put(recipe)
-        self._starting: dict[Any, Any] = {}  # pending answer -> worker
-        self._busy: dict[Any, tuple[Any, ShardEntry]] = {}
-        self._deaths = 0  # consecutive workers that died before they were ready
+    def start() -> None:
+        worker = create()
+        tasks[worker.load.remote(stored)] = worker, None
 
-    def run(self, entries: Iterable[ShardEntry], count: int) -> Iterator[ShardEntry]:
-        """Yield the result of every shard, in order of completion."""
-        todo = deque(entries)
-        attempts: Counter[str] = Counter()
+    try:
         for _ in range(count):
-            self._start()
-        while todo or self._busy:
+            start()
+        while waiting or any(entry for _, entry in tasks.values()):
             # A worker that the cluster has no room for yet delays nothing: it gets no file before it answers.
-            [answer], _ = self._ray.wait([*self._starting, *self._busy], num_returns=1)
-            if answer in self._starting:
-                worker = self._started(answer)
-            else:
-                worker, entry = self._busy.pop(answer)
-                attempts[entry.shard] += 1
-                try:
-                    result = self._ray.get(answer)
-                except self._ray.exceptions.RayError as error:
-                    self._ray.kill(worker)
-                    worker = None
-                    if attempts[entry.shard] < ATTEMPTS:
-                        todo.appendleft(entry)
-                    else:
-                        reason = f"its worker died {ATTEMPTS} times: {one_line(str(error))}"
-                        yield replace(entry, attempts=ATTEMPTS, error=reason)
+            [answer], _ = ray.wait([*tasks], num_returns=1)
+            worker, entry = tasks.pop(answer)
+            try:
+                result = ray.get(answer)
+            except ray.exceptions.RayError as error:
+                ray.kill(worker)
+                reason = one_line(str(error))
+                if entry is None:
+                    deaths += 1
+                    if deaths >= ATTEMPTS:
+                        raise ZishuError(f"workers died before they were ready: {reason}") from None
                 else:
-                    if isinstance(result, str):
-                        raise CannotWrite(result)
-                    yield replace(result, attempts=attempts[entry.shard])
-            if worker is None:
-                if len(todo) > len(self._starting):
-                    self._start()
-            elif todo:
-                entry = todo.popleft()
-                self._busy[worker.write.remote(entry, self._output, self._reading)] = worker, entry
+                    attempts[entry.shard] += 1
+                    if attempts[entry.shard] < ATTEMPTS:
+                        waiting.appendleft(entry)
+                    else:
+                        problem = f"its worker died {ATTEMPTS} times: {reason}"
+                        yield replace(entry, attempts=ATTEMPTS, error=problem)
+                if len(waiting) > sum(entry is None for _, entry in tasks.values()):
+                    start()
+                continue
+            if entry is None:
+                deaths = 0
+                if result is not None:
+                    raise result
+            elif isinstance(result, str):
+                raise CannotWrite(result)
             else:
-                self._ray.kill(worker)  # frees its core for others
-
-    def _start(self) -> None:
-        worker = self._class.remote()
-        self._starting[worker.load.remote(self._recipe)] = worker
-
-    def _started(self, answer: Any) -> Any:
-        """Return a worker that is ready, or None if it died."""
-        worker = self._starting.pop(answer)
-        try:
-            problem = self._ray.get(answer)
-        except self._ray.exceptions.RayError as error:
-            self._deaths += 1
-            if self._deaths >= ATTEMPTS:
-                raise ZishuError(f"workers died before they were ready: {one_line(str(error))}") from None
-            return None
-        self._deaths = 0
-        if problem is not None:
-            raise problem
-        return worker
-
-    def stop(self) -> None:
-        """Kill all workers."""
-        for worker in [*self._starting.values(), *(worker for worker, _ in self._busy.values())]:
-            self._ray.kill(worker)
+                yield replace(result, attempts=attempts[entry.shard] + 1)
+            if waiting:
+                entry = waiting.popleft()
+                tasks[worker.write.remote(entry, output, reading)] = worker, entry
+            else:
+                ray.kill(worker)  # frees its core for others
+    finally:
+        for worker, _ in tasks.values():
+            ray.kill(worker)

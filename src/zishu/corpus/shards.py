@@ -114,11 +114,15 @@ class Manifest:
             return cls(output, options)
         if not resume:
             raise InputError(f"{output}: contains an earlier run: use --resume or another output folder")
-        old = _loads(content, path)
-        manifest = cls(output, options, old["shards"])
-        check_options(
-            {"zishu": old["zishu"], **old["options"]}, {"zishu": __version__, **manifest._options}, path
-        )
+        known = {field.name for field in fields(ShardEntry)}
+        try:
+            data = json.loads(content.decode("utf-8", "surrogatepass"))
+            entries = [ShardEntry(**{key: row[key] for key in row.keys() & known}) for row in data["shards"]]
+            before = {"zishu": data["zishu"], **data["options"]}
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise InputError(f"{path}: not a Zishu manifest") from None
+        manifest = cls(output, options, entries)
+        check_options(before, {"zishu": __version__, **manifest._options}, path)
         return manifest
 
     def done(self, entry: ShardEntry) -> bool:
@@ -153,16 +157,6 @@ class Manifest:
         self._next = now + max(_INTERVAL, (now - began) / _SHARE)
 
 
-def _loads(content: bytes, path: str) -> dict[str, Any]:
-    known = {field.name for field in fields(ShardEntry)}
-    try:
-        data = json.loads(content.decode("utf-8", "surrogatepass"))
-        rows = [ShardEntry(**{key: row[key] for key in row.keys() & known}) for row in data["shards"]]
-        return {"zishu": data["zishu"], "options": dict(data["options"]), "shards": rows}
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise InputError(f"{path}: not a Zishu manifest") from None
-
-
 def write_shard(
     entry: ShardEntry, output: str, work: Work, *, errors: Errors = "strict", encoding: str = "utf-8"
 ) -> ShardEntry:
@@ -171,37 +165,29 @@ def write_shard(
     An error of the input or of the parser is recorded in the result. Only `CannotWrite` is raised.
     """
     began = time.monotonic()
-    local = entry.input
+    local, target = entry.input, join(output, entry.shard)
+    count = 0
     try:
-        with storage(entry.input).local(entry.input) as path:
-            local = str(path)
-            entry = _parse(entry, local, output, work, errors, encoding)
+        with contextlib.ExitStack() as stack:
+            local = str(stack.enter_context(storage(entry.input).local(entry.input)))
+            text = stack.enter_context(Input(local, errors=errors, encoding=encoding))
+            with _writing(target):
+                file = stack.enter_context(_guarded(storage(output).staged(target, output), target))
+                out = stack.enter_context(Output(file))
+            for sentences in work(RawDocument(text.name, text.blocks())):
+                with _writing(target):
+                    out.write("".join(chain.from_iterable(sentences)))
+                count += len(sentences)
+            with _writing(target):
+                out.close()
+            size = file.stat().st_size
+        entry = replace(entry, bytes=size, sentences=count, characters=text.characters)
     except CannotWrite:
         raise
     except Exception as error:
         # Not only `InputError`: one document must not end a run of thousands, whatever it does to the parser.
         entry = replace(entry, error=explain(error).replace(local, entry.input))
     return replace(entry, seconds=round(time.monotonic() - began, 3))
-
-
-def _parse(
-    entry: ShardEntry, local: str, output: str, work: Work, errors: Errors, encoding: str
-) -> ShardEntry:
-    target = join(output, entry.shard)
-    count = 0
-    with contextlib.ExitStack() as stack:
-        text = stack.enter_context(Input(local, errors=errors, encoding=encoding))
-        with _writing(target):
-            file = stack.enter_context(_guarded(storage(output).staged(target, output), target))
-            out = stack.enter_context(Output(file))
-        for sentences in work(RawDocument(text.name, text.blocks())):
-            with _writing(target):
-                out.write("".join(chain.from_iterable(sentences)))
-            count += len(sentences)
-        with _writing(target):
-            out.close()
-        size = file.stat().st_size
-    return replace(entry, bytes=size, sentences=count, characters=text.characters)
 
 
 @contextlib.contextmanager

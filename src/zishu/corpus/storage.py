@@ -65,11 +65,11 @@ def inside(path: str, folder: str) -> bool:
 
 def read(path: str) -> bytes | None:
     """Return the content of a file, or None if it does not exist."""
-    place = storage(path)
-    if place.size(path) is None:
+    try:
+        with storage(path).local(path) as file:
+            return file.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    with place.local(path) as file:
-        return file.read_bytes()
 
 
 def write(path: str, content: bytes, folder: str) -> None:
@@ -91,14 +91,11 @@ class _Local:
         else:
             base = Path(_fixed_part(pattern, os.sep))
             found = [Path(name) for name in glob.glob(pattern, recursive=True)]  # noqa: PTH207 (absolute ones, too)
-        return [_local_file(file, base) for file in found if file.is_file()]
-
-    def size(self, path: str) -> int | None:
-        """Return the size of a file, or None if it does not exist."""
-        try:
-            return Path(path).stat().st_size
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        files = [(file, file.stat()) for file in found if file.is_file()]
+        return [
+            FoundFile(str(file), file.relative_to(base).as_posix(), status.st_size, str(status.st_mtime_ns))
+            for file, status in files
+        ]
 
     def sizes(self, folder: str) -> dict[str, int]:
         """Return the size of every file in a folder and its subfolders, by relative name."""
@@ -167,13 +164,6 @@ class _Remote:
             if info["type"] == "file"
         ]
 
-    def size(self, path: str) -> int | None:
-        try:
-            info = self._fs.info(self._bare(path))
-        except FileNotFoundError:
-            return None
-        return int(info["size"]) if info["type"] == "file" else None
-
     def sizes(self, folder: str) -> dict[str, int]:
         bare = self._bare(folder)
         self._fs.invalidate_cache()
@@ -224,11 +214,6 @@ class _Remote:
 def _unique(name: str) -> str:
     # Keep the ending, because it determines the compression.
     return f"{uuid.uuid4().hex}-{name}"
-
-
-def _local_file(file: Path, base: Path) -> FoundFile:
-    status = file.stat()
-    return FoundFile(str(file), file.relative_to(base).as_posix(), status.st_size, str(status.st_mtime_ns))
 
 
 def _plain(parts: Any) -> bool:

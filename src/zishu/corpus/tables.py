@@ -13,7 +13,7 @@ Needs pyarrow (extra `tables`). This module does not parse; `zishu.corpus.docume
 from __future__ import annotations
 
 import contextlib
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
@@ -23,11 +23,11 @@ from zishu.errors import InputError, MissingExtra
 from zishu.writing import replacing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
 
-    from zishu.document import Sentence
+    from zishu.document import Sentence, Word
     from zishu.reading import FilePath
 
 # The id of a document, the number of a sentence from 1 across all documents, and the sentence.
@@ -92,24 +92,19 @@ def schema() -> pa.Schema:
 def to_batch(rows: Iterable[Row]) -> pa.RecordBatch:
     """Convert the words of sentences to a record batch."""
     pa = arrow()
-    sentences = [(doc_id, number, sentence) for doc_id, number, sentence in rows]
-    words = [word for _, _, sentence in sentences for word in sentence.words]
-
-    def spread(value: Callable[[Row], object]) -> list[object]:
-        return [item for row in sentences for item in [value(row)] * len(row[2].words)]
-
-    columns: dict[str, list[Any]] = {
-        "doc_id": spread(lambda row: row[0]),
-        "sent_id": spread(lambda row: row[1]),
-        "sent_cut": spread(lambda row: row[2].cut),
-        "sent_prob": spread(lambda row: row[2].prob),
-        "sent_prob_without_lexicon": spread(lambda row: row[2].prob_without_lexicon),
-    }
+    words: list[Word] = []
+    of_sentences: list[tuple[Any, ...]] = []  # for each word what its sentence says
+    for doc_id, number, sentence in rows:
+        words += sentence.words
+        says = (doc_id, number, sentence.cut, sentence.prob, sentence.prob_without_lexicon)
+        of_sentences += [says] * len(sentence.words)
+    names = ("doc_id", "sent_id", "sent_cut", "sent_prob", "sent_prob_without_lexicon")
+    columns = {name: [says[k] for says in of_sentences] for k, name in enumerate(names)}
     kinds = schema()
-    for name in kinds.names:
-        if name not in columns:
-            columns[name] = [getattr(word, name) for word in words]
-    arrays = [_array(pa, columns[field.name], field.type) for field in kinds]
+    arrays = [
+        _array(pa, columns.get(field.name) or [getattr(word, field.name) for word in words], field.type)
+        for field in kinds
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=kinds)
 
 
@@ -125,20 +120,14 @@ def _array(pa: Any, values: list[Any], kind: Any) -> Any:
 
 def to_batches(documents: Iterable[tuple[str, Iterable[Sentence]]]) -> Iterator[pa.RecordBatch]:
     """Yield the words of documents, given as ids and sentences, in record batches of a few thousand rows."""
-    return _batches(_rows(documents))
+    pairs = ((doc_id, sentence) for doc_id, sentences in documents for sentence in sentences)
+    return _batches((doc_id, number, sentence) for number, (doc_id, sentence) in enumerate(pairs, start=1))
 
 
 def _batches(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
     coming = iter(rows)
     while some := list(islice(coming, _SENTENCES)):
         yield to_batch(some)
-
-
-def _rows(documents: Iterable[tuple[str, Iterable[Sentence]]]) -> Iterable[Row]:
-    numbers = count(1)
-    for doc_id, sentences in documents:
-        for sentence in sentences:
-            yield doc_id, next(numbers), sentence
 
 
 def to_table(documents: Iterable[tuple[str, Iterable[Sentence]]]) -> pa.Table:
@@ -149,7 +138,8 @@ def to_table(documents: Iterable[tuple[str, Iterable[Sentence]]]) -> pa.Table:
 def write_parquet(path: FilePath, documents: Iterable[tuple[str, Iterable[Sentence]]]) -> int:
     """Write the words of documents and return their number."""
     with ParquetWriter(path) as out:
-        out.put(_rows(documents))
+        for batch in to_batches(documents):
+            out.write(batch)
     return out.rows
 
 
@@ -184,24 +174,22 @@ class ParquetWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Write a batch; it reaches the file when a row group is full."""
         self.rows += batch.num_rows
-        while self._size + batch.num_rows >= self._row_group:
-            room = self._row_group - self._size
-            self._waiting.append(batch.slice(0, room))
-            self._flush()
-            batch = batch.slice(room)
-        if batch.num_rows:
-            self._waiting.append(batch)
-            self._size += batch.num_rows
+        self._waiting.append(batch)
+        self._size += batch.num_rows
+        if self._size >= self._row_group:
+            self._flush(self._size - self._size % self._row_group)
 
-    def _flush(self) -> None:
-        if self._waiting:
-            table = self._arrow.Table.from_batches(self._waiting)
-            self._writer.write_table(table, row_group_size=self._row_group)
-            self._waiting, self._size = [], 0
+    def _flush(self, rows: int) -> None:
+        """Write the first rows of those that are waiting."""
+        table = self._arrow.Table.from_batches(self._waiting)
+        self._writer.write_table(table.slice(0, rows), row_group_size=self._row_group)
+        self._waiting = table.slice(rows).to_batches()
+        self._size -= rows
 
     def __exit__(self, *error: Any) -> None:
         with self._stack:
             # An error raised inside the stack prevents the file from getting its name.
             if error[1] is not None:
                 raise error[1]
-            self._flush()
+            if self._size:
+                self._flush(self._size)

@@ -129,7 +129,7 @@ def convert_brackets(
     counts = FileCounts(files=1)
     texts = _convert([(source, name)], counts, method, encoding)
     if isinstance(output, Path):
-        check_not_input(source, output)
+        check_not_input(output, source)
         with replacing(output) as file:
             file.writelines(text.encode("utf-8") for text in texts)
     else:
