@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from functools import partial
 from itertools import accumulate
 from typing import Any, Final, NamedTuple, overload
 
@@ -154,6 +153,7 @@ class Word(_InSentence):
 
 _NAMES: Final = tuple(field.name for field in fields(Word))
 CELLS: Final = len(_NAMES)  # of a word
+_FILLED: Final = ("text", "start", "cut", "prob", "after", "prob_without_lexicon", "_cells")  # without words
 
 
 def rows_of(cells: list[Any]) -> Iterator[tuple[Any, ...]]:
@@ -211,14 +211,9 @@ class Sentence(_Cells, Sequence[Word]):
     ) -> Sentence:
         """Build a sentence from the fields of its words."""
         sentence = cls.__new__(cls)
-        fill = partial(object.__setattr__, sentence)
-        fill("text", text)
-        fill("start", start)
-        fill("cut", cut)
-        fill("prob", prob)
-        fill("after", after)
-        fill("prob_without_lexicon", prob_without_lexicon)
-        fill("_cells", cells)
+        values = text, start, cut, prob, after, prob_without_lexicon, cells
+        for name, value in zip(_FILLED, values, strict=True):
+            object.__setattr__(sentence, name, value)
         return sentence
 
     @property
@@ -232,12 +227,10 @@ class Sentence(_Cells, Sequence[Word]):
         cells = getattr(self, "_cells", None) if name == "words" else None
         if cells is None:
             return object.__getattribute__(self, name)
-        words = tuple([Word(*row) for row in rows_of(cells)])
-        for word in words:
-            word._sentence = self  # type: ignore[misc]  # it is a slot of the class below
-        object.__setattr__(self, "words", words)
+        object.__setattr__(self, "words", tuple([Word(*row) for row in rows_of(cells)]))
         object.__setattr__(self, "_cells", None)
-        return words
+        self.__post_init__()
+        return self.words
 
     def __repr__(self) -> str:
         return f"<Sentence {' '.join([word.form for word in self.words])}>"

@@ -36,7 +36,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from zishu.document import CELLS, Sentence, Tokens, Word, rows_of
+from zishu.document import CELLS, Sentence, Tokens, rows_of
 from zishu.errors import InputError
 from zishu.tree import INTRA
 
@@ -117,9 +117,10 @@ def to_chars_conllu(sentence: Sentence, *, sent_id: str, **comments: object) -> 
             start, end, number = end, end + len(char), number + 1
             tags, confidence = _tags(None, None, None, None), ""
             if label == INTRA:
-                label = _inside(word.char_rels, number - offset)
+                label = INTRA if word.char_rels is None else f"{INTRA}:{word.char_rels[number - offset - 1]}"
             else:
-                tags, confidence = _tags(None, word.upos, word.xpos, word.feats), _conf(word)
+                tags = _tags(None, word.upos, word.xpos, word.feats)
+                confidence = "" if word.prob is None else f"Conf={word.prob:.4f}|"
             place = (
                 ("S" if end == word.end else "B") if start == word.start else "E" if end == word.end else "M"
             )
@@ -160,22 +161,12 @@ def _heads(char_heads: tuple[int, ...] | None, char_rels: tuple[str, ...] | None
     return heads if char_rels is None else f"{heads}CharRels={','.join(char_rels)}|"
 
 
-def _inside(char_rels: tuple[str, ...] | None, number: int) -> str:
-    """Return the relation of a character to another one of its word."""
-    return INTRA if char_rels is None else f"{INTRA}:{char_rels[number - 1]}"
-
-
 @lru_cache(maxsize=4096)
 def _tags(*columns: str | None) -> str:
     """Return columns of tags; `_` for unknown values."""
     values = ["_" if value is None else value for value in columns]
     _check(values)
     return "\t".join(values)
-
-
-def _conf(word: Word) -> str:
-    prob = word.prob
-    return "" if prob is None else f"Conf={prob:.4f}|"
 
 
 def _confidence(

@@ -18,6 +18,7 @@ Cost: O(n^3) per sentence for the chart, the label network for one arc per word,
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import accumulate, chain, pairwise, repeat
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -42,7 +43,6 @@ from zishu.model.mbr import probable_heads
 from zishu.model.outputs import (
     Outputs,
     favoured_boundaries,
-    gaps_without_lexicon,
     known_gaps,
     lengths_of,
     no_gaps,
@@ -282,7 +282,8 @@ def _without_lexicon(
     if not aided:
         return None
     part = batch.pick(np.array(aided))
-    known = gaps_without_lexicon(part.sentences, part.gaps.shape[1])
+    bare = [replace(raw, gaps=raw.gaps_without_lexicon) for raw in part.sentences]
+    known = known_gaps(bare, part.gaps.shape[1])
     free = part.trees(known=False)
     row = {b: k for k, b in enumerate(aided)}
     chosen = [t for t, b in enumerate(numbers.tolist()) if b in row]
