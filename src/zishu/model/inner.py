@@ -58,9 +58,9 @@ _HEADS, _RELATIONS, _PROB = (
 _MOST_KNOWN: Final = 1 << 15
 # Words that wait for the network, and what it scores at once: characters, pairs of them and padding. Pairs limit memory.
 _MOST_WAITING: Final = 2000
-SCORED_CHARS: Final = 2000
+SCORED_CHARS: Final = 500
 SCORED_PAIRS: Final = 100_000
-SCORED_PADDING: Final = 300
+SCORED_PADDING: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
