@@ -83,18 +83,18 @@ def test_the_way_back_to_the_sentence_is_no_part_of_a_word() -> None:
 
 
 def test_words_are_created_when_somebody_asks_for_them() -> None:
-    rows = [tuple(getattr(word, field.name) for field in fields(Word)) for word in WORDS]
-    lazy = Sentence.from_rows(TEXT, 0, rows, prob=0.25)
-    assert lazy.rows is rows
+    cells = [getattr(word, field.name) for word in WORDS for field in fields(Word)]
+    lazy = Sentence.from_cells(TEXT, 0, cells, prob=0.25)
+    assert lazy.cells is cells
     assert (lazy.to_conllu(), lazy.to_json()) == (SENTENCE.to_conllu(), SENTENCE.to_json())
-    assert lazy.rows is rows, "formats need no words"
+    assert lazy.cells is cells, "formats need no words"
     assert lazy.words is lazy.words
     assert lazy[1].sentence is lazy
-    assert list(lazy.rows) == rows == list(SENTENCE.rows)
-    again = Sentence.from_rows(TEXT, 0, rows, prob=0.25)
+    assert lazy.cells == cells == SENTENCE.cells
+    again = Sentence.from_cells(TEXT, 0, cells, prob=0.25)
     assert again == SENTENCE
     assert hash(again) == hash(SENTENCE)
-    assert pickle.loads(pickle.dumps(Sentence.from_rows(TEXT, 0, rows, prob=0.25))) == SENTENCE
+    assert pickle.loads(pickle.dumps(Sentence.from_cells(TEXT, 0, cells, prob=0.25))) == SENTENCE
     with pytest.raises(AttributeError, match="token"):
         _ = lazy.token  # type: ignore[attr-defined]
 

@@ -46,6 +46,11 @@ def test_constraints_hold_without_trees(parser: Parser) -> None:
     assert parser.segment("他 来", patterns=False) == ["他", "来"]
     with pytest.raises(InputError, match="unknown style"):
         parser.tag(TEXT, style="nowhere")
+    upos = parser.info["upos"][-1]
+    words = parser(TEXT, pins=[(0, 1), (1, 4)], arcs=[(0, 1)], tags={0: upos})[0].words
+    found = parser.tag(TEXT, pins=[(0, 1), (1, 4)], arcs=[(0, 1)], tags={0: upos})
+    assert found[: len(words)] == [(word.form, word.upos) for word in words]
+    assert found[0] == ("他", upos)
 
 
 def test_words_take_one_chart(parser: Parser, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,17 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from functools import partial
 from itertools import accumulate
-from operator import attrgetter
 from typing import Any, Final, NamedTuple, overload
 
 from zishu.errors import InputError
 from zishu.tags import COLUMNS
 from zishu.text import characters
 from zishu.tree import INTRA, ROOT, CharTree, WordTree
-
-Row = tuple[Any, ...]  # the fields of a word, in their order
 
 # How much of a document is shown as the value of a cell or a prompt.
 _SHOWN_TEXT: Final = 40
@@ -155,18 +151,25 @@ class Word(_InSentence):
         return None if self.char_heads is None else self.char_heads.index(ROOT)
 
 
-_row_of = attrgetter(*(field.name for field in fields(Word)))
+_NAMES: Final = tuple(field.name for field in fields(Word))
+CELLS: Final = len(_NAMES)  # of a word
+_FILLED: Final = ("text", "start", "cut", "prob", "after", "prob_without_lexicon", "_cells")  # without words
 
 
-class _Rows:
-    """Hold the rows of a sentence whose words have not been created yet. Not a field, because the words are one."""
+def rows_of(cells: list[Any]) -> Iterator[tuple[Any, ...]]:
+    """Divide cells into words."""
+    return zip(*[iter(cells)] * CELLS, strict=True)
 
-    __slots__ = ("_rows",)
-    _rows: Sequence[Row] | None
+
+class _Cells:
+    """Hold the cells of a sentence whose words have not been created yet. Not a field, because the words are one."""
+
+    __slots__ = ("_cells",)
+    _cells: list[Any] | None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Sentence(_Rows, Sequence[Word]):
+class Sentence(_Cells, Sequence[Word]):
     """One sentence of a document; a sequence of its words.
 
     text    as in the document, from its first character to its last
@@ -178,8 +181,9 @@ class Sentence(_Rows, Sequence[Word]):
     after   the white space after it, as far as it is known
     prob_without_lexicon    what prob would be without the lexicon; None unless it found something here
 
-    A parser makes sentences of plain rows, and the objects for words are created when somebody asks for them: they
-    cost more than everything else around the networks, and formats do not need them.
+    A parser makes sentences of cells: the fields of the first word, those of the second, and so on, in one list. The
+    objects for words are created when somebody asks for them: they cost more than everything else around the networks,
+    and formats do not need them.
     """
 
     text: str
@@ -195,11 +199,11 @@ class Sentence(_Rows, Sequence[Word]):
             word._sentence = self  # type: ignore[misc]  # it is a slot of the class below
 
     @classmethod
-    def from_rows(
+    def from_cells(
         cls,
         text: str,
         start: int,
-        rows: Sequence[Row],
+        cells: list[Any],
         cut: bool = False,
         prob: float | None = None,
         after: str = "",
@@ -207,33 +211,26 @@ class Sentence(_Rows, Sequence[Word]):
     ) -> Sentence:
         """Build a sentence from the fields of its words."""
         sentence = cls.__new__(cls)
-        fill = partial(object.__setattr__, sentence)
-        fill("text", text)
-        fill("start", start)
-        fill("cut", cut)
-        fill("prob", prob)
-        fill("after", after)
-        fill("prob_without_lexicon", prob_without_lexicon)
-        fill("_rows", rows)
+        values = text, start, cut, prob, after, prob_without_lexicon, cells
+        for name, value in zip(_FILLED, values, strict=True):
+            object.__setattr__(sentence, name, value)
         return sentence
 
     @property
-    def rows(self) -> Sequence[Row]:
-        """Return the fields of all words, without creating the words."""
-        rows = getattr(self, "_rows", None)
-        return [_row_of(word) for word in self.words] if rows is None else rows
+    def cells(self) -> list[Any]:
+        """Return the fields of all words, one word after the other, without creating the words."""
+        cells = getattr(self, "_cells", None)
+        return [getattr(word, name) for word in self.words for name in _NAMES] if cells is None else cells
 
     def __getattr__(self, name: str) -> Any:
-        """Create the words of a sentence that has only rows; Python calls this because the slot is empty."""
-        rows = getattr(self, "_rows", None) if name == "words" else None
-        if rows is None:
+        """Create the words of a sentence that has only cells; Python calls this because the slot is empty."""
+        cells = getattr(self, "_cells", None) if name == "words" else None
+        if cells is None:
             return object.__getattribute__(self, name)
-        words = tuple([Word(*row) for row in rows])
-        for word in words:
-            word._sentence = self  # type: ignore[misc]  # it is a slot of the class below
-        object.__setattr__(self, "words", words)
-        object.__setattr__(self, "_rows", None)
-        return words
+        object.__setattr__(self, "words", tuple([Word(*row) for row in rows_of(cells)]))
+        object.__setattr__(self, "_cells", None)
+        self.__post_init__()
+        return self.words
 
     def __repr__(self) -> str:
         return f"<Sentence {' '.join([word.form for word in self.words])}>"

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, get_args
 from zishu import chart
 from zishu.arguments import MOST_ANALYSES, iterator_of, whole_number
 from zishu.constraints import Pin, TagsLike, known_tags
-from zishu.document import Document, Sentence, Tokens
+from zishu.document import Document, Sentence, Token, Tokens
 from zishu.errors import InputError
 from zishu.lexicon import Lexicon, LexiconLike
 from zishu.model.runtime import load_model
@@ -189,40 +189,23 @@ class Parser:
         parsed = self.in_style(style, inner).analyse(raw, confidence=confidence, decoding=decoding)
         return Document(text, tuple(best for [best] in parsed))
 
-    def segment(
-        self,
-        text: str,
-        *,
-        pins: Iterable[Pin] = (),
-        breaks: Iterable[int] = (),
-        lexicon: LexiconLike = None,
-        patterns: bool = True,
-        wrapped: bool = False,
-        style: str | None = None,
-    ) -> list[str]:
-        """Return the words of a text, the same as parsing finds, in half to two thirds of its time."""
-        raw = text_sentences(
-            text, pins=pins, breaks=breaks, lexicon=lexicon, patterns=patterns, wrapped=wrapped
-        )
-        return [token.form for found in self.in_style(style).tokens(raw) for token in found.words]
+    def segment(self, text: str, *, style: str | None = None, **known: Unpack[Knowledge]) -> list[str]:
+        """Return the words of a text, the same as parsing finds, in half to two thirds of its time.
+
+        `known` are the arguments from `pins` to `wrapped` of a call of the parser.
+        """
+        return [token.form for token in self._tokens(text, style, known, tags=False)]
 
     def tag(
-        self,
-        text: str,
-        *,
-        pins: Iterable[Pin] = (),
-        breaks: Iterable[int] = (),
-        lexicon: LexiconLike = None,
-        patterns: bool = True,
-        wrapped: bool = False,
-        style: str | None = None,
+        self, text: str, *, style: str | None = None, **known: Unpack[Knowledge]
     ) -> list[tuple[str, str | None]]:
-        """Return the words of a text with their parts of speech (UPOS), in half to two thirds of the time of parsing."""
-        raw = text_sentences(
-            text, pins=pins, breaks=breaks, lexicon=lexicon, patterns=patterns, wrapped=wrapped
-        )
-        tagged = self.in_style(style).tokens(raw, tags=True)
-        return [(token.form, token.upos) for found in tagged for token in found.words]
+        """Return the words of a text with their parts of speech (UPOS); see `segment`."""
+        return [(token.form, token.upos) for token in self._tokens(text, style, known, tags=True)]
+
+    def _tokens(self, text: str, style: str | None, known: Knowledge, *, tags: bool) -> Iterator[Token]:
+        known["tags"] = self.check_tags(known.get("tags", ()))
+        for found in self.in_style(style).tokens(text_sentences(text, **known), tags=tags):
+            yield from found.words
 
     def parse_words(
         self,

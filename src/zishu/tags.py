@@ -13,7 +13,7 @@ explanation:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from zishu.text import characters
 
@@ -49,8 +49,8 @@ def tag_of(column: str, form: str, value: str) -> str | None:
     return None if value == EMPTY else value
 
 
-def values_of(column: str, tags: Iterable[str], forms: Sequence[str]) -> tuple[str, ...]:
-    """Return the values of a column for words with these tags."""
+def values_of(column: str, tags: Iterable[Any], forms: Sequence[str]) -> tuple[Any, ...]:
+    """Return the values of a column for words with these tags; a tag that is None is unknown."""
     if column != "lemma":
         return tuple(tags)
     return tuple(

@@ -129,13 +129,10 @@ def _right(
     if state.open == 1 and END in actions:
         # The word is complete if no following character belongs to it.
         assert state.stack is not None
-        if state.following > len(heads) or not _same_word(state.following, state.start, heads, intra):
+        following = state.following
+        if following > len(heads) or _top(following, heads, intra) != _top(state.start, heads, intra):
             return END
     return APPEND
-
-
-def _same_word(character: int, other: int, heads: Sequence[int], intra: Sequence[bool]) -> bool:
-    return _top(character, heads, intra) == _top(other, heads, intra)
 
 
 def _top(character: int, heads: Sequence[int], intra: Sequence[bool]) -> int:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 
 import numpy as np
 import pytest
 
 from oracle import trees
+from zishu.document import CELLS, Word, rows_of
 from zishu.errors import InputError
 from zishu.model.inner import (
     InnerSettings,
+    InnerTrees,
     StructureScorer,
     best_structures,
     pair_numbers,
@@ -141,3 +144,64 @@ def test_the_scorer_chooses_among_the_structures_of_the_lexicon():
 def test_a_structure_of_the_lexicon_must_be_a_tree(text):
     with pytest.raises(InputError, match="not a word structure"):
         read_arcs(text)
+
+
+class _Counting:
+    """A network for which the first character of every word is the root."""
+
+    def __init__(self):
+        self.calls = []
+
+    def run(self, names, inputs):
+        lengths = inputs["lengths"]
+        self.calls.append(lengths.tolist())
+        arcs = np.zeros((len(lengths), lengths.max(), lengths.max() + 1))
+        arcs[:, 0, 0] = 5.0
+        arcs[:, 1:, 1] = 5.0  # all others depend on it
+        return [arcs, np.log(np.full((*arcs.shape[:2], arcs.shape[1], 3), 1 / 3))]
+
+
+def _cells(*forms):
+    names = [field.name for field in fields(Word)]
+    row = dict.fromkeys(names)
+    return [value for form in forms for value in {**row, "form": form}.values()]
+
+
+@pytest.mark.parametrize("confidence", [False, True])
+def test_words_of_several_batches_wait_for_one_call(confidence):
+    """科学 is in the lexicon, A1 is not Chinese, 车 is one character; the others need the network."""
+    network = _Counting()
+    settings = InnerSettings(NAMES, {"科学": ("2:att 0",)})
+    inner = InnerTrees(StructureScorer(settings, Vocabulary.build(dict.fromkeys("科学家", 1)), network),
+                       confidence=confidence)  # fmt: skip
+    columns, waiting = inner.known(["科学", "A1", "车", "蚊香"], [2, 2, 1, 2])
+    assert columns[0] == [(2, 0), None, (0,), None]
+    assert columns[1] == [("att", "root"), None, ("root",), None]
+    assert columns[2] == ([1.0, None, 1.0, None] if confidence else [None] * 4)
+    assert waiting == [3]
+    first, second = _cells("科学", "A1", "车", "蚊香"), _cells("科学家", "鲸鱼")
+    inner.wait("蚊香", np.zeros((2, 4), np.float32), first, 3)
+    inner.wait("科学家", np.zeros((3, 4), np.float32), second, 0)
+    inner.wait("鲸鱼", np.zeros((2, 4), np.float32), second, 1)
+    assert not network.calls
+    inner.finish()
+    inner.finish()
+    assert network.calls == [[3, 2, 2]]
+    words = [Word(*row) for row in (*rows_of(first), *rows_of(second))]
+    assert [word.char_heads for word in words[3:]] == [(0, 1), (0, 1, 1), (0, 1)]
+    assert [len(word.char_rels) for word in words[3:]] == [2, 3, 2]
+    assert [word.structure_prob is not None for word in words[3:]] == [confidence] * 3
+
+
+def test_few_words_wait_at_a_time(monkeypatch):
+    monkeypatch.setattr("zishu.model.inner._MOST_WAITING", 2)
+    network = _Counting()
+    inner = InnerTrees(
+        StructureScorer(InnerSettings(NAMES, {}), Vocabulary.build({}), network), confidence=True
+    )
+    cells = _cells("蚊香", "鲸鱼", "车站")
+    for place, form in enumerate(cells[1::CELLS]):
+        inner.wait(form, np.zeros((2, 4), np.float32), cells, place)
+    assert network.calls == [[2, 2]]
+    inner.finish()
+    assert network.calls == [[2, 2], [2]]

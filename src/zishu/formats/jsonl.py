@@ -25,7 +25,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from zishu.document import Sentence, Tokens, Word
+from zishu.document import CELLS, Sentence, Tokens, Word, rows_of
 from zishu.errors import InputError
 from zishu.formats.schema import SENTENCE
 from zishu.tags import COLUMNS
@@ -53,8 +53,8 @@ def to_json(sentence: Sentence | Tokens, **extra: object) -> str:
     if clash := _SENTENCE_KEYS & extra.keys():
         raise InputError(f"the keys {', '.join(sorted(clash))} belong to the sentence itself")
     more = "".join(f"{_encode(key)}: {_encode(value)}, " for key, value in extra.items())
-    rows = sentence.rows
-    words = ", ".join([_word(*row) for row in rows])
+    cells = sentence.cells
+    words = ", ".join([_word(*row) for row in rows_of(cells)])
     prob = "null" if sentence.prob is None else f"{sentence.prob:.6g}"
     if sentence.prob_without_lexicon is not None:
         prob += f', "prob_without_lexicon": {sentence.prob_without_lexicon:.6g}'
@@ -64,7 +64,7 @@ def to_json(sentence: Sentence | Tokens, **extra: object) -> str:
         f'"cut": {"true" if sentence.cut else "false"}, "words": [{words}]}}'
     )
     # Searching only the strings is much faster than searching the whole line.
-    if _UNSAFE.search("".join((more, sentence.text, sentence.after, *(row[1] for row in rows)))):
+    if _UNSAFE.search("".join((more, sentence.text, sentence.after, *cells[1::CELLS]))):
         line = _escape(line)
     return line
 

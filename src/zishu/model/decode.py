@@ -18,14 +18,14 @@ Cost: O(n^3) per sentence for the chart, the label network for one arc per word,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise, repeat
+from dataclasses import replace
+from itertools import accumulate, chain, pairwise, repeat
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 
 from zishu.chart import TreeDistribution
-from zishu.document import Sentence, Token, Tokens
+from zishu.document import CELLS, Sentence, Token, Tokens
 from zishu.errors import InputError
 from zishu.gaps import FREE
 from zishu.model import beam
@@ -37,14 +37,12 @@ from zishu.model.confidence import (
     measure_words,
 )
 from zishu.model.fixed_arcs import allowed_arcs, fix_relations, over_words
-from zishu.model.inner import StructureScorer, inner_trees
 from zishu.model.k_best import distinct_trees
 from zishu.model.labels import LabelScorer, at_temperature, best_at_temperature, label_scores
 from zishu.model.mbr import probable_heads
 from zishu.model.outputs import (
     Outputs,
     favoured_boundaries,
-    gaps_without_lexicon,
     known_gaps,
     lengths_of,
     no_gaps,
@@ -64,6 +62,7 @@ if TYPE_CHECKING:
 
     from zishu.arcs import FixedArc
     from zishu.chart import Trees
+    from zishu.model.inner import InnerTrees
     from zishu.model.settings import Settings
     from zishu.text import RawSentence
 
@@ -79,7 +78,7 @@ def decode(
     *,
     confidence: bool = False,
     decoding: Decoding = "mbr",
-    structures: StructureScorer | None = None,
+    inner: InnerTrees | None = None,
 ) -> list[Sentence]:
     """Return the tree of every sentence of a batch.
 
@@ -93,22 +92,23 @@ def decode(
         raise InputError("vanilla decoding needs a character-level model with one role")
     if not sentences:
         return []
-    batch = _batch(outputs, sentences, settings, label_scorer, structures)
+    batch = _Batch(outputs, sentences, settings, label_scorer, inner)
     if settings.beam:
         return [best for [best] in _decode_beam(batch, 1, confidence=confidence)]
     if decoding != "vanilla":
-        trees = _trees(batch)
+        trees = batch.trees()
         best = probable_heads(trees, batch.allowed) if decoding == "mbr" else trees.best()
         return _label(batch, trees, np.arange(len(trees)), best, confidence)
-    inner = inner_gaps(batch.gaps.shape, batch.lengths)
-    constrained = all_known(batch.gaps, batch.lengths) | ((batch.gaps != FREE) & inner).any(axis=1)
+    between = inner_gaps(batch.gaps.shape, batch.lengths)
+    constrained = all_known(batch.gaps, batch.lengths) | ((batch.gaps != FREE) & between).any(axis=1)
     if batch.favoured is not None:
         constrained |= batch.favoured.any(axis=1)
     found: dict[int, Sentence] = {}
     if constrained.any():
         [numbers] = constrained.nonzero()
-        trees = _trees(batch.pick(numbers))
-        typed = _label(batch.pick(numbers), trees, np.arange(len(trees)), trees.best(), confidence)
+        part = batch.pick(numbers)
+        trees = part.trees()
+        typed = _label(part, trees, np.arange(len(trees)), trees.best(), confidence)
         found.update(zip(numbers.tolist(), typed, strict=True))
     if not constrained.all():
         [numbers] = (~constrained).nonzero()
@@ -124,7 +124,7 @@ def decode_k_best(
     label_scorer: LabelScorer,
     k: int,
     *,
-    structures: StructureScorer | None = None,
+    inner: InnerTrees | None = None,
 ) -> list[list[Sentence]]:
     """Return the k best analyses of every sentence of a batch that differ in their words or in the words' heads.
 
@@ -135,10 +135,10 @@ def decode_k_best(
         raise InputError(f"the number of analyses must be at least 1, not {k}")
     if not sentences:
         return []
-    batch = _batch(outputs, sentences, settings, label_scorer, structures)
+    batch = _Batch(outputs, sentences, settings, label_scorer, inner)
     if settings.beam:
         return _decode_beam(batch, k, confidence=True)
-    trees = _trees(batch)
+    trees = batch.trees()
     numbers, found = distinct_trees(trees, k)
     ranked: list[list[Sentence]] = [[] for _ in sentences]
     for b, sentence in zip(numbers.tolist(), _label(batch, trees, numbers, found, True), strict=True):
@@ -160,7 +160,7 @@ def decode_words(
     """
     if not sentences:
         return []
-    batch = _batch(outputs, sentences, settings, label_scorer)
+    batch = _Batch(outputs, sentences, settings, label_scorer)
     if settings.beam:
         assert outputs.states is not None
         found = beam.search(outputs.states, batch.lengths, batch.gaps, settings)
@@ -169,18 +169,12 @@ def decode_words(
         nothing = np.zeros(batch.gaps.shape, dtype=np.int64)
         words = find_words(nothing, nothing.astype(np.bool_), batch.lengths)
     else:
-        best = _trees(batch).best()
+        best = batch.trees().best()
         words = find_words(best.heads, best.intra, batch.lengths)
     numbers = np.arange(len(sentences))
-    forms, starts, ends = _spans(batch, numbers, words)
-    unknown = repeat(None)
-    named: dict[str, list[str | None]] = {}
-    if tags:
-        named = {
-            name: list(column) for name, column in best_tags(outputs, settings, numbers, words)[0].items()
-        }
-        _fix_tags(batch, numbers, words, named, None)
-    tokens = list(map(Token, forms, starts, ends, named.get("upos", unknown), named.get("xpos", unknown)))
+    columns = _tags(batch, numbers, words)[0] if tags else {}
+    upos, xpos = (columns.get(name, repeat(None)) for name in ("upos", "xpos"))
+    tokens = list(map(Token, *_spans(batch, numbers, words), upos, xpos))
     return [
         Tokens(raw.text, raw.start, tuple(tokens[first:last]), raw.cut, raw.after)
         for raw, (first, last) in zip(sentences, pairwise(words.bounds.tolist()), strict=True)
@@ -193,74 +187,56 @@ def paper_decoding(settings: Settings, *, given_words: bool = False) -> Decoding
     return "vanilla" if one_role and not given_words else "viterbi"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class _Batch:
-    """Hold sentences and the network's outputs for them."""
+    """Hold sentences, the network's outputs for them, and what is known about their trees."""
 
-    outputs: Outputs
-    sentences: Sequence[RawSentence]
-    settings: Settings
-    label_scorer: LabelScorer
-    structures: StructureScorer | None  # None: trees inside words are latent
-    lengths: NDArray[np.int64]  # in units: characters or words
-    gaps: NDArray[np.int8]  # batch N+1
-    word_lengths: Sequence[Sequence[int]] | None  # only for word-level parsers
-    arcs: Sequence[Sequence[FixedArc]]  # fixed arcs, by unit numbers
-    allowed: NDArray[np.bool_] | None  # batch N+1 N+1: the inter-word arcs that agree with them; None: all
-    favoured: NDArray[np.float64] | None  # batch N+1: scores of boundaries; None: nothing is favoured
+    def __init__(
+        self,
+        outputs: Outputs,
+        sentences: Sequence[RawSentence],
+        settings: Settings,
+        label_scorer: LabelScorer,
+        inner: InnerTrees | None = None,  # None: trees inside words are latent
+    ) -> None:
+        units = outputs.states if settings.beam else outputs.inter
+        if units is None:
+            raise InputError(f"a model for the task {settings.task!r} has no arcs to decode")
+        self.outputs, self.sentences, self.settings = outputs, sentences, settings
+        self.label_scorer, self.inner = label_scorer, inner
+        width = units.shape[1]
+        arcs: Sequence[Sequence[FixedArc]] = [sentence.arcs for sentence in sentences]
+        # By units, which are characters or words. The number of characters of each word is for words only.
+        self.word_lengths: Sequence[Sequence[int]] | None = None
+        self.favoured: NDArray[np.float64] | None = None  # batch N+1: scores of boundaries
+        if settings.can.units == "words":
+            self.word_lengths = word_lengths_of(sentences)
+            self.lengths = np.array(list(map(len, self.word_lengths)))
+            self.gaps = no_gaps(len(sentences), width)
+            arcs = list(map(over_words, arcs, self.word_lengths))
+        else:
+            self.lengths = lengths_of(sentences)
+            self.gaps = known_gaps(sentences, width)
+            self.favoured = favoured_boundaries(sentences, width)
+        self.arcs = arcs
+        self.allowed = allowed_arcs(arcs, width)  # batch N+1 N+1: inter-word arcs; None: all
+        if self.favoured is not None and settings.beam:
+            raise InputError("a transition parser cannot weigh words: it takes a hard lexicon only")
 
     def pick(self, numbers: NDArray[np.int64]) -> _Batch:
-        """Return a batch of some of the sentences, for a character-level parser."""
-        return replace(
-            self,
-            outputs=self.outputs.pick(numbers),
-            sentences=[self.sentences[b] for b in numbers.tolist()],
-            lengths=self.lengths[numbers],
-            gaps=self.gaps[numbers],
-            arcs=[self.arcs[b] for b in numbers.tolist()],
-            allowed=None if self.allowed is None else self.allowed[numbers],
-            favoured=None if self.favoured is None else self.favoured[numbers],
-        )
+        """Return a batch of some of the sentences."""
+        sentences = [self.sentences[b] for b in numbers.tolist()]
+        return _Batch(self.outputs.pick(numbers), sentences, self.settings, self.label_scorer, self.inner)
 
+    def trees(self, *, known: bool = True) -> TreeDistribution:
+        """Return the distribution behind all answers: at the model's temperature, given the fixed arcs.
 
-def _batch(
-    outputs: Outputs,
-    sentences: Sequence[RawSentence],
-    settings: Settings,
-    label_scorer: LabelScorer,
-    structures: StructureScorer | None = None,
-) -> _Batch:
-    units = outputs.states if settings.beam else outputs.inter
-    if units is None:
-        raise InputError(f"a model for the task {settings.task!r} has no arcs to decode")
-    lengths, word_lengths = lengths_of(sentences), None
-    if settings.can.units == "words":
-        word_lengths = word_lengths_of(sentences)
-        lengths = np.array(list(map(len, word_lengths)))
-        gaps = no_gaps(*units.shape[:2])
-    else:
-        gaps = known_gaps(sentences, units.shape[1])
-    arcs = [sentence.arcs for sentence in sentences]
-    if word_lengths is not None:
-        arcs = list(map(over_words, arcs, word_lengths))
-    allowed = allowed_arcs(arcs, gaps.shape[1])
-    favoured = None if word_lengths is not None else favoured_boundaries(sentences, gaps.shape[1])
-    if favoured is not None and settings.beam:
-        raise InputError("a transition parser cannot weigh words: it takes a hard lexicon only")
-    return _Batch(
-        outputs, sentences, settings, label_scorer, structures, lengths, gaps, word_lengths, arcs, allowed, favoured
-    )  # fmt: skip
-
-
-def _trees(batch: _Batch) -> TreeDistribution:
-    """Return the distribution behind all answers: at the model's temperature, given the fixed arcs.
-
-    Favoured boundaries count in full: their scores are not divided by the temperature. A temperature does not change
-    the order of trees; only sums over trees depend on it.
-    """
-    trees = tree_distribution(batch.outputs, batch.lengths, batch.settings, batch.label_scorer, batch.gaps)
-    trees = trees.at(batch.settings.temperature).given(inter=batch.allowed)
-    return trees if batch.favoured is None else trees.favouring(batch.favoured)
+        Unless `known`, nothing is known about words. Favoured boundaries count in full: their scores are not divided by
+        the temperature. A temperature does not change the order of trees; only sums over trees depend on it.
+        """
+        gaps = self.gaps if known else no_gaps(*self.gaps.shape)
+        trees = tree_distribution(self.outputs, self.lengths, self.settings, self.label_scorer, gaps)
+        trees = trees.at(self.settings.temperature).given(inter=self.allowed)
+        return trees.favouring(self.favoured) if known and self.favoured is not None else trees
 
 
 def _label(
@@ -306,8 +282,9 @@ def _without_lexicon(
     if not aided:
         return None
     part = batch.pick(np.array(aided))
-    known = gaps_without_lexicon(part.sentences, part.gaps.shape[1])
-    free = _trees(replace(part, gaps=no_gaps(*part.gaps.shape), favoured=None))
+    bare = [replace(raw, gaps=raw.gaps_without_lexicon) for raw in part.sentences]
+    known = known_gaps(bare, part.gaps.shape[1])
+    free = part.trees(known=False)
     row = {b: k for k, b in enumerate(aided)}
     chosen = [t for t, b in enumerate(numbers.tolist()) if b in row]
     rows = np.array([row[int(numbers[t])] for t in chosen])
@@ -391,47 +368,44 @@ def _sentences(
     if any(LIFTED in label for label in batch.settings.labels):
         for first, last in pairwise(bounds):
             heads[first:last], deprels[first:last] = lower_arcs(heads[first:last], deprels[first:last])
-    tags, of_upos = best_tags(batch.outputs, batch.settings, numbers, words)
-    columns: dict[str, list[str | None]] = {
-        name: list(values_of(name, column, forms)) for name, column in tags.items()
-    }
-    _fix_tags(batch, numbers, words, columns, of_upos)
-    unknown: Iterable[None] = repeat(None)
-    inner: Sequence[Iterable[Any]] = unknown, unknown, unknown
-    if batch.structures is not None and batch.outputs.encoded is not None:
-        inner = inner_trees(batch.structures, batch.outputs.encoded, numbers, words, forms)
+    tags, of_upos = _tags(batch, numbers, words)
+    columns = {name: values_of(name, column, forms) for name, column in tags.items()}
+    unknown: Iterable[Any] = repeat(None)
+    char_heads = char_rels = structures = unknown
+    waiting: list[int] = []
+    if batch.inner is not None:
+        (char_heads, char_rels, structures), waiting = batch.inner.known(
+            forms, (words.end - words.start).tolist()
+        )
     elif batch.word_lengths is None:
         heads_inside, places = words.inner_head.tolist(), words.first_char.tolist()
-        inner = (
-            [tuple(heads_inside[i:j]) for i, j in pairwise([*places, len(heads_inside)])],
-            unknown,
-            unknown,
-        )
+        char_heads = [tuple(heads_inside[i:j]) for i, j in pairwise([*places, len(heads_inside)])]
     trees_without, words_without = (sure and sure.without_lexicon) or (unknown, unknown)
     # The fields of `Word`, in their order.
-    rows = list(
-        zip(
-            (np.arange(1, len(forms) + 1) - words.bounds[words.tree]).tolist(),
-            forms,
-            starts,
-            ends,
-            columns.get("upos", unknown),
-            heads,
-            deprels,
-            inner[0],
-            unknown if sure is None or sure.boundaries is None else sure.boundaries.tolist(),
-            unknown if sure is None else sure.heads.tolist(),
-            unknown if sure is None else sure.labels.tolist(),
-            unknown if sure is None or of_upos is None else of_upos.tolist(),
-            *(columns.get(name, unknown) for name in ("xpos", "feats", "lemma")),
-            inner[1],
-            unknown if sure is None else inner[2],
-            words_without,
-            strict=False,  # what is unknown never ends
-        )
+    rows = zip(
+        (np.arange(1, len(forms) + 1) - words.bounds[words.tree]).tolist(),
+        forms,
+        starts,
+        ends,
+        columns.get("upos", unknown),
+        heads,
+        deprels,
+        char_heads,
+        unknown if sure is None or sure.boundaries is None else sure.boundaries.tolist(),
+        unknown if sure is None else sure.heads.tolist(),
+        unknown if sure is None else sure.labels.tolist(),
+        unknown if sure is None or of_upos is None else of_upos.tolist(),
+        *(columns.get(name, unknown) for name in ("xpos", "feats", "lemma")),
+        char_rels,
+        structures,
+        words_without,
+        strict=False,  # what is unknown never ends
     )
-    return [
-        Sentence.from_rows(raw.text, raw.start, rows[first:last], raw.cut, prob, raw.after, without)
+    cells = list(chain.from_iterable(rows))
+    sentences = [
+        Sentence.from_cells(
+            raw.text, raw.start, cells[CELLS * first : CELLS * last], raw.cut, prob, raw.after, without
+        )
         for raw, first, last, prob, without in zip(
             [batch.sentences[b] for b in numbers.tolist()],
             bounds[:-1],
@@ -441,27 +415,31 @@ def _sentences(
             strict=False,
         )
     ]
+    if batch.inner is not None and batch.outputs.encoded is not None:
+        for w, t in zip(waiting, words.tree[waiting].tolist(), strict=True):
+            encoded = batch.outputs.encoded[numbers[t], words.start[w] : words.end[w]]
+            batch.inner.wait(forms[w], encoded, sentences[t].cells, w - bounds[t])
+    return sentences
 
 
-def _fix_tags(
-    batch: _Batch,
-    numbers: NDArray[np.int64],
-    words: Words,
-    columns: dict[str, list[str | None]],
-    of_upos: NDArray[np.float64] | None,
-) -> None:
-    """Insert the fixed parts of speech; other tags that depend on the replaced ones become unknown."""
-    fixed = fixed_tags(batch.sentences, batch.word_lengths, numbers, words, batch.settings.upos)
-    if "upos" not in columns:
-        return
-    for place, tag in fixed.items():
-        if columns["upos"][place] != tag:
-            for name in ("xpos", "feats"):
-                if name in columns:
+def _tags(
+    batch: _Batch, numbers: NDArray[np.int64], words: Words
+) -> tuple[dict[str, list[str | None]], NDArray[np.float64] | None]:
+    """Return the tags of all words by column, and the probabilities of the parts of speech.
+
+    Fixed parts of speech replace predicted ones; other tags that depend on the replaced ones become unknown.
+    """
+    columns, of_upos = best_tags(batch.outputs, batch.settings, numbers, words)
+    if "upos" in columns:
+        fixed = fixed_tags(batch.sentences, batch.word_lengths, numbers, words, batch.settings.upos)
+        for place, tag in fixed.items():
+            if columns["upos"][place] != tag:
+                for name in columns.keys() & {"xpos", "feats"}:
                     columns[name][place] = None
-        columns["upos"][place] = tag
-        if of_upos is not None:
-            of_upos[place] = 1.0
+            columns["upos"][place] = tag
+            if of_upos is not None:
+                of_upos[place] = 1.0
+    return columns, of_upos
 
 
 def _spans(batch: _Batch, numbers: NDArray[np.int64], words: Words) -> tuple[list[str], list[int], list[int]]:

@@ -23,13 +23,13 @@ and its probability; the probability of a structure includes the relations. A wo
 from there; if there are several, the scorer chooses. Only words of two or more Chinese characters have a structure. One
 character is its own root. Other words (letters, digits, symbols) have no inner tree.
 
-Cost: two calls of the network per batch (words of two characters need no padding), and charts of a few characters.
+Cost: a few calls of the network for all words of several batches, and charts of a few characters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -37,7 +37,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from zishu.chart import TreeDistribution
+from zishu.document import CELLS, Word
 from zishu.errors import InputError, InvalidTree
+from zishu.model.features import length_batches
 from zishu.structures import CLASSES, RELATIONS, bundled_structures, is_chinese, words_in_text
 from zishu.tree import ROOT_LABEL, check_heads
 
@@ -47,9 +49,18 @@ if TYPE_CHECKING:
     from zishu.chart import Floats
     from zishu.model.sessions import Session
     from zishu.model.vocabulary import Vocabulary
-    from zishu.model.words import Words
 
 FORMAT: Final = 2
+
+_HEADS, _RELATIONS, _PROB = (
+    [f.name for f in fields(Word)].index(name) for name in ("char_heads", "char_rels", "structure_prob")
+)
+_MOST_KNOWN: Final = 1 << 15
+# Words that wait for the network, and what it scores at once: characters, pairs of them and padding. Pairs limit memory.
+_MOST_WAITING: Final = 2000
+SCORED_CHARS: Final = 500
+SCORED_PAIRS: Final = 100_000
+SCORED_PADDING: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +129,13 @@ class InnerSettings:
 class Inner(NamedTuple):
     """Hold the tree inside one word, numbered from 1, with each character's relation and the probability of all."""
 
-    heads: tuple[int, ...] | None
-    relations: tuple[str, ...] | None
-    prob: float | None
+    heads: tuple[int, ...]
+    relations: tuple[str, ...]
+    prob: float
 
 
 _SINGLE: Final = Inner((0,), (ROOT_LABEL,), 1.0)  # of a word of one character
-_NOTHING: Final = Inner(None, None, None)  # of a word that is not Chinese
+_NOTHING: Final = (None, None, None)  # of a word that is not Chinese, or whose tree is not yet known
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,34 +146,36 @@ class StructureScorer:
     vocabulary: Vocabulary
     session: Session
     pairs: Mapping[str, int] = field(init=False)
-    # The results of `_entries` and `_known` for the words of recent texts.
-    entries: Callable[[str], tuple[str, ...]] = field(init=False)
-    known: Callable[[str], Inner | None] = field(init=False)
+    # The trees inside recent words of several characters; None if the network must score them.
+    known: dict[str, Inner | tuple[None, None, None] | None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pairs", pair_numbers(self.settings))
-        object.__setattr__(self, "entries", lru_cache(maxsize=1 << 12)(self._entries))
-        object.__setattr__(self, "known", lru_cache(maxsize=1 << 15)(self._known))
 
-    def _known(self, word: str) -> Inner | None:
-        """Return the structure of a word of several characters, None if the network must score it."""
-        if not is_chinese(word):
-            return _NOTHING
-        entries = self.entries(word)
-        return Inner(*read_arcs(entries[0]), 1.0) if len(entries) == 1 else None
+    def look_up(self, word: str) -> Inner | tuple[None, None, None] | None:
+        """Return the tree inside a word of several characters; None if the network must score it."""
+        if word not in self.known:
+            if len(self.known) >= _MOST_KNOWN:
+                self.known.clear()
+            entries = self.entries(word)
+            only = entries[0] if len(entries) == 1 else None
+            self.known[word] = only if is_chinese(word) else _NOTHING
+        return self.known[word]
 
-    def _entries(self, word: str) -> tuple[str, ...]:
+    def entries(self, word: str) -> list[Inner]:
         """Return the structures of a word in the lexicon, if any."""
         lexicon = self.settings.lexicon
-        return lexicon.get(word) or lexicon.get("".join(self.vocabulary.known(word)), ())
+        return list(
+            map(read_arcs, lexicon.get(word) or lexicon.get("".join(self.vocabulary.known(word)), ()))
+        )
 
     def find(self, encoded: Floats, words: Sequence[str]) -> list[Inner]:
         """Return the structures of words, given the encodings of their characters, one row per character."""
         arcs, relations = self.score(encoded, words)
-        found = best_structures(arcs, relations, np.array([len(word) for word in words]), self.settings)
+        found = best_structures(arcs, relations, np.array(list(map(len, words))), self.settings)
         for w, word in enumerate(words):
-            if entries := self.entries(word):  # several
-                found[w] = _chosen(arcs[w], relations[w], list(map(read_arcs, entries)), self.settings)
+            if entries := self.entries(word):
+                found[w] = _chosen(arcs[w], relations[w], entries, self.settings)
         return found
 
     def score(self, encoded: Floats, words: Sequence[str]) -> tuple[Floats, Floats]:
@@ -172,67 +185,77 @@ class StructureScorer:
         return arcs, relations
 
 
+class _Waiting(NamedTuple):
+    form: str
+    encoded: Floats  # of its characters
+    cells: list[Any]  # of its sentence (`zishu.document.Sentence`)
+    place: int  # its index there
+
+
+class InnerTrees:
+    """Find the trees inside the words of several batches.
+
+    Most words are in the lexicon. The others wait until `finish`, and their cells have no tree until then: a call of the
+    network costs as much as some hundred words.
+    """
+
+    def __init__(self, scorer: StructureScorer, *, confidence: bool) -> None:
+        self.scorer, self.confidence = scorer, confidence
+        self.waiting: list[_Waiting] = []
+
+    def known(self, forms: Sequence[str], sizes: Iterable[int]) -> tuple[list[list[Any]], list[int]]:
+        """Return the heads, relations and probabilities inside words, and the indices of those that must wait."""
+        look_up = self.scorer.look_up
+        found = [_SINGLE if n == 1 else look_up(form) for form, n in zip(forms, sizes, strict=True)]
+        trees = [tree or _NOTHING for tree in found]
+        columns = [[tree[k] for tree in trees] for k in range(2)]
+        columns.append([tree[2] if self.confidence else None for tree in trees])
+        return columns, [w for w, tree in enumerate(found) if tree is None]
+
+    def wait(self, form: str, encoded: Floats, cells: list[Any], place: int) -> None:
+        """Add a word, given the encodings of its characters, the cells of its sentence and its index there."""
+        self.waiting.append(_Waiting(form, encoded.copy(), cells, place))
+        if len(self.waiting) >= _MOST_WAITING:
+            self.finish()
+
+    def finish(self) -> None:
+        """Find the trees inside the waiting words and write them to their cells."""
+        sizes = [len(word.form) for word in self.waiting]
+        for numbers in length_batches(sizes, SCORED_CHARS, SCORED_PAIRS, SCORED_PADDING):
+            words = [self.waiting[w] for w in numbers.tolist()]
+            encoded = np.concatenate([word.encoded for word in words])
+            found = self.scorer.find(encoded, [word.form for word in words])
+            for (_, _, cells, place), inner in zip(words, found, strict=True):
+                cells[place * CELLS + _HEADS] = inner.heads
+                cells[place * CELLS + _RELATIONS] = inner.relations
+                if self.confidence:
+                    cells[place * CELLS + _PROB] = inner.prob
+        self.waiting = []
+
+
 @lru_cache(maxsize=4096)
-def read_arcs(text: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Parse a structure in the lexicon's notation, such as 2:att 3:att 0, into heads and relations."""
+def read_arcs(text: str) -> Inner:
+    """Parse a structure in the lexicon's notation, such as 2:att 3:att 0."""
     pairs = [field.partition(":") for field in text.split()]
     try:
         heads = tuple(int(head) for head, _, _ in pairs)
         check_heads(heads, kind="character")
     except (ValueError, InvalidTree) as error:
         raise InputError(f"not a word structure: {text!r}") from error
-    return heads, tuple(relation or ROOT_LABEL for _, _, relation in pairs)
+    return Inner(heads, tuple(relation or ROOT_LABEL for _, _, relation in pairs), 1.0)
 
 
-def _chosen(
-    arcs: Floats,
-    relations: Floats,
-    entries: Sequence[tuple[tuple[int, ...], tuple[str, ...]]],
-    settings: InnerSettings,
-) -> Inner:
+def _chosen(arcs: Floats, relations: Floats, entries: Sequence[Inner], settings: InnerSettings) -> Inner:
     """Return the most probable of a word's structures in the lexicon, and its probability among them."""
-    if len(entries) == 1:
-        return Inner(*entries[0], 1.0)
-    scores = np.array(
-        [
-            sum(
-                arcs[d, head] + (relations[d, head - 1, settings.relations.index(relation)] if head else 0.0)
-                for d, (head, relation) in enumerate(zip(*entry, strict=True))
-            )
-            for entry in entries
-        ]
-    )
+    scores = np.zeros(len(entries))
+    for k, (heads, names, _) in enumerate(entries):
+        for d, (head, name) in enumerate(zip(heads, names, strict=True)):
+            scores[k] += arcs[d, head]
+            if head:
+                scores[k] += relations[d, head - 1, settings.relations.index(name)]
     weights = np.exp((scores - scores.max()) / settings.temperature)
     best = int(weights.argmax())
-    return Inner(*entries[best], float(weights[best] / weights.sum()))
-
-
-def inner_trees(
-    scorer: StructureScorer,
-    encoded: Floats,
-    numbers: NDArray[np.int64],
-    words: Words,
-    forms: Sequence[str],
-) -> tuple[Iterable[Any], ...]:
-    """Return the heads, relations and probabilities inside all words, one sequence each.
-
-    Tree t of `words` belongs to sentence `numbers[t]`, and row b of `encoded` is the sentence b, ROOT first.
-    """
-    sizes = words.end - words.start
-    known = scorer.known
-    found = [_SINGLE if n == 1 else known(form) for form, n in zip(forms, sizes.tolist(), strict=True)]
-    unknown = np.array([w for w, inner in enumerate(found) if inner is None], dtype=np.int64)
-    # Words of two characters are most of them; by themselves they need no padding.
-    for chosen in (unknown[sizes[unknown] == 2], unknown[sizes[unknown] > 2]):
-        if not len(chosen):
-            continue
-        rows = np.repeat(numbers[words.tree[chosen]], sizes[chosen])
-        first = words.start[chosen] - (np.cumsum(sizes[chosen]) - sizes[chosen])
-        columns = np.repeat(first, sizes[chosen]) + np.arange(len(rows))
-        scored = scorer.find(encoded[rows, columns], [forms[w] for w in chosen.tolist()])
-        for w, inner in zip(chosen.tolist(), scored, strict=True):
-            found[w] = inner
-    return tuple(zip(*found, strict=True))
+    return entries[best]._replace(prob=float(weights[best] / weights.sum()))
 
 
 def pair_numbers(settings: InnerSettings) -> dict[str, int]:

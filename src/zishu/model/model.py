@@ -15,8 +15,9 @@ Cost: that of `zishu.model.networks` and of `zishu.model.decode`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from zishu.document import Sentence, Token, Tokens
 from zishu.errors import InputError
@@ -24,6 +25,7 @@ from zishu.gaps import word_gaps
 from zishu.model.decode import Decoding, decode, decode_k_best, decode_words
 from zishu.model.features import length_batches
 from zishu.model.fixed_arcs import check_relations
+from zishu.model.inner import InnerTrees
 from zishu.model.outputs import Outputs, lengths_of, word_lengths_of
 from zishu.model.segments import Segments, decode_segments
 from zishu.model.sessions import at_work
@@ -76,16 +78,8 @@ class Model:
         algorithms. With `structures`, the trees inside words come from the structure scorer, if the model has one
         (`zishu.model.inner`); otherwise they are latent.
         """
-        self._check_parses(sentences)
-        scorer = self.networks.structures if structures else None
-        return self._each_batch(
-            sentences,
-            decode,
-            self.networks.score_labels,
-            confidence=confidence,
-            decoding=decoding,
-            structures=scorer,
-        )
+        chosen = partial(decode, confidence=confidence, decoding=decoding)
+        return self._parse(sentences, chosen, structures, confidence)
 
     def k_best(
         self, sentences: Sequence[RawSentence], k: int, *, structures: bool = False
@@ -94,14 +88,14 @@ class Model:
 
         They differ in their words or in the words' heads.
         """
-        self._check_parses(sentences)
-        scorer = self.networks.structures if structures else None
-        return self._each_batch(sentences, decode_k_best, self.networks.score_labels, k, structures=scorer)
+        return self._parse(sentences, partial(decode_k_best, k=k), structures, True)
 
     def tokens(self, sentences: Sequence[RawSentence], *, tags: bool = False) -> list[Tokens]:
         """Segment sentences into words, and with `tags` find their parts of speech; faster than parsing."""
         if self.settings.can.parses:
-            return self._each_batch(sentences, decode_words, self.networks.score_labels, tags=tags)
+            return self._each_batch(
+                sentences, partial(decode_words, label_scorer=self.networks.score_labels, tags=tags)
+            )
         if tags:
             raise InputError("a segmenter knows no parts of speech")
         segmented = zip(sentences, self.segment(sentences), strict=True)
@@ -111,31 +105,43 @@ class Model:
         """Segment sentences into words, with a segmenter; `confidence` adds their probabilities."""
         if self.settings.can.parses:
             raise InputError(f"a model for the task {self.settings.task!r} is not a segmenter")
-        return self._each_batch(sentences, decode_segments, confidence=confidence)
+        return self._each_batch(sentences, partial(decode_segments, confidence=confidence))
 
     def run(self, batch: Sequence[RawSentence]) -> Outputs:
         """Return the scores of one batch."""
         lengths = word_lengths_of(batch) if self.settings.can.units == "words" else None
         return self.networks.run([sentence.chars for sentence in batch], lengths)
 
-    def _check_parses(self, sentences: Sequence[RawSentence]) -> None:
-        if not self.settings.can.parses:
-            raise InputError("a segmenter cannot parse")
-        check_relations([sentence.arcs for sentence in sentences], self.settings.labels)
-
-    def _each_batch(
+    def _parse(
         self,
         sentences: Sequence[RawSentence],
         decode: Callable[..., list[_Result]],
-        *arguments: Any,
-        **options: Any,
+        structures: bool,
+        confidence: bool,
+    ) -> list[_Result]:
+        """Decode sentences and complete the trees inside their words."""
+        if not self.settings.can.parses:
+            raise InputError("a segmenter cannot parse")
+        check_relations([sentence.arcs for sentence in sentences], self.settings.labels)
+        scorer = self.networks.structures if structures else None
+        inner = None if scorer is None else InnerTrees(scorer, confidence=confidence)
+        found = self._each_batch(
+            sentences, partial(decode, label_scorer=self.networks.score_labels, inner=inner)
+        )
+        if inner is not None:
+            with at_work():
+                inner.finish()
+        return found
+
+    def _each_batch(
+        self, sentences: Sequence[RawSentence], decode: Callable[..., list[_Result]]
     ) -> list[_Result]:
         """Run the networks on batches of sentences of similar length, and decode them; keep the order of the input."""
         found: dict[int, _Result] = {}
         for numbers in length_batches(lengths_of(sentences).tolist(), self.batch_chars, BATCH_PAIRS):
             batch = [sentences[k] for k in numbers.tolist()]
             with at_work():
-                decoded = decode(self.run(batch), batch, self.settings, *arguments, **options)
+                decoded = decode(self.run(batch), batch, self.settings)
             found.update(zip(numbers.tolist(), decoded, strict=True))
         return [found[k] for k in range(len(sentences))]
 

@@ -52,7 +52,7 @@ LABEL_ENDS = ("label_dep", "label_head")
 ENCODED_CHARS: Final = 1000
 ENCODED_PADDING: Final = 80  # a call of the encoder costs about as much as this many characters
 # Arcs whose labels are scored at once, for the same reason.
-LABELLED_ARCS: Final = 256
+LABELLED_ARCS: Final = 128
 
 
 class Scorer(Protocol):

@@ -95,15 +95,6 @@ def known_gaps(sentences: Sequence[RawSentence], width: int) -> NDArray[np.int8]
     return gaps
 
 
-def gaps_without_lexicon(sentences: Sequence[RawSentence], width: int) -> NDArray[np.int8]:
-    """Collect the gaps known without a lexicon, for sentences in which one found something."""
-    gaps = no_gaps(len(sentences), width)
-    for row, sentence in zip(gaps, sentences, strict=True):
-        assert sentence.gaps_without_lexicon is not None
-        row[1 : len(sentence)] = sentence.gaps_without_lexicon[1 : len(sentence)]
-    return gaps
-
-
 def favoured_boundaries(sentences: Sequence[RawSentence], width: int) -> NDArray[np.float64] | None:
     """Collect the scores of favoured boundaries in one array `[batch, width]`; None if there are none."""
     if all(sentence.favoured is None for sentence in sentences):

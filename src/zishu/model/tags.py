@@ -79,11 +79,11 @@ def fixed_tags(
 
 def best_tags(
     outputs: Outputs, settings: Settings, sentences: NDArray[np.int64], words: Words
-) -> tuple[dict[str, list[str]], NDArray[np.float64] | None]:
+) -> tuple[dict[str, list[str | None]], NDArray[np.float64] | None]:
     """Return the best tag of every word in each column, and the probabilities of the parts of speech."""
     columns = {name: getattr(outputs, name) for name in settings.tags}
     columns = {name: of_units for name, of_units in columns.items() if of_units is not None}
-    tags: dict[str, list[str]] = {}
+    tags: dict[str, list[str | None]] = {}
     of_upos = None
     if not columns:
         return tags, of_upos

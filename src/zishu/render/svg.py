@@ -18,7 +18,6 @@ square of the number of words.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -82,8 +81,7 @@ class Box(NamedTuple):
     height: float
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
+class Label(NamedTuple):
     """Hold a text centred in its box."""
 
     kind: Literal["char", "relation", "tag", "inner"]
@@ -91,8 +89,7 @@ class Label:
     box: Box
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
+class Curve(NamedTuple):
     """Hold a line from (`start`, `foot`) over the height `top` to its tip at (`end`, `foot`).
 
     An arc from ROOT is a straight line.
@@ -105,8 +102,7 @@ class Curve:
     top: float
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """Hold the position of everything; `words[i]` is the box of word i + 1."""
 
     width: float
@@ -147,12 +143,11 @@ def layout(sentence: Sentence, *, relations: bool = False) -> Layout:
     labels: list[Label] = []
     for word in words:
         end = anchors[word.id - 1]
+        top = foot - _FIRST_LEVEL - (levels.get((word.head, word.id), top_level) - 1) * _LEVEL
         if word.head == ROOT:
-            top = foot - _FIRST_LEVEL - (top_level - 1) * _LEVEL
             arcs.append(Curve("root", end, end, foot, top))
             labels.append(_label("relation", word.deprel, end, top - _LABEL_HEIGHT))
         else:
-            top = foot - _FIRST_LEVEL - (levels[word.head, word.id] - 1) * _LEVEL
             start = anchors[word.head - 1] + _side(word.head, word.id) * _PORT
             arcs.append(Curve("inter", start, end, foot, top))
             labels.append(_label("relation", word.deprel, (start + end) / 2, top - _LABEL_HEIGHT - 1))
@@ -249,7 +244,7 @@ def _inner_arcs(
         start = left + shape.centres[h - 1] + _side(h, d) * _INNER_PORT
         top = foot + _FIRST_INNER_LEVEL + (level - 1) * step
         arc = Curve("inner", start, left + shape.centres[d - 1], foot, top)
-        found.append((arc, "" if word.char_rels is None else word.char_rels[d - 1]))
+        found.append((arc, word.char_rels[d - 1] if word.char_rels else ""))
     return found
 
 
@@ -274,7 +269,7 @@ def _framed(boxes: Sequence[Box], labels: Sequence[Label], arcs: Sequence[Curve]
         width=max(box.x + box.width for box in all_boxes) + shift + _MARGIN,
         height=bottom + rise + _MARGIN,
         words=tuple(map(moved, boxes)),
-        labels=tuple(Label(label.kind, label.text, moved(label.box)) for label in labels),
+        labels=tuple([label._replace(box=moved(label.box)) for label in labels]),
         arcs=tuple(Curve(a.kind, a.start + shift, a.end + shift, a.foot + rise, a.top + rise) for a in arcs),
     )
 
@@ -342,9 +337,7 @@ def _number(value: float) -> str:
 def _description(sentence: Sentence) -> str:
     words = sentence.words
     parts = [
-        f"{word.form} ({word.deprel})"
-        if word.head == ROOT
-        else f"{word.form} ({word.deprel} of {words[word.head - 1].form})"
+        f"{word.form} ({word.deprel}{f' of {words[word.head - 1].form}' if word.head else ''})"
         for word in words
     ]
     return f"Dependency tree of {len(words)} word{'s' * (len(words) != 1)}: {', '.join(parts)}."
