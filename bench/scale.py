@@ -253,11 +253,12 @@ def main() -> None:
         print(f"\n{name}\n\n{content}", flush=True)
 
     length = statistics.mean(map(len, sentences))
+    best = "one run" if given.repeat == 1 else f"the best of {given.repeat} runs"
     show(
         "machine",
         f"{processor()}, {os.cpu_count()} cores, Python {platform.python_version()}; {sum(map(len, sentences)):,} "
         f"characters of `{given.text.name}` per worker, {length:.0f} characters per sentence on average; "
-        f"the best of {given.repeat} runs, by CPU time; {time.strftime('%Y-%m-%d')}.",
+        f"{best}, by CPU time; {time.strftime('%Y-%m-%d')}.",
     )
     workers, speed, memory = by_workers(sentences, given.model, given.workers, given.repeat)
     show("workers", workers)
