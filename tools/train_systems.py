@@ -36,6 +36,7 @@ SEEDS = {
     "latent-c2f-no-single-root": 2,
     "latent-c2f-no-root-as-head": 2,
     "latent-c2f-no-constraints": 2,
+    "latent-c2f-pseudo-projective": 2,
 }
 
 

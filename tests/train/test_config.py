@@ -312,6 +312,7 @@ SYSTEMS = {
     "latent-c2f-no-single-root": ("parse", "latent", 2, False, True),
     "latent-c2f-no-root-as-head": ("parse", "latent", 2, True, False),
     "latent-c2f-no-constraints": ("parse", "latent", 2, False, False),
+    "latent-c2f-pseudo-projective": ("parse", "latent", 2, True, True),
 }
 # What parsers before the paper do differently (its Table 1), with a BERT only.
 ANCESTORS = {
