@@ -14,16 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zishu.chart import chain
-from zishu.errors import InputError
-from zishu.model.outputs import Outputs, known_gaps, lengths_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from zishu.model.settings import Settings
-    from zishu.text import RawSentence
+    from zishu.model.batch import ScoredBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +34,11 @@ class Segments:
     boundaries: list[float] | None = None
 
 
-def decode_segments(
-    outputs: Outputs, sentences: Sequence[RawSentence], settings: Settings, *, confidence: bool = False
-) -> list[Segments]:
+def decode_segments(batch: ScoredBatch, *, confidence: bool = False) -> list[Segments]:
     """Return the words of every sentence of a batch, from the scores of a segmenter."""
-    lengths = lengths_of(sentences)
-    if not sentences:
-        return []
-    if outputs.tags is None:
-        raise InputError(f"a model for the task {settings.task!r} does not segment")
-    if not settings.transitions:
-        raise InputError("the settings of the segmenter have no transition scores")
-    emissions = np.array(outputs.tags, dtype=np.float64)[:, 1:]  # without ROOT
-    gaps = known_gaps(sentences, emissions.shape[1] + 1)
-    for row, sentence, known, n in zip(emissions, sentences, gaps, lengths.tolist(), strict=True):
+    lengths, settings = batch.lengths, batch.settings
+    emissions = np.array(batch.outputs.tags, dtype=np.float64)[:, 1:]  # without ROOT
+    for row, sentence, known, n in zip(emissions, batch.sentences, batch.gaps, lengths.tolist(), strict=True):
         if sentence.gaps is not None:
             row[:n] = chain.constrain(row[:n], known[: n + 1])
         if sentence.favoured is not None:
