@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zishu.chart import chain
+from zishu.chart.chain import TagDistribution, word_lengths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,24 +36,20 @@ class Segments:
 
 def decode_segments(batch: ScoredBatch, *, confidence: bool = False) -> list[Segments]:
     """Return the words of every sentence of a batch, from the scores of a segmenter."""
+    assert batch.outputs.tags is not None
     lengths, settings = batch.lengths, batch.settings
-    emissions = np.array(batch.outputs.tags, dtype=np.float64)[:, 1:]  # without ROOT
-    for row, sentence, known, n in zip(emissions, batch.sentences, batch.gaps, lengths.tolist(), strict=True):
-        if sentence.gaps is not None:
-            row[:n] = chain.constrain(row[:n], known[: n + 1])
-        if sentence.favoured is not None:
-            row[:n] = chain.favour(row[:n], sentence.favoured)
     weights = settings.transitions, settings.starts, settings.ends
-    tags = chain.viterbi(emissions, lengths, *weights)
-    words = [chain.word_lengths(row[:n]) for row, n in zip(tags, lengths, strict=True)]
+    emissions = batch.outputs.tags[:, 1:]  # without ROOT
+    distribution = TagDistribution(emissions, lengths, *weights, batch.gaps, batch.favoured)
+    tags = distribution.best()
+    words = [word_lengths(row[:n]) for row, n in zip(tags, lengths, strict=True)]
     if not confidence:
         return list(map(Segments, words))
-    probabilities = chain.marginals(emissions, lengths, *weights)
-    scores = chain.score(emissions, lengths, tags, *weights)
-    of_all = np.exp(np.minimum(0.0, scores - probabilities.logz)).tolist()
+    found = distribution.marginals()
+    of_all = np.exp(np.minimum(0.0, distribution.score(tags) - found.logz)).tolist()
     return [
         Segments(sizes, prob, _least_probable(boundary, sizes))
-        for sizes, prob, boundary in zip(words, of_all, probabilities.boundary, strict=True)
+        for sizes, prob, boundary in zip(words, of_all, found.boundary, strict=True)
     ]
 
 
