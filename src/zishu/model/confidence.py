@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zishu.gaps import BREAK, FREE
-from zishu.model.words import Words, arcs_of, gaps_of, head_spans
+from zishu.model.words import Words, arcs_of, gaps_of, head_spans, sum_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -111,12 +111,7 @@ def _of_boundaries(boundary: Floats, words: Words) -> NDArray[np.float64]:
 def _of_heads(inter: Floats, rows: NDArray[np.int64], words: Words) -> NDArray[np.float64]:
     """Return the probability of each word's head; the arc marginals of tree t are `inter[rows[t]]`."""
     start, end = (span[np.cumsum(words.begins) - 1] for span in head_spans(words))
-    row, d = rows[words.tree_of_char], words.char
-    of_char = inter[row, d, start].astype(np.float64)
-    longer = np.flatnonzero(end - start > 1)
-    place = 1
-    while len(longer):
-        of_char[longer] += inter[row[longer], d[longer], start[longer] + place]
-        place += 1
-        longer = longer[end[longer] - start[longer] > place]
+    width = inter.shape[2]
+    first = (rows[words.tree_of_char] * width + words.char) * width + start
+    of_char = sum_rows(inter.reshape(-1), first, end - start)
     return np.clip(np.add.reduceat(of_char, words.first_char), 0.0, 1.0)

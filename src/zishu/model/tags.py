@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zishu.model.labels import best_at_temperature
+from zishu.model.words import Words, sum_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from zishu.chart import Floats
     from zishu.model.batch import ScoredBatch
-    from zishu.model.words import Words
 
 
 def best_tags(
@@ -65,20 +65,10 @@ def best_tags(
 
 def tag_scores(of_units: Floats, words: Words) -> NDArray[np.float64]:
     """Return the scores `[w, tags]` of the tags of words, given those of units `[b, U+1, tags]`."""
-    # Double precision and one sum per word make the result independent of ties and of the rest of the batch. Most words
-    # are short, so adding up their first characters, their second ones and so on is faster than `np.add.reduceat`.
-    table = of_units.reshape(-1, of_units.shape[2])
+    # One sum per word makes the result independent of the rest of the batch.
     first = words.sentence[words.tree] * of_units.shape[1] + words.start
     sizes = words.end - words.start
-    sums: NDArray[np.float64] = table[first].astype(np.float64)
-    longer = np.flatnonzero(sizes > 1)
-    place = 1
-    while len(longer):
-        sums[longer] += table[first[longer] + place]
-        place += 1
-        longer = longer[sizes[longer] > place]
-    sums /= sizes[:, None]
-    return sums
+    return sum_rows(of_units.reshape(-1, of_units.shape[2]), first, sizes) / sizes[:, None]
 
 
 def _fixed_tags(batch: ScoredBatch, words: Words) -> Iterator[tuple[int, str]]:
