@@ -1,6 +1,6 @@
 """Define what a trained parser is on disk, run it, and turn its scores into trees.
 
-In reading order: `settings` (config.json); `vocabulary`, `stand_ins`, `features` (characters to numbers); `windows` and
+In reading order: `settings` (config.json); `vocabulary`, `features` (characters to numbers); `windows` and
 `networks` (numbers to scores, the `Outputs` of a batch); `batch` (sentences, their scores and all that is known about
 them: the `ScoredBatch` that decoding reads); `scores` (scores to a tree distribution); `mbr` and `k_best` (distribution
 to trees), `words` (trees to `Words`), `labels`, `tags` and `confidence` (of words) and, using all of these, `decode`
