@@ -104,6 +104,15 @@ def word_lengths_of(sentences: Sequence[RawSentence]) -> list[list[int]]:
     return lengths
 
 
+def word_spans(sentence: RawSentence, lengths: Sequence[int]) -> tuple[list[str], list[int], list[int]]:
+    """Return the forms of words with these numbers of characters, and where they start and end in the text."""
+    edges = list(accumulate(lengths, initial=0))
+    starts = [sentence.starts[first] for first in edges[:-1]]
+    ends = [sentence.ends[last - 1] for last in edges[1:]]
+    text, offset = sentence.text, sentence.start
+    return [text[i - offset : j - offset] for i, j in zip(starts, ends, strict=True)], starts, ends
+
+
 def no_gaps(batch: int, width: int) -> NDArray[np.int8]:
     """Return gaps that are all unknown."""
     gaps = np.full((batch, width), FREE, dtype=np.int8)

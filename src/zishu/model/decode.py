@@ -18,7 +18,7 @@ Cost: O(n^3) per sentence for the chart, the label network for one arc per word,
 
 from __future__ import annotations
 
-from itertools import accumulate, chain, pairwise, repeat
+from itertools import chain, pairwise, repeat
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
@@ -28,6 +28,7 @@ from zishu.document import CELLS, Sentence, Token, Tokens
 from zishu.errors import InputError
 from zishu.gaps import FREE
 from zishu.model import beam
+from zishu.model.batch import ScoredBatch, word_spans
 from zishu.model.confidence import Confidence, measure_trees, measure_vanilla, measure_words
 from zishu.model.k_best import distinct_trees
 from zishu.model.labels import at_temperature, best_labels, label_scores
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zishu.chart import Trees
-    from zishu.model.batch import ScoredBatch
     from zishu.model.settings import Settings
 
 Decoding = Literal["mbr", "viterbi", "vanilla"]
@@ -287,21 +287,14 @@ def _sentences(
 
 def _spans(batch: ScoredBatch, words: Words) -> tuple[list[str], list[int], list[int]]:
     """Return the forms of all words, and where they start and end in the text."""
-    bounds, firsts, lasts = words.bounds.tolist(), (words.start - 1).tolist(), (words.end - 2).tolist()
+    forms: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
-    forms: list[str] = []
-    for b, first, last in zip(words.sentence.tolist(), bounds[:-1], bounds[1:], strict=True):
-        sentence = batch.sentences[b]
-        unit_starts, unit_ends = sentence.starts, sentence.ends
-        if batch.word_lengths is not None:
-            edges = list(accumulate(batch.word_lengths[b], initial=0))
-            unit_starts = tuple([unit_starts[edge] for edge in edges[:-1]])
-            unit_ends = tuple([unit_ends[edge - 1] for edge in edges[1:]])
-        begin = [unit_starts[unit] for unit in firsts[first:last]]
-        end = [unit_ends[unit] for unit in lasts[first:last]]
-        text, offset = sentence.text, sentence.start
-        forms += [text[i - offset : j - offset] for i, j in zip(begin, end, strict=True)]
-        starts += begin
-        ends += end
+    sizes = (words.end - words.start).tolist()
+    for b, (first, last) in zip(words.sentence.tolist(), pairwise(words.bounds.tolist()), strict=True):
+        lengths = sizes[first:last] if batch.word_lengths is None else batch.word_lengths[b]
+        found = word_spans(batch.sentences[b], lengths)
+        forms += found[0]
+        starts += found[1]
+        ends += found[2]
     return forms, starts, ends

@@ -16,13 +16,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from zishu.document import Sentence, Token, Tokens
 from zishu.errors import InputError
 from zishu.gaps import word_gaps
-from zishu.model.batch import ScoredBatch, lengths_of, word_lengths_of
+from zishu.model.batch import ScoredBatch, lengths_of, word_lengths_of, word_spans
 from zishu.model.decode import Decoding, decode, decode_k_best, decode_words
 from zishu.model.features import length_batches
 from zishu.model.inner import InnerTrees
@@ -214,7 +213,7 @@ def parse_trees(
     sentences = [gold_sentence(tree, words=words) for tree in gold]
     if isinstance(model, Model) and not model.settings.can.parses and not given_words:
         return [
-            flat_tree([token.form for token in _tokens(sentence, found.lengths).words])
+            flat_tree(word_spans(sentence, found.lengths)[0])
             for sentence, found in zip(sentences, model.segment(sentences), strict=True)
         ]
     return [sentence.tree for sentence in model.parse(sentences, decoding=decoding)]
@@ -228,11 +227,8 @@ def gold_sentence(tree: WordTree, *, words: bool) -> RawSentence:
 
 def _tokens(sentence: RawSentence, lengths: Sequence[int]) -> Tokens:
     """Return a sentence with words of these lengths in characters."""
-    tokens = []
-    for first, last in pairwise(accumulate(lengths, initial=0)):
-        start, end = sentence.starts[first], sentence.ends[last - 1]
-        tokens.append(Token(sentence.text[start - sentence.start : end - sentence.start], start, end))
-    return Tokens(sentence.text, sentence.start, tuple(tokens), sentence.cut, sentence.after)
+    tokens = tuple(map(Token, *word_spans(sentence, lengths)))
+    return Tokens(sentence.text, sentence.start, tokens, sentence.cut, sentence.after)
 
 
 def style_number(settings: Settings, style: str) -> int:
