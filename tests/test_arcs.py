@@ -19,7 +19,7 @@ from zishu import cli
 from zishu.arcs import ROOT_SPAN, FixedArc, place_arcs
 from zishu.chart import TreeDistribution
 from zishu.errors import InputError
-from zishu.model.fixed_arcs import allowed_arcs, over_words
+from zishu.model.batch import allowed_arcs, over_words
 from zishu.splitting import split_sentences
 
 

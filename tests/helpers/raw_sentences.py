@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from zishu.gaps import word_gaps
 from zishu.model import decode as decoding
+from zishu.model.batch import ScoredBatch
 from zishu.model.segments import decode_segments
 from zishu.sentences import word_sentence
 
@@ -33,6 +34,13 @@ def all_words(sentences: Iterable[Sequence[str]]) -> list[RawSentence]:
     return list(map(word_sentence, sentences))
 
 
+def batch_of(
+    outputs: Outputs, sentences: Sequence[RawSentence], settings: Settings, scorer: Any
+) -> ScoredBatch:
+    """Return a batch whose labels are scored by a function of the two ends of arcs."""
+    return ScoredBatch(outputs.with_labels(scorer), sentences, settings)
+
+
 def decode(
     outputs: Outputs,
     units: Sequence[Sequence[str]],
@@ -43,7 +51,7 @@ def decode(
     **more: Any,
 ) -> list[Sentence]:
     """Decode sentences of characters or, for the task "parse-words", of words."""
-    return decoding.decode(outputs, _sentences(units, settings, gaps), settings, scorer, **more)
+    return decoding.decode(batch_of(outputs, _sentences(units, settings, gaps), settings, scorer), **more)
 
 
 def decode_k_best(
@@ -55,17 +63,15 @@ def decode_k_best(
     *,
     gaps: Any = None,
 ) -> list[list[Sentence]]:
-    return decoding.decode_k_best(outputs, _sentences(units, settings, gaps), settings, scorer, k)
+    return decoding.decode_k_best(batch_of(outputs, _sentences(units, settings, gaps), settings, scorer), k)
 
 
 def decode_words(
     outputs: Outputs, units: Sequence[Sequence[str]], settings: Settings, *, gaps: Any = None
 ) -> list[tuple[str, ...]]:
     """Decode the scores of a segmenter."""
-    sentences = all_chars(units, gaps)
-    return [
-        words_of(*pair) for pair in zip(sentences, decode_segments(outputs, sentences, settings), strict=True)
-    ]
+    batch = ScoredBatch(outputs, all_chars(units, gaps), settings)
+    return [words_of(*pair) for pair in zip(batch.sentences, decode_segments(batch), strict=True)]
 
 
 def words_of(sentence: RawSentence, segments: Any) -> tuple[str, ...]:

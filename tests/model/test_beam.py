@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import oracle as trees
+from raw_sentences import all_chars
 from zishu.gaps import BREAK, FREE, JOIN
+from zishu.model.batch import ScoredBatch
 from zishu.model.beam import search
+from zishu.model.outputs import Outputs
 from zishu.model.settings import WIDEST_BEAM, Settings
 from zishu.transitions import ACTIONS, FEATURES, LEAK, State, replay
 from zishu.tree import INTRA
@@ -58,8 +61,9 @@ def derivations(states, settings, n, gaps):
 
 
 def run(states, settings, gaps, k=1):
-    n = states.shape[1] - 1
-    return search(states, np.array([n]), np.array([gaps], dtype=np.int8), settings, k)
+    [sentence] = all_chars([["字"] * (states.shape[1] - 1)], [np.array(gaps, dtype=np.int8)])
+    _, found, sure = search(ScoredBatch(Outputs(states=states), [sentence], settings), k)
+    return found, sure
 
 
 def tree_of(found, t=0):
@@ -84,11 +88,12 @@ def test_a_beam_of_one_is_greedy(n, seed):
         actions.append(action)
         score += found[action]
         state = state.step(action)
-    best = run(states, settings, free(n))
+    best, sure = run(states, settings, free(n))
     heads, intra = replay(n, actions)
     assert tree_of(best) == (heads, intra)
-    assert best.probabilities == [pytest.approx(exp(score))]
-    assert {*best.boundaries, *best.of_heads} == {1.0}
+    assert best.score.tolist() == [pytest.approx(score)]
+    assert sure.trees.tolist() == [pytest.approx(exp(score))]
+    assert {*sure.boundaries, *sure.heads} == {1.0}
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -99,19 +104,20 @@ def test_a_wide_beam_finds_the_best_derivation_and_all_of_the_probability(n, see
     everything = derivations(states, settings, n, free(n))
     assert len(everything) <= WIDEST_BEAM
     assert sum(exp(score) for score, _ in everything) == pytest.approx(1.0)
-    found = run(states, settings, free(n), k=len(everything))
-    assert sum(found.probabilities) == pytest.approx(1.0)
-    assert found.probabilities == sorted(found.probabilities, reverse=True)
+    found, sure = run(states, settings, free(n), k=len(everything))
+    probabilities = sure.trees.tolist()
+    assert sum(probabilities) == pytest.approx(1.0)
+    assert probabilities == sorted(probabilities, reverse=True)
     of_trees, best_of_trees = {}, {}
     for score, actions in sorted(everything):
         tree = replay(n, actions)
         of_trees[word_tree(*tree)] = of_trees.get(word_tree(*tree), 0.0) + exp(score)
         best_of_trees[word_tree(*tree)] = tree
-    for t, probability in enumerate(found.probabilities):
+    for t, probability in enumerate(probabilities):
         tree = tree_of(found, t)
         assert probability == pytest.approx(of_trees[word_tree(*tree)])
         assert best_of_trees[word_tree(*tree)] == tree  # the best derivation of its words and their heads
-    assert len(found.probabilities) == len(of_trees)
+    assert len(probabilities) == len(of_trees)
 
 
 @pytest.mark.parametrize("n", range(2, 5))
@@ -121,12 +127,12 @@ def test_given_words_are_honoured(n, beam):
     settings, states = make_settings(beam, rng), make_states(n, rng)
     for number in range(2 ** (n - 1)):
         gaps = [BREAK, *(BREAK if number >> k & 1 else JOIN for k in range(n - 1)), BREAK]
-        found = run(states, settings, gaps, k=3)
+        found, sure = run(states, settings, gaps, k=3)
         legal = {(tree.heads, tree.intra) for tree in trees.typed_trees(n, gaps)}
-        for t in range(len(found.numbers)):
+        for t in range(len(found.score)):
             heads, intra = tree_of(found, t)
             assert (tuple(heads), tuple(intra)) in legal
-        assert set(found.boundaries) == {1.0}
+        assert set(sure.boundaries) == {1.0}
 
 
 def test_probabilities_of_a_long_sentence_do_not_underflow():
@@ -135,9 +141,9 @@ def test_probabilities_of_a_long_sentence_do_not_underflow():
     settings = Settings(
         task="parse", roles=2, labels=("dep", INTRA), beam=4, actions=((0.0,) * (WIDTH + 1),) * ACTIONS
     )
-    found = run(states, settings, free(n))
-    assert found.probabilities[0] == 0.0
-    assert all(0 < p <= 1 for p in (*found.boundaries, *found.of_heads))
+    _, sure = run(states, settings, free(n))
+    assert sure.trees[0] == 0.0
+    assert all(0 < p <= 1 for p in (*sure.boundaries, *sure.heads))
 
 
 def test_sentences_of_a_batch_do_not_touch_each_other():
@@ -145,11 +151,12 @@ def test_sentences_of_a_batch_do_not_touch_each_other():
     settings = make_settings(4, rng)
     several = [make_states(n, rng) for n in (2, 5, 3)]
     states = np.zeros((3, 6, FEATURES * WIDTH))
-    gaps = np.full((3, 6), FREE, dtype=np.int8)
     for b, one in enumerate(several):
         states[b, : one.shape[1]] = one[0]
-    found = search(states, np.array([2, 5, 3]), gaps, settings)
+    sentences = all_chars([["字"] * n for n in (2, 5, 3)])
+    numbers, found, sure = search(ScoredBatch(Outputs(states=states), sentences, settings))
+    assert numbers.tolist() == [0, 1, 2]
     for b, (n, one) in enumerate(zip((2, 5, 3), several, strict=True)):
-        alone = run(one, settings, free(n))
+        alone, alone_sure = run(one, settings, free(n))
         assert found.heads[b, 1 : n + 1].tolist() == alone.heads[0, 1:].tolist()
-        assert found.probabilities[b] == pytest.approx(alone.probabilities[0])
+        assert sure.trees[b] == pytest.approx(alone_sure.trees[0])

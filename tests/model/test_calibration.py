@@ -41,7 +41,8 @@ class MadeUp:
             scores[b, :, : n + 1, : n + 1] = made
         ends = np.zeros((*scores.shape[::2], 1), dtype=np.float32)
         intra = scores[:, 1] if self.roles == 2 else None
-        return Outputs(inter=scores[:, 0], intra=intra, label_dep=ends, label_head=ends)
+        outputs = Outputs(inter=scores[:, 0], intra=intra, label_dep=ends, label_head=ends)
+        return outputs.with_labels(self.score_labels)
 
     def score_labels(self, dependents, heads):
         return np.full((len(dependents), self.labels), -np.log(self.labels))
@@ -150,7 +151,7 @@ class Labelling(MadeUp):
         ends = np.zeros((*outputs.inter.shape[:2], self.labels))
         for row, sentence in zip(ends, sentences, strict=True):
             row[:] = self.label_scores(sentence)
-        return replace(outputs, label_dep=ends)
+        return replace(outputs, label_dep=ends).with_labels(self.score_labels)
 
     def label_scores(self, sentence):
         return np.random.default_rng([1, *map(ord, sentence)]).normal(scale=2 * self.scale, size=self.labels)

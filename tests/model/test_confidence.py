@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import oracle
 from raw_sentences import (
     all_chars,
+    batch_of,
     boundary_probs,
     decode,
     decode_k_best,
@@ -27,7 +28,8 @@ from zishu.chart import _compiled, _layout
 from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE, word_gaps
 from zishu.model import decode as plain
-from zishu.model.outputs import Outputs, no_gaps
+from zishu.model.batch import ScoredBatch, no_gaps
+from zishu.model.outputs import Outputs
 from zishu.model.scores import two_roles
 from zishu.model.segments import decode_segments
 from zishu.model.settings import Settings
@@ -67,7 +69,7 @@ class Case:
             row[1:n] = given_gaps[1:n]
         scores = self.outputs.inter, self.outputs.intra
         if model.roles == 1:
-            scores = two_roles(self.outputs, self.lengths, model, self.label_scorer, known)
+            scores = two_roles(self.outputs.with_labels(self.label_scorer), self.lengths, model, known)
         return [array / model.temperature for array in scores]
 
 
@@ -186,11 +188,11 @@ def test_with_fixed_arcs_only_the_trees_that_have_them_count(drawn, decoding, da
         replace(sentence, arcs=tuple(arcs))
         for sentence, arcs in zip(all_chars(case.units, gaps), fixed, strict=True)
     ]
-    todo = case.outputs, sentences, model, case.label_scorer
+    batch = batch_of(case.outputs, sentences, model, case.label_scorer)
     if decoding == "k best":
-        found = [several[0] for several in plain.decode_k_best(*todo, 2)]
+        found = [several[0] for several in plain.decode_k_best(batch, 2)]
     else:
-        found = plain.decode(*todo, confidence=True, decoding=decoding)
+        found = plain.decode(batch, confidence=True, decoding=decoding)
     for b, (analysis, n) in enumerate(zip(found, case.lengths, strict=True)):
         every = oracle.ranked(inter[b], n, intra[b], known[b], root_as_head=model.root_as_head)
         ranked = [
@@ -330,7 +332,7 @@ def test_segments_have_the_probabilities_of_the_chain(lengths, seed, data):
     )
     units = [["字"] * n for n in lengths]
     gaps = [np.array(data.draw(gap_vectors(n)), dtype=np.int8) for n in lengths]
-    todo = partial(decode_segments, Outputs(tags=tags), all_chars(units, gaps), model)
+    todo = partial(decode_segments, ScoredBatch(Outputs(tags=tags), all_chars(units, gaps), model))
     found = todo(confidence=True)
     assert [segments.lengths for segments in found] == [segments.lengths for segments in todo()]
     for b, (segments, n) in enumerate(zip(found, lengths, strict=True)):

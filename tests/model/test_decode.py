@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raw_sentences import boundary_probs, chars, decode, decode_words, inner_trees, label_probs
+from raw_sentences import batch_of, boundary_probs, chars, decode, decode_words, inner_trees, label_probs
 from zishu.cli._options import DecodingOption
 from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE, JOIN, word_gaps
+from zishu.model.batch import no_gaps
 from zishu.model.decode import DECODINGS
-from zishu.model.decode import decode as decode_raw
 from zishu.model.features import features, length_batches, pooling
 from zishu.model.labels import legal_labels
-from zishu.model.outputs import Outputs, no_gaps
+from zishu.model.outputs import Outputs
 from zishu.model.scores import REACH, two_roles
 from zishu.model.settings import Settings
 from zishu.model.vocabulary import Vocabulary
@@ -212,7 +212,7 @@ def test_the_roles_of_one_role_are_arcs_and_labels_together(data):
 
     raw = Outputs(inter, None, numbers, numbers)
     gaps = no_gaps(1, n + 1)
-    found_inter, found_intra = two_roles(raw, np.array([n]), settings(roles=1), scorer, gaps)
+    found_inter, found_intra = two_roles(raw.with_labels(scorer), np.array([n]), settings(roles=1), gaps)
     for d in range(1, n + 1):
         assert found_inter[0, d, 0] == inter[0, d, 0]
         for h in set(range(1, n + 1)) - {d}:
@@ -229,7 +229,7 @@ def test_arcs_that_matter_at_the_temperature_of_the_probabilities_have_roles():
     raw = outputs(inter[0].astype(np.float32))
     for temperature, has_role in ((1.0, False), (2.0, True)):
         model = replace(settings(roles=1), temperature=temperature)
-        _, intra = two_roles(raw, np.array([3]), model, scorer, no_gaps(1, 4))
+        _, intra = two_roles(raw.with_labels(scorer), np.array([3]), model, no_gaps(1, 4))
         assert np.isfinite(intra[0, 3, 1]) == has_role
 
 
@@ -266,7 +266,7 @@ def test_a_chain_is_the_only_tree_inside_words(data):
     assert found[0].tree == expected[0].tree
     assert found[0].prob == pytest.approx(expected[0].prob)
     # An arc that is not part of a chain keeps its whole score between words.
-    roles, _ = two_roles(outputs(inter), np.array([n]), model, scorer, no_gaps(1, n + 1))
+    roles, _ = two_roles(outputs(inter).with_labels(scorer), np.array([n]), model, no_gaps(1, n + 1))
     for d in range(1, n + 1):
         for h in range(n + 1):
             is_link = h != 0 and h - d == (1 if chain == "leftward" else -1)
@@ -329,7 +329,7 @@ def test_words_as_units():
     assert analysis.tree.upos == ("NOUN", "VERB", "VERB")
     assert inner_trees(analysis) == (None, None, None)
     with pytest.raises(InputError, match="a model that parses words needs all words of a sentence"):
-        decode_raw(found, [chars("上海计划发展")], model, scorer)
+        batch_of(found, [chars("上海计划发展")], model, scorer)
 
 
 def test_upos_is_the_best_mean_of_a_words_characters():
@@ -408,12 +408,6 @@ def test_padding_does_not_reach_the_trees():
     assert second.tree.heads == (0, 1)
 
 
-def test_nothing_in_nothing_out():
-    scorer, _ = label_table({})
-    assert decode(Outputs(), [], settings(), scorer) == []
-    assert decode_words(Outputs(), [], SEGMENTER) == []
-
-
 def test_gaps_that_are_no_gaps_are_refused():
     scorer, _ = label_table({})
     wrong = np.full(7, 3, dtype=np.int8)
@@ -421,16 +415,10 @@ def test_gaps_that_are_no_gaps_are_refused():
         decode(outputs(INTER, INTRA_ARCS), [CHARS], settings(), scorer, gaps=[wrong])
 
 
-def test_empty_sentences_and_missing_outputs_are_refused():
+def test_empty_sentences_and_too_few_gaps_are_refused():
     scorer, _ = label_table({})
     with pytest.raises(InputError, match="sentence 1 is empty"):
-        decode_raw(
-            outputs(INTER, INTRA_ARCS), [chars(CHARS), RawSentence((), (), (), "")], settings(), scorer
-        )
-    with pytest.raises(InputError, match="no arcs to decode"):
-        decode(Outputs(tags=np.zeros((1, 7, 4))), [CHARS], SEGMENTER, scorer)
-    with pytest.raises(InputError, match="does not segment"):
-        decode_words(outputs(INTER, INTRA_ARCS), [CHARS], settings())
+        batch_of(outputs(INTER, INTRA_ARCS), [chars(CHARS), RawSentence((), (), (), "")], settings(), scorer)
     with pytest.raises(InputError, match="a sentence has 3 gaps for 6 characters"):
         decode(outputs(INTER, INTRA_ARCS), [CHARS], settings(), scorer, gaps=[word_gaps([1, 1])])
 
@@ -452,11 +440,6 @@ def test_segmenter():
     assert found == [("上", "海计划发展"), ("你好",)]
     found = decode_words(Outputs(tags=tags), [CHARS, ["你", "好"]], SEGMENTER, gaps=[None, word_gaps([2])])
     assert found == [("上海", "计划", "发展"), ("你好",)]
-
-
-def test_an_untrained_segmenter_is_refused():
-    with pytest.raises(InputError, match="no transition scores"):
-        decode_words(Outputs(tags=np.zeros((1, 7, 4))), [CHARS], Settings(task="segment"))
 
 
 @given(st.data(), st.sampled_from([1, 2]))

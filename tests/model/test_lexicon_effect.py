@@ -14,10 +14,11 @@ from test_beam import make_settings, make_states
 from test_confidence import Case, parser, starts_of, word_tree
 
 import oracle
-from raw_sentences import all_chars
+from raw_sentences import all_chars, batch_of
 from strategies import gap_vectors
 from zishu.errors import InputError
 from zishu.gaps import BREAK, FREE, JOIN
+from zishu.model.batch import ScoredBatch
 from zishu.model.decode import decode, decode_k_best, decode_words
 from zishu.model.outputs import Outputs
 from zishu.model.segments import decode_segments
@@ -65,8 +66,9 @@ def probability(trees, starts, heads):
 @given(cases())
 def test_probabilities_with_and_without(drawn):
     case, sentences, model = drawn
-    found = decode(case.outputs, sentences, model, case.label_scorer, confidence=True)
-    several = decode_k_best(case.outputs, sentences, model, case.label_scorer, 3)
+    batch = batch_of(case.outputs, sentences, model, case.label_scorer)
+    found = decode(batch, confidence=True)
+    several = decode_k_best(batch, 3)
     for b, (sentence, best, others) in enumerate(zip(sentences, found, several, strict=True)):
         n = len(sentence)
         gaps = [FREE] * (n + 1) if sentence.gaps is None else sentence.gaps.tolist()
@@ -95,7 +97,7 @@ def test_probabilities_with_and_without(drawn):
                     assert word.boundary_prob_without_lexicon == pytest.approx(min(decisions), abs=1e-9)
             else:
                 assert 0 <= analysis.prob_without_lexicon <= 1
-    words = decode_words(case.outputs, sentences, model, case.label_scorer)
+    words = decode_words(batch)
     assert [[word.form for word in one.words] for one in words] == [
         [word.form for word in one] for one in found
     ]
@@ -124,9 +126,8 @@ def test_a_segmenter_adds_the_same_scores(n, seed, data):
         score += sum(transitions[a][b] for a, b in pairwise(names))
         score += sum(favoured[k] for k in range(1, n) if code >> (k - 1) & 1)
         best[tuple(lengths)] = score
-    [found] = decode_segments(
-        Outputs(tags=tags), [replace(sentence, favoured=favoured)], model, confidence=True
-    )
+    batch = ScoredBatch(Outputs(tags=tags), [replace(sentence, favoured=favoured)], model)
+    [found] = decode_segments(batch, confidence=True)
     logz = oracle.log_sum_exp(list(best.values()))
     assert best[tuple(found.lengths)] == pytest.approx(max(best.values()))
     assert found.prob == pytest.approx(math.exp(best[tuple(found.lengths)] - logz))
@@ -142,13 +143,12 @@ def test_a_transition_parser_takes_hard_lexicons_only():
     def scorer(dep, _):
         return np.zeros((len(dep), len(settings.labels)))
 
-    decoders = (decode_words, decode, lambda *given: decode_k_best(*given, 2))
+    decoders = (decode_words, decode, lambda batch: decode_k_best(batch, 2))
     sentence.gaps = np.array([BREAK, JOIN, BREAK, BREAK], dtype=np.int8)
     for run in decoders:
-        assert run(outputs, [sentence], settings, scorer)
+        assert run(batch_of(outputs, [sentence], settings, scorer))
     sentence.favoured = np.ones(4)
-    for run in decoders:
-        with pytest.raises(
-            InputError, match="a transition parser cannot weigh words: it takes a hard lexicon only"
-        ):
-            run(outputs, [sentence], settings, scorer)
+    with pytest.raises(
+        InputError, match="a transition parser cannot weigh words: it takes a hard lexicon only"
+    ):
+        batch_of(outputs, [sentence], settings, scorer)

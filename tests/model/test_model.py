@@ -268,6 +268,20 @@ def test_given_words_are_certain(joint, one_role, pipeline):
         assert [list(analysis.tree.forms) for analyses in several for analysis in analyses[:1]] == WORDS
 
 
+def test_a_pipeline_needs_its_parser_for_tags_only(pipeline, monkeypatch):
+    tagged = pipeline.tokens(RAW, tags=True)
+    assert {token.upos for tokens in tagged for token in tokens.words} <= {*pipeline.parser.settings.upos}
+    plain = [
+        replace(tokens, words=tuple(token._replace(upos=None, xpos=None) for token in tokens.words))
+        for tokens in tagged
+    ]
+    run = Model.run
+    monkeypatch.setattr(
+        Model, "run", lambda model, *rest: run(model, *rest) if model is pipeline.segmenter else None
+    )
+    assert pipeline.tokens(RAW) == plain
+
+
 def test_a_pipelines_words_count(pipeline):
     free = pipeline.parse(RAW, confidence=True)
     given_words = pipeline.parse(all_words(analysis.tree.forms for analysis in free), confidence=True)
@@ -414,12 +428,12 @@ def test_an_ensemble_averages_scores(members, tmp_path):
     for name in ("inter", "intra", "upos"):
         expected = (getattr(parts[0], name) + getattr(parts[1], name)) / 2
         np.testing.assert_allclose(getattr(outputs, name), expected, atol=1e-5)
-    ends = outputs.label_dep[0, :3], outputs.label_head[0, 1:4]
+    arcs = np.zeros(3, dtype=np.int64), np.arange(3), np.arange(1, 4)
     expected = [
         model.networks.score_labels(part.label_dep[0, :3], part.label_head[0, 1:4])
         for model, part in zip((a, b), parts, strict=True)
     ]
-    np.testing.assert_allclose(both.networks.score_labels(*ends), np.mean(expected, axis=0), atol=1e-5)
+    np.testing.assert_allclose(outputs.labels(*arcs), np.mean(expected, axis=0), atol=1e-5)
 
 
 def test_an_ensemble_is_the_product_of_its_members(members, tmp_path):

@@ -84,6 +84,8 @@ def test_a_pipeline_is_a_parser_like_any_other(folder: Path) -> None:
     assert (1, 4) in {(word.start, word.end) for word in document[0].words}
     assert all(0 <= (word.prob or 0) <= 1 for sentence in document for word in sentence.words)
     check(pipeline.parse_words([["上海", "计划"]]))
+    check(aided := pipeline(SPACED, lexicon=["外商投资"], confidence=True))
+    assert "外商投资" in [word.form for sentence in aided for word in sentence]
     assert forms(Document("", tuple(found[0] for found in pipeline.k_best(SPACED, 2)))) == forms(
         pipeline(SPACED)
     )

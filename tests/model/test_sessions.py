@@ -186,7 +186,7 @@ def test_a_child_says_so_if_its_model_is_gone(tmp_path: Path, monkeypatch: pytes
     path = tmp_path / "labels.onnx"
     shutil.copyfile(find_model("fast") / path.name, path)
     session = sessions.Session(path, threads=1)
-    width = session.input_shapes["dep"][1]
+    width = session._session.get_inputs()[0].shape[1]
     ends = {name: np.zeros((1, width), np.float32) for name in session.inputs}
     before = session.run(["labels"], ends)[0]
     monkeypatch.setattr(os, "getpid", lambda: -1)  # as in a child

@@ -177,7 +177,7 @@ def test_scores_that_are_not_numbers(model: Path, capsys: pytest.CaptureFixture[
 
 def test_scores_that_are_not_numbers_for_some_texts_only() -> None:
     networks = load().model.networks
-    ends = np.zeros((2, networks.label_width), dtype=np.float32)
+    ends = np.zeros_like(networks.run([["上"]]).label_dep[0])
     assert np.isfinite(networks.score_labels(ends, ends)).all()
     ends[1, 0] = np.nan
     with pytest.raises(InputError, match="not finite numbers"):

@@ -1,18 +1,15 @@
 """Numbers of characters: their order, the look-up of unknown characters, and the round trip through JSON."""
 
 import json
-import sys
 from dataclasses import replace
-from unicodedata import normalize
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zishu.errors import InputError, MissingExtra
+from zishu.errors import InputError
 from zishu.model.features import features, number
 from zishu.model.settings import FORMAT, Settings, read_json, write_json
-from zishu.model.stand_ins import simplified_characters, stand_ins
 from zishu.model.vocabulary import Vocabulary, bigrams
 from zishu.tree import INTRA
 
@@ -46,9 +43,6 @@ def test_a_whole_cluster_in_lower_case_comes_before_its_first_code_point():
     assert vocabulary.ids(["E\u0301"]) == [5]
 
 
-SIMPLIFIED = {"漢": ("汉",), "乾": ("干", "乾"), "髮": ("发",), "鐘": ("锺", "钟")}
-
-
 def test_an_unknown_character_has_the_number_of_its_stand_in():
     plain = Vocabulary.build({"汉": 3, "A": 2, "a": 1})
     vocabulary = replace(plain, stand_ins={"漢": "汉", "Ａ": "A", "ａ": "a"})
@@ -67,45 +61,6 @@ def test_lower_case_comes_before_a_stand_in_and_both_before_the_first_code_point
 def test_a_symbol_never_needs_a_stand_in():
     vocabulary = Vocabulary(("p", "u", "b", "e", "汉", "漢"), 0, 1, 2, 3, stand_ins={"漢": "汉"})
     assert vocabulary.ids(["漢"]) == [5]
-
-
-def test_the_table_of_stand_ins():
-    symbols = ("<pad>", "汉", "A", "b", "1", "乾", "钟", "发")
-    table = stand_ins(symbols, simplified=SIMPLIFIED)
-    assert {char: table[char] for char in "漢Ａｂ１①髮鐘"} == dict(
-        zip("漢Ａｂ１①髮鐘", "汉Ab11发钟", strict=True)
-    )
-    assert not set(table) & set(symbols)
-    assert set(table.values()) <= set(symbols)
-    assert "a" not in table  # no letter of another case without `lowercase`
-    assert "　" not in table
-
-
-def test_a_compatibility_ideograph_stands_for_the_simplified_form():
-    # First its plain form, then the simplified form of that.
-    char = next(chr(c) for c in range(0xF900, 0xFAD9) if normalize("NFKC", chr(c)) == "金")
-    assert stand_ins(["钅"], simplified={"金": ("钅",)})[char] == "钅"
-
-
-def test_lower_case_letters_serve_full_width_capitals():
-    table = stand_ins(["a"], lowercase=True, simplified={})
-    assert table["Ａ"] == table["ａ"] == "a"
-    assert "A" not in table
-
-
-def test_openccs_table():
-    pytest.importorskip("opencc")
-    table = simplified_characters()
-    assert table["漢"] == ("汉",)
-    assert len(table) > 3000
-
-
-def test_a_missing_table_names_the_extra(monkeypatch):
-    for name in [name for name in sys.modules if name.partition(".")[0] == "opencc"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "opencc", None)
-    with pytest.raises(MissingExtra, match=r"opencc-python-reimplemented is not installed.*zishu\[train\]"):
-        simplified_characters()
 
 
 def test_pairs_are_made_of_what_characters_stand_for():

@@ -69,9 +69,8 @@ __all__ = [
 _Answer = TypeVar("_Answer")
 
 MOST_FAVOURED = 300.0  # exp(-300) is far above what plain sums lose
-MOST_KEPT = (
-    2**20
-)  # numbers in the memory that a thread keeps for its next chart: sentences of some 200 characters
+# Numbers in the memory that a thread keeps for its next chart: sentences of some 200 characters.
+MOST_KEPT = 2**20
 
 _memory = local()
 

@@ -638,7 +638,16 @@ def _share(s, role, i, w, widest, back, arcs, width):
     """Compute the outside values of eight links and complete spans of one role: those of `_combine`.
 
     The outside value of a span is the sum over the wider spans that it is part of: the outside value of the wider span
-    (x) the value of its other part. In plain sums it has no meaning if the value of the span itself is 0.
+    (x) the value of its other part. In plain sums it has no meaning if the value of the span itself is 0. With x for a
+    or t, I for links of the same role, primes for outside values, and S' for that of the sum over k in a link:
+
+        x'(i->j) = SUM_k S'(i,k) (x) x(j+1<-k)  (+)  SUM_h x'(h->j) (x) I(h->i)          h < i, k > j
+        x'(i<-j) = SUM_h S'(h,j) (x) x(h->i-1)  (+)  SUM_k x'(i<-k) (x) I(j<-k)
+        I'(i->j) = SUM_k x'(i->k) (x) x(j->k)                                          h <= i, k >= j
+        I'(i<-j) = SUM_h x'(h<-j) (x) x(h<-i)
+        S'(i,j)  = I'(i->j) (x) s(i,j)  (+)  I'(i<-j) (x) s(j,i)
+
+    Added to these are the part of ROOT, that of a in t = a (+) c, and those of c when root-as-head is off.
     """
     out_of_line()
     zeros = splat(s.zero)

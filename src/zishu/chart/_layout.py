@@ -35,19 +35,16 @@ LANES = 8  # the number of spans that are computed together
 class Batch(NamedTuple):
     """Hold the sentences of a batch, as prepared by `prepare`."""
 
-    scores: NDArray[
-        np.float64
-    ]  # batch roles dependents heads; inter-word first, intra-word second if the chart is typed
+    # batch roles dependents heads: inter-word first, then intra-word if the chart is typed
+    scores: NDArray[np.float64]
     gaps: NDArray[np.int8]  # batch N+1; BREAK at 0 and from the length on
     lengths: NDArray[np.int64]  # batch
-    gap_scores: NDArray[
-        np.float64
-    ]  # batch 2 N+1, or empty: added if an arc of this role owns the gap; at most 0
+    # batch 2 N+1, or empty: added if an arc of this role owns the gap; at most 0
+    gap_scores: NDArray[np.float64]
     allowed: NDArray[np.int64]  # batch; how many arcs are not forbidden
     root_as_head: bool
-    offset: NDArray[
-        np.float64
-    ]  # batch; what is missing in the score of every tree, because scores were shifted
+    # batch; what is missing in the score of every tree, because scores were shifted
+    offset: NDArray[np.float64]
 
 
 class Answers(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -42,26 +42,26 @@ def get_threads() -> int:
     return _threads
 
 
-def for_each_sentence(kernel: Callable[..., None], lengths: NDArray[np.int64], *arguments: Any) -> None:
-    """Call `kernel(order, *arguments)` in threads with about the same amount of work each."""
+def for_each_sentence(kernel: Callable[[NDArray[np.int64]], None], lengths: NDArray[np.int64]) -> None:
+    """Call `kernel` in threads, each with the numbers of sentences that are about the same amount of work."""
     longest_first = np.argsort(-lengths, kind="stable")
     shares = min(_threads, lengths.size)
     if shares > 1:
         work = lengths.astype(np.float64) ** 3
         shares = min(shares, int(work.sum() // _WORTH_A_THREAD))
     if shares <= 1:
-        kernel(longest_first, *arguments)
+        kernel(longest_first)
         return
     dealt = deal(work.tolist(), shares)
     pool = _get_pool(shares)
     running, mine = [], dealt[:1]
     for order in dealt[1:]:
         try:
-            running.append(pool.submit(kernel, np.array(order), *arguments))
+            running.append(pool.submit(kernel, np.array(order)))
         except RuntimeError:  # the interpreter is shutting down and starts no threads
             mine.append(order)
     for order in mine:
-        kernel(np.array(order), *arguments)
+        kernel(np.array(order))
     for future in running:
         future.result()
 

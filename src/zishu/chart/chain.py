@@ -1,9 +1,12 @@
 """Find the best sequence of BMES tags, which give a character's position in its word, or sum over all sequences.
 
+    tags = TagDistribution(emissions, lengths, transitions, starts, ends, gaps)
+    tags.best()   tags.marginals()   tags.score(tags.best())
+
 A word is S, or B, any number of M, E; a sentence begins and ends with a word. `STARTS`, `ENDS` and `TRANSITIONS` are 0
 for what this allows and -inf for the rest; they are added to learned scores. Constraints on the gaps between characters
-(`zishu.gaps`) also become -inf in the scores of tags, see `constrain`. Any such constraints leave at least one tag
-sequence, so decoding cannot fail. Training is in `zishu.train.scorer`.
+(`zishu.gaps`) also become -inf in the scores of tags. Any such constraints leave at least one tag sequence, so decoding
+cannot fail. Training is in `zishu.train.scorer`.
 
 Cost: n steps of 4 x 4 per sentence, for all sentences of a batch at once.
 """
@@ -44,128 +47,114 @@ class ChainMarginals:
     boundary: NDArray[np.float64]
 
 
-def viterbi(
-    emissions: ArrayLike,
-    lengths: ArrayLike,
-    transitions: ArrayLike,
-    starts: ArrayLike,
-    ends: ArrayLike,
-) -> NDArray[np.int64]:
-    """Return the best legal tags `[b, n]`, indices into `TAGS`, for emissions `[b, n, 4]`; padding is -1.
+class TagDistribution:
+    """Represent the distribution over the legal tags of each sentence of a batch: P(tags) = exp(score) / Z.
 
-    Transitions are `[from, to]`. Illegal ones are excluded, whatever their learned score. Among equally good sequences,
-    the one with the smaller tags, compared from the end, wins.
+    Emissions are `[b, n, 4]`, transitions `[from, to]`. Illegal tags are excluded, whatever their learned score. `gaps`
+    (as in `zishu.gaps`) and `favoured` are `[b, n+1]`: entry k belongs to the gap before character k, counted from 0.
+    Tags that contradict a known gap are excluded, and a favoured boundary adds its score.
     """
-    scores, sizes = _checked(emissions, lengths)
-    batch, width, _ = scores.shape
-    steps = np.asarray(transitions, dtype=np.float64) + TRANSITIONS
-    last = np.asarray(ends, dtype=np.float64) + ENDS
-    tags = np.full((batch, width), -1, dtype=np.int64)
-    if not batch:
+
+    def __init__(
+        self,
+        emissions: ArrayLike,
+        lengths: ArrayLike,
+        transitions: ArrayLike,
+        starts: ArrayLike,
+        ends: ArrayLike,
+        gaps: NDArray[np.int8] | None = None,
+        favoured: NDArray[np.float64] | None = None,
+    ) -> None:
+        scores = np.array(emissions, dtype=np.float64)
+        if scores.ndim != 3 or scores.shape[2] != len(TAGS):
+            raise ValueError(
+                f"emissions must have the shape [batch, n, {len(TAGS)}], not {list(scores.shape)}"
+            )
+        batch, width, _ = scores.shape
+        sizes = np.asarray(lengths, dtype=np.int64)
+        if sizes.shape != (batch,) or (batch and not 1 <= sizes.min() <= sizes.max() <= width):
+            raise ValueError(f"lengths must be {batch} numbers from 1 to {width}")
+        if gaps is not None:
+            for gap, before, after in ((BREAK, (_B, _M), (_M, _E)), (JOIN, (_E, _S), (_B, _S))):
+                b, k = (gaps[:, 1:width] == gap).nonzero()
+                for last, first in zip(before, after, strict=True):
+                    scores[b, k, last] = scores[b, k + 1, first] = -np.inf
+        if favoured is not None:
+            for last in (_E, _S):
+                scores[:, :-1, last] += favoured[:, 1:width]
+        self._scores, self._lengths = scores, sizes
+        self._transitions = np.asarray(transitions, dtype=np.float64) + TRANSITIONS
+        self._starts = np.asarray(starts, dtype=np.float64) + STARTS
+        self._ends = np.asarray(ends, dtype=np.float64) + ENDS
+
+    def best(self) -> NDArray[np.int64]:
+        """Return the best tags `[b, n]`, indices into `TAGS`; padding is -1.
+
+        Among equally good sequences, the one with the smaller tags, compared from the end, wins.
+        """
+        scores, sizes = self._scores, self._lengths
+        batch, width, _ = scores.shape
+        # best[b, t]: the score of the best sequence that ends in tag t at the current character; finished sentences
+        # keep their values.
+        best = self._starts + scores[:, 0]
+        back = np.zeros((batch, width, len(TAGS)), dtype=np.int64)
+        for k in range(1, width):
+            candidates = best[:, :, None] + self._transitions  # batch from to
+            back[:, k] = candidates.argmax(axis=1)
+            following = candidates.max(axis=1) + scores[:, k]
+            best = np.where((k < sizes)[:, None], following, best)
+
+        tags = np.full((batch, width), -1, dtype=np.int64)
+        sentences = np.arange(batch)
+        tag = (best + self._ends).argmax(axis=1)
+        for k in range(width - 1, -1, -1):
+            inside = k < sizes
+            tags[inside, k] = tag[inside]
+            tag = np.where(inside, back[sentences, k, tag], tag)
         return tags
 
-    # best[b, t]: the score of the best sequence that ends in tag t at the current character; finished sentences keep
-    # their values.
-    best = np.asarray(starts, dtype=np.float64) + STARTS + scores[:, 0]
-    back = np.zeros((batch, width, len(TAGS)), dtype=np.int64)
-    for k in range(1, width):
-        candidates = best[:, :, None] + steps  # batch from to
-        back[:, k] = candidates.argmax(axis=1)
-        following = candidates.max(axis=1) + scores[:, k]
-        best = np.where((k < sizes)[:, None], following, best)
+    def marginals(self) -> ChainMarginals:
+        """Return the log of the sum over all sequences, and the probability of a word boundary at each gap."""
+        scores, sizes = self._scores, self._lengths
+        batch, width, _ = scores.shape
+        # forward[:, k, t] sums over everything up to and including character k, backward[:, k, t] over everything after
+        # it.
+        forward = np.empty((batch, width, len(TAGS)))
+        forward[:, 0] = self._starts + scores[:, 0]
+        for k in range(1, width):
+            forward[:, k] = _log_sum(forward[:, k - 1, :, None] + self._transitions, axis=1) + scores[:, k]
+        backward = np.empty_like(forward)
+        backward[:, -1] = self._ends
+        for k in range(width - 2, -1, -1):
+            following = (scores[:, k + 1] + backward[:, k + 1])[:, None, :]
+            backward[:, k] = np.where(
+                (k + 1 < sizes)[:, None], _log_sum(self._transitions + following, axis=2), self._ends
+            )
 
-    sentences = np.arange(batch)
-    tag = (best + last).argmax(axis=1)
-    for k in range(width - 1, -1, -1):
-        inside = k < sizes
-        tags[inside, k] = tag[inside]
-        tag = np.where(inside, back[sentences, k, tag], tag)
-    return tags
+        sentences = np.arange(batch)
+        logz = _log_sum(forward[sentences, sizes - 1] + self._ends, axis=1)
+        inside = np.arange(width) < sizes[:, None]
+        logs = np.where(inside[:, :, None], forward + backward - logz[:, None, None], -np.inf)
+        tags = np.exp(logs)
+        boundary = np.zeros((batch, width + 1))
+        boundary[:, 1:] = tags[:, :, _E] + tags[:, :, _S]
+        boundary[:, 0] = 1.0
+        boundary[sentences, sizes] = 1.0
+        return ChainMarginals(logz, boundary)
 
-
-def marginals(
-    emissions: ArrayLike,
-    lengths: ArrayLike,
-    transitions: ArrayLike,
-    starts: ArrayLike,
-    ends: ArrayLike,
-) -> ChainMarginals:
-    """Return the log of the sum over all legal sequences, and the probability of a word boundary at each gap."""
-    scores, sizes = _checked(emissions, lengths)
-    batch, width, _ = scores.shape
-    steps = np.asarray(transitions, dtype=np.float64) + TRANSITIONS
-    boundary = np.zeros((batch, width + 1))
-    if not batch:
-        return ChainMarginals(np.zeros(0), boundary)
-
-    # forward[:, k, t] sums over everything up to and including character k, backward[:, k, t] over everything after it.
-    forward = np.empty((batch, width, len(TAGS)))
-    forward[:, 0] = np.asarray(starts, dtype=np.float64) + STARTS + scores[:, 0]
-    for k in range(1, width):
-        forward[:, k] = _log_sum(forward[:, k - 1, :, None] + steps, axis=1) + scores[:, k]
-    last = np.broadcast_to(np.asarray(ends, dtype=np.float64) + ENDS, (batch, len(TAGS)))
-    backward = np.empty_like(forward)
-    backward[:, -1] = last
-    for k in range(width - 2, -1, -1):
-        following = (scores[:, k + 1] + backward[:, k + 1])[:, None, :]
-        backward[:, k] = np.where((k + 1 < sizes)[:, None], _log_sum(steps + following, axis=2), last)
-
-    sentences = np.arange(batch)
-    logz = _log_sum(forward[sentences, sizes - 1] + last, axis=1)
-    inside = np.arange(width) < sizes[:, None]
-    logs = np.where(inside[:, :, None], forward + backward - logz[:, None, None], -np.inf)
-    tags = np.exp(logs)
-    boundary[:, 1:] = tags[:, :, _E] + tags[:, :, _S]
-    boundary[:, 0] = 1.0
-    boundary[sentences, sizes] = 1.0
-    return ChainMarginals(logz, boundary)
-
-
-def score(
-    emissions: ArrayLike,
-    lengths: ArrayLike,
-    tags: ArrayLike,
-    transitions: ArrayLike,
-    starts: ArrayLike,
-    ends: ArrayLike,
-) -> NDArray[np.float64]:
-    """Return the scores of legal tags `[b, n]`, as returned by `viterbi`."""
-    scores, sizes = _checked(emissions, lengths)
-    numbers = np.asarray(tags, dtype=np.int64)
-    sentences = np.arange(len(sizes))
-    places = np.arange(scores.shape[1])
-    inside = places < sizes[:, None]
-    own = np.take_along_axis(scores, numbers[:, :, None], axis=2)[:, :, 0]
-    steps = np.asarray(transitions, dtype=np.float64)[numbers[:, :-1], numbers[:, 1:]]
-    total: NDArray[np.float64] = (
-        np.where(inside, own, 0.0).sum(axis=1)
-        + np.where(inside[:, 1:], steps, 0.0).sum(axis=1)
-        + np.asarray(starts, dtype=np.float64)[numbers[:, 0]]
-        + np.asarray(ends, dtype=np.float64)[numbers[sentences, sizes - 1]]
-    )
-    return total
-
-
-def constrain(emissions: NDArray[np.floating], gaps: NDArray[np.int8]) -> NDArray[np.float64]:
-    """Forbid the tags that contradict the known gaps of one sentence, in a copy of its scores.
-
-    Emissions are `[n, 4]`; `gaps[k]` is the gap before character k, counted from 0, as in `zishu.gaps`.
-    """
-    scores = np.array(emissions, dtype=np.float64)
-    inner = np.asarray(gaps)[1 : len(scores)]
-    before, after = scores[:-1], scores[1:]  # views: the characters on both sides of the inner gaps
-    before[np.ix_(inner == BREAK, (_B, _M))] = -np.inf
-    after[np.ix_(inner == BREAK, (_M, _E))] = -np.inf
-    before[np.ix_(inner == JOIN, (_E, _S))] = -np.inf
-    after[np.ix_(inner == JOIN, (_B, _S))] = -np.inf
-    return scores
-
-
-def favour(emissions: NDArray[np.floating], boundaries: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Add the score of the boundary before each character k, counted from 0, to the tags of one sentence, in a copy."""
-    scores = np.array(emissions, dtype=np.float64)
-    scores[:-1, (_E, _S)] += boundaries[1 : len(scores), None]
-    return scores
+    def score(self, tags: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the scores of legal tags `[b, n]`, as returned by `best`."""
+        sentences = np.arange(len(tags))
+        inside = np.arange(tags.shape[1]) < self._lengths[:, None]
+        own = np.take_along_axis(self._scores, tags[:, :, None], axis=2)[:, :, 0]
+        steps = self._transitions[tags[:, :-1], tags[:, 1:]]
+        total: NDArray[np.float64] = (
+            np.where(inside, own, 0.0).sum(axis=1)
+            + np.where(inside[:, 1:], steps, 0.0).sum(axis=1)
+            + self._starts[tags[:, 0]]
+            + self._ends[tags[sentences, self._lengths - 1]]
+        )
+        return total
 
 
 def word_lengths(tags: ArrayLike) -> list[int]:
@@ -184,18 +173,6 @@ def word_tags(lengths: ArrayLike) -> NDArray[np.int64]:
     tags[ends] = _E
     tags[ends[sizes == 1]] = _S
     return tags
-
-
-def _checked(emissions: ArrayLike, lengths: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Check that emissions and lengths fit together."""
-    scores = np.asarray(emissions, dtype=np.float64)
-    if scores.ndim != 3 or scores.shape[2] != len(TAGS):
-        raise ValueError(f"emissions must have the shape [batch, n, {len(TAGS)}], not {list(scores.shape)}")
-    batch, width, _ = scores.shape
-    sizes = np.asarray(lengths, dtype=np.int64)
-    if sizes.shape != (batch,) or (batch and not 1 <= sizes.min() <= sizes.max() <= width):
-        raise ValueError(f"lengths must be {batch} numbers from 1 to {width}")
-    return scores, sizes
 
 
 def _log_sum(scores: NDArray[np.float64], axis: int) -> NDArray[np.float64]:

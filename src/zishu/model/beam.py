@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from zishu.chart import Trees
 from zishu.model.confidence import Confidence
 from zishu.model.labels import log_sum_exp
 from zishu.model.words import Words, find_words, head_spans
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zishu.chart import Floats
+    from zishu.model.batch import ScoredBatch
     from zishu.model.settings import Settings
 
 
@@ -40,22 +42,14 @@ class _Hypothesis(NamedTuple):
     history: Any  # the last action and the history before it
 
 
-class BeamResult(NamedTuple):
-    """Hold the word trees of a batch, best first for each sentence; t counts trees."""
+def search(batch: ScoredBatch, k: int = 1) -> tuple[NDArray[np.int64], Trees, Confidence]:
+    """Return the sentence of each tree, up to k trees of each sentence, best first, and their probabilities.
 
-    numbers: NDArray[np.int64]  # t: the sentence of each tree
-    heads: NDArray[np.int64]  # t N+1
-    intra: NDArray[np.bool_]  # t N+1
-    probabilities: list[float]  # t
-    boundaries: list[float]  # for all words of all trees
-    of_heads: list[float]
-
-
-def search(
-    states: Floats, lengths: NDArray[np.int64], gaps: NDArray[np.int8], settings: Settings, k: int = 1
-) -> BeamResult:
-    """Return up to k analyses of each sentence that differ in their words or in the words' heads."""
-    beams = _beams(states, lengths, gaps, settings)
+    The trees of a sentence differ in their words or in the words' heads.
+    """
+    states, lengths = batch.outputs.states, batch.lengths
+    assert states is not None
+    beams = _beams(states, lengths, batch.gaps, batch.settings)
     numbers = np.repeat(np.arange(len(beams)), [len(beam) for beam in beams])
     heads = np.zeros((len(numbers), states.shape[1]), dtype=np.int64)
     intra = np.zeros(heads.shape, dtype=np.bool_)
@@ -63,7 +57,7 @@ def search(
     for t, (b, hypothesis) in enumerate(zip(numbers.tolist(), flat, strict=True)):
         n = int(lengths[b])
         heads[t, 1 : n + 1], intra[t, 1 : n + 1] = replay(n, _actions(hypothesis.history))
-    trees = _word_trees(find_words(heads, intra, lengths[numbers]))
+    trees = _word_trees(find_words(heads, intra, lengths, numbers))
     chosen: list[int] = []
     probabilities: list[float] = []
     boundaries: list[float] = []
@@ -91,13 +85,9 @@ def search(
             probabilities.append(min(1.0, exp(best_score) * sum(shares[t] for t in group)))
             boundaries += [min(1.0, agree[word[0]] / whole) for word in trees[best]]
             of_heads += [min(1.0, agree[word] / agree[word[0]]) for word in trees[best]]
-    return BeamResult(numbers[chosen], heads[chosen], intra[chosen], probabilities, boundaries, of_heads)
-
-
-def confidence(found: BeamResult, labels: NDArray[np.float64]) -> Confidence:
-    """Combine the beam's probabilities with those of the labels, in the format of the chart's parsers."""
-    trees, boundaries, heads = map(np.array, (found.probabilities, found.boundaries, found.of_heads))
-    return Confidence(trees, boundaries, heads, labels)
+    scores = np.array([flat[t].score for t in chosen])
+    sure = Confidence(np.array(probabilities), np.array(boundaries), np.array(of_heads))
+    return numbers[chosen], Trees(heads[chosen], intra[chosen], scores), sure
 
 
 def _beams(

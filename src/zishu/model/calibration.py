@@ -37,10 +37,10 @@ import numpy as np
 
 from zishu.errors import InputError
 from zishu.forest import Forest, build_forest
+from zishu.model.batch import no_gaps
 from zishu.model.features import length_batches
-from zishu.model.labels import at_temperature, label_scores
+from zishu.model.labels import at_temperature, word_label_scores
 from zishu.model.model import Model, Pipeline, gold_sentence
-from zishu.model.outputs import no_gaps
 from zishu.model.scores import tree_distribution
 from zishu.model.settings import CONFIG, Settings, read_settings, write_json
 from zishu.model.tags import tag_scores
@@ -222,26 +222,17 @@ class _GoldBatch:
 
 def _gold_batch(model: Model, trees: Sequence[WordTree]) -> _GoldBatch:
     settings = model.settings
-    chars = [tree.chars for tree in trees]
-    if settings.can.units == "words":
-        lengths = np.array([len(tree.forms) for tree in trees])
-        outputs = model.networks.run(chars, [tree.lengths for tree in trees])
-    else:
-        lengths = np.array([len(sentence) for sentence in chars])
-        outputs = model.networks.run(chars)
-    free = no_gaps(len(trees), 1 + int(lengths.max()))
-    everything = tree_distribution(outputs, lengths, settings, model.networks.score_labels, free)
+    batch = model.run([gold_sentence(tree, words=settings.can.units == "words") for tree in trees])
+    everything = tree_distribution(batch.outputs, batch.lengths, settings, batch.gaps)
     gold = _given_forests(everything, [_forest(tree, settings) for tree in trees])
     best = gold.best()
-    words = find_words(best.heads, best.intra, lengths)
-    labels = label_scores(
-        outputs, settings.labels, model.networks.score_labels, words.tree, words.root, words.root_head
-    )
+    words = find_words(best.heads, best.intra, batch.lengths)
+    labels = word_label_scores(batch.outputs, settings.labels, words)
     relations = _Choices.of(labels, settings.labels, (label for tree in trees for label in tree.deprels))
     upos = None
-    if outputs.upos is not None:
+    if batch.outputs.upos is not None:
         tags = (tag for tree in trees for tag in tags_of(tree, "upos"))
-        upos = _Choices.of(tag_scores(outputs.upos, np.arange(len(trees)), words), settings.upos, tags)
+        upos = _Choices.of(tag_scores(batch.outputs.upos, words), settings.upos, tags)
     return _GoldBatch(everything, gold, relations, upos)
 
 
@@ -260,7 +251,7 @@ def _given_forests(trees: TreeDistribution, forests: Sequence[Forest]) -> TreeDi
         for allowed, inside in ((inter, False), (intra, True)):
             dependents, heads, _ = forest.arcs(intra=inside)
             allowed[b, dependents, heads] = True
-    return trees.given(gaps, inter=inter, intra=intra) if trees.typed else trees.given(inter=inter)
+    return trees.given(gaps, inter=inter, intra=intra)
 
 
 def _minimum(function: Callable[[float], float], low: float, high: float) -> float:

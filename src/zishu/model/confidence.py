@@ -8,12 +8,11 @@ temperature (`zishu.model.calibration`). For an analysis from this distribution,
 - `boundaries` gives for each word its least probable segmentation decision: a boundary at its two edges, no boundary at
   the gaps inside it. The edges of the sentence and known gaps are certain;
 - `heads` gives for each word the probability of its head *given the words*, from a second chart in which all gaps are
-  known: inter-word arcs from any character of the head to any character of the word;
-- `labels` gives for each word the probability of its relation given the arc, among the legal relations.
+  known: inter-word arcs from any character of the head to any character of the word.
 
-The product of the last three and of the probability of the part of speech (`zishu.model.tags`) is the confidence in the
-word as a whole. A tree with one role (vanilla decoding) has no distribution over words: `trees` is the probability of
-the character tree, and there are no `boundaries`.
+The product of the last two and of the probabilities of the relation (`zishu.model.labels`) and of the part of speech
+(`zishu.model.tags`) is the confidence in the word as a whole. A tree with one role (vanilla decoding) has no
+distribution over words: `trees` is the probability of the character tree, and there are no `boundaries`.
 
 Cost: the boundaries of all trees and the marginals given the words (known already after minimum Bayes risk decoding, and
 identical if all words are given), and the partition function of a forest, which costs less than a full one.
@@ -27,108 +26,55 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zishu.gaps import BREAK, FREE
-from zishu.model.words import Words, arcs_of, gaps_of, head_spans
+from zishu.model.words import Words, arcs_of, gaps_of, head_spans, sum_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from zishu.chart import Floats, TreeDistribution
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Confidence:
     """Hold the probabilities of a batch of trees, and of all their words, in the order of `Words`."""
 
     trees: NDArray[np.float64]
     boundaries: NDArray[np.float64] | None  # None in vanilla decoding
     heads: NDArray[np.float64]
-    labels: NDArray[np.float64]
-    # What `trees` and `boundaries` would be without the lexicon, None where it found nothing; None if it found nothing.
-    without_lexicon: tuple[list[float | None], list[float | None]] | None = None
 
 
-def measure_trees(
-    trees: TreeDistribution,
-    sentences: NDArray[np.int64],
-    words: Words,
-    labels: NDArray[np.float64],
-) -> Confidence:
-    """Return the probabilities of word trees: tree t belongs to sentence `sentences[t]`.
-
-    `labels` are the probabilities of the words' relations.
-    """
-    gaps = gaps_of(words, (len(sentences), trees.gaps.shape[1]))
-    first, same = _first_of_each(sentences, gaps)
-    chosen = trees.pick(sentences[first])
+def measure_trees(trees: TreeDistribution, words: Words) -> Confidence:
+    """Return the probabilities of word trees and their words."""
+    gaps = gaps_of(words, trees.gaps.shape[1])
+    first, same = _first_of_each(words.sentence, gaps)
+    chosen = trees.pick(words.sentence[first])
     given = chosen.given(gaps[first, : chosen.gaps.shape[1]]).marginals()
-    free, logz = trees.boundaries(), trees.log_partition()
-    each = trees.pick(sentences)
-    width = each.gaps.shape[1]
-    forest = each.given(gaps[:, :width], inter=arcs_of(words, (len(sentences), width, width)))
-    boundary = np.where(trees.gaps[sentences] == FREE, free[sentences], gaps == BREAK)
-    return Confidence(
-        _probability(forest.log_partition(), logz[sentences]),
-        _of_boundaries(boundary, words),
-        _of_heads(given.inter, same, words),
-        labels,
-    )
+    return Confidence(*measure_words(trees, words), _of_heads(given.inter, same, words))
 
 
-def measure_without_lexicon(
-    free: TreeDistribution,
-    known: NDArray[np.int8],
-    sentences: NDArray[np.int64],
-    words: Words,
-    chosen: Sequence[int],
-) -> tuple[list[float], list[float]]:
-    """Return how probable word trees would be without a lexicon: each tree, and the boundaries of all words.
+def measure_words(trees: TreeDistribution, words: Words) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the probabilities of word trees and of the boundaries of their words.
 
-    Only the `chosen` trees of `words` are used; they belong to `sentences`. `free` has no known gaps; `known` are the
-    gaps known without the lexicon.
+    Those of a tree that contradicts the known gaps are 0, and so are those of its words at such gaps.
     """
-    bare = free.given(known)
-    found, logz = bare.boundaries(), bare.log_partition()
-    trees = len(words.bounds) - 1
-    width = free.gaps.shape[1]
-    gaps = gaps_of(words, (trees, width))[chosen]
-    arcs = arcs_of(words, (trees, width, width))[chosen]
-    each = free.pick(sentences)
-    size = each.gaps.shape[1]
-    forest = each.given(gaps[:, :size], inter=arcs[:, :size, :size]).log_partition()
-    given = bare.gaps[sentences]
-    agrees = ((given == FREE) | (given == gaps)).all(axis=1)
-    prob = np.where(agrees, _probability(forest, logz[sentences]), 0.0)
-    boundary = np.ones((trees, width))
-    boundary[chosen] = np.where(given == FREE, found[sentences], given == BREAK)
-    return prob.tolist(), _of_boundaries(boundary, words).tolist()
+    free, logz = trees.boundaries(), trees.log_partition()
+    size = trees.gaps.shape[1]
+    known, gaps, arcs = trees.gaps[words.sentence], gaps_of(words, size), arcs_of(words, size)
+    [possible] = ((known == FREE) | (known == gaps)).all(axis=1).nonzero()
+    each = trees.pick(words.sentence[possible])
+    width = each.gaps.shape[1]
+    forest = each.given(gaps[possible, :width], inter=arcs[possible, :width, :width])
+    prob = np.zeros(len(gaps))
+    prob[possible] = _probability(forest.log_partition(), logz[words.sentence[possible]])
+    boundary = np.where(known == FREE, free[words.sentence], known == BREAK)
+    return prob, _of_boundaries(boundary, words)
 
 
-def measure_words(
-    trees: TreeDistribution,
-    sentences: NDArray[np.int64],
-    scores: NDArray[np.float64],
-    words: Words,
-    labels: NDArray[np.float64],
-) -> Confidence:
-    """Return the probabilities of trees whose units are words: words are given and therefore certain."""
-    found = trees.marginals()
-    return Confidence(
-        _probability(scores, found.logz[sentences]),
-        np.ones(len(words.tree)),
-        _of_heads(found.inter, sentences, words),
-        labels,
-    )
-
-
-def measure_vanilla(
-    trees: TreeDistribution, scores: NDArray[np.float64], words: Words, labels: NDArray[np.float64]
-) -> Confidence:
+def measure_vanilla(trees: TreeDistribution, scores: NDArray[np.float64], words: Words) -> Confidence:
     """Return the probabilities of one tree per sentence whose words came from its labels."""
-    given = trees.given(gaps_of(words, trees.gaps.shape)).marginals()
-    heads = _of_heads(given.inter, np.arange(len(trees)), words)
-    return Confidence(_probability(scores, trees.log_partition()), None, heads, labels)
+    given = trees.given(gaps_of(words, trees.gaps.shape[1])).marginals()
+    heads = _of_heads(given.inter, words.sentence, words)
+    return Confidence(_probability(scores, trees.log_partition()), None, heads)
 
 
 def _first_of_each(
@@ -165,12 +111,7 @@ def _of_boundaries(boundary: Floats, words: Words) -> NDArray[np.float64]:
 def _of_heads(inter: Floats, rows: NDArray[np.int64], words: Words) -> NDArray[np.float64]:
     """Return the probability of each word's head; the arc marginals of tree t are `inter[rows[t]]`."""
     start, end = (span[np.cumsum(words.begins) - 1] for span in head_spans(words))
-    row, d = rows[words.tree_of_char], words.char
-    of_char = inter[row, d, start].astype(np.float64)
-    longer = np.flatnonzero(end - start > 1)
-    place = 1
-    while len(longer):
-        of_char[longer] += inter[row[longer], d[longer], start[longer] + place]
-        place += 1
-        longer = longer[end[longer] - start[longer] > place]
+    width = inter.shape[2]
+    first = (rows[words.tree_of_char] * width + words.char) * width + start
+    of_char = sum_rows(inter.reshape(-1), first, end - start)
     return np.clip(np.add.reduceat(of_char, words.first_char), 0.0, 1.0)

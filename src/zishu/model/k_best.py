@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from zishu.chart import Trees
+from zishu.gaps import BREAK
 from zishu.model.words import find_words
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ def distinct_trees(trees: TreeDistribution, k: int) -> tuple[NDArray[np.int64], 
     found: dict[int, Trees] = {}
     kept: dict[int, list[int]] = {}
     waiting = np.arange(len(trees))
-    # With one role there is nothing to merge.
-    for step in STEPS if trees.typed else (1,):
+    # Without a gap inside a word there is nothing to merge.
+    for step in STEPS if (trees.gaps != BREAK).any() else (1,):
         for b, ranked in zip(waiting.tolist(), trees.pick(waiting).k_best(step * k), strict=True):
             found[b], kept[b] = ranked, _first_of_each(ranked, int(trees.lengths[b]))[:k]
         waiting = np.array(
@@ -54,7 +55,7 @@ def distinct_trees(trees: TreeDistribution, k: int) -> tuple[NDArray[np.int64], 
 
 def _first_of_each(trees: Trees, length: int) -> list[int]:
     """Return the ranks of the trees whose words and word heads differ from those of all better trees."""
-    words = find_words(trees.heads, trees.intra, np.full(len(trees.score), length))
+    words = find_words(trees.heads, trees.intra, np.array([length]), np.zeros(len(trees.score), np.int64))
     starts, heads, bounds = words.start.tolist(), words.head.tolist(), words.bounds.tolist()
     seen: set[tuple[int, ...]] = set()
     ranks = []

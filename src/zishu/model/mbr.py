@@ -38,12 +38,12 @@ def probable_heads(trees: TreeDistribution, allowed: NDArray[np.bool_] | None = 
     """
     best = trees.best()
     words = find_words(best.heads, best.intra, trees.lengths)
-    given = trees.given(gaps_of(words, trees.gaps.shape)) if trees.typed else trees
+    given = trees.given(gaps_of(words, trees.gaps.shape[1]))
     word_heads = _word_heads(given.marginals(), words, allowed)
     changed = np.unique(words.tree[word_heads != words.head])
     if not len(changed):
         return best
-    arcs = arcs_of(replace(words, head=word_heads), (*trees.gaps.shape, trees.gaps.shape[1]))
+    arcs = arcs_of(replace(words, head=word_heads), trees.gaps.shape[1])
     given = given.pick(changed)
     width = given.gaps.shape[1]
     found = given.given(inter=arcs[changed, :width, :width]).best()

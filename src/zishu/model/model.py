@@ -16,17 +16,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from zishu.document import Sentence, Token, Tokens
 from zishu.errors import InputError
 from zishu.gaps import word_gaps
+from zishu.model.batch import ScoredBatch, lengths_of, word_lengths_of, word_spans
 from zishu.model.decode import Decoding, decode, decode_k_best, decode_words
 from zishu.model.features import length_batches
-from zishu.model.fixed_arcs import check_relations
 from zishu.model.inner import InnerTrees
-from zishu.model.outputs import Outputs, lengths_of, word_lengths_of
+from zishu.model.labels import check_relations
 from zishu.model.segments import Segments, decode_segments
 from zishu.model.sessions import at_work
 from zishu.sentences import word_sentence
@@ -93,9 +92,7 @@ class Model:
     def tokens(self, sentences: Sequence[RawSentence], *, tags: bool = False) -> list[Tokens]:
         """Segment sentences into words, and with `tags` find their parts of speech; faster than parsing."""
         if self.settings.can.parses:
-            return self._each_batch(
-                sentences, partial(decode_words, label_scorer=self.networks.score_labels, tags=tags)
-            )
+            return self._each_batch(sentences, partial(decode_words, tags=tags))
         if tags:
             raise InputError("a segmenter knows no parts of speech")
         segmented = zip(sentences, self.segment(sentences), strict=True)
@@ -107,15 +104,16 @@ class Model:
             raise InputError(f"a model for the task {self.settings.task!r} is not a segmenter")
         return self._each_batch(sentences, partial(decode_segments, confidence=confidence))
 
-    def run(self, batch: Sequence[RawSentence]) -> Outputs:
-        """Return the scores of one batch."""
-        lengths = word_lengths_of(batch) if self.settings.can.units == "words" else None
-        return self.networks.run([sentence.chars for sentence in batch], lengths)
+    def run(self, sentences: Sequence[RawSentence], inner: InnerTrees | None = None) -> ScoredBatch:
+        """Run the networks on one batch."""
+        lengths = word_lengths_of(sentences) if self.settings.can.units == "words" else None
+        outputs = self.networks.run([sentence.chars for sentence in sentences], lengths)
+        return ScoredBatch(outputs, sentences, self.settings, inner)
 
     def _parse(
         self,
         sentences: Sequence[RawSentence],
-        decode: Callable[..., list[_Result]],
+        decode: Callable[[ScoredBatch], list[_Result]],
         structures: bool,
         confidence: bool,
     ) -> list[_Result]:
@@ -125,23 +123,23 @@ class Model:
         check_relations([sentence.arcs for sentence in sentences], self.settings.labels)
         scorer = self.networks.structures if structures else None
         inner = None if scorer is None else InnerTrees(scorer, confidence=confidence)
-        found = self._each_batch(
-            sentences, partial(decode, label_scorer=self.networks.score_labels, inner=inner)
-        )
+        found = self._each_batch(sentences, decode, inner)
         if inner is not None:
             with at_work():
                 inner.finish()
         return found
 
     def _each_batch(
-        self, sentences: Sequence[RawSentence], decode: Callable[..., list[_Result]]
+        self,
+        sentences: Sequence[RawSentence],
+        decode: Callable[[ScoredBatch], list[_Result]],
+        inner: InnerTrees | None = None,
     ) -> list[_Result]:
         """Run the networks on batches of sentences of similar length, and decode them; keep the order of the input."""
         found: dict[int, _Result] = {}
         for numbers in length_batches(lengths_of(sentences).tolist(), self.batch_chars, BATCH_PAIRS):
-            batch = [sentences[k] for k in numbers.tolist()]
             with at_work():
-                decoded = decode(self.run(batch), batch, self.settings)
+                decoded = decode(self.run([sentences[k] for k in numbers.tolist()], inner))
             found.update(zip(numbers.tolist(), decoded, strict=True))
         return [found[k] for k in range(len(sentences))]
 
@@ -184,7 +182,9 @@ class Pipeline:
     def tokens(self, sentences: Sequence[RawSentence], *, tags: bool = False) -> list[Tokens]:
         """Segment sentences into words, and with `tags` find their parts of speech."""
         cut, _ = self._segment(sentences, confidence=False)
-        return self.parser.tokens(cut, tags=tags)
+        if tags:
+            return self.parser.tokens(cut, tags=True)
+        return [_tokens(*pair) for pair in zip(cut, word_lengths_of(cut), strict=True)]
 
     def _segment(
         self, sentences: Sequence[RawSentence], confidence: bool
@@ -213,7 +213,7 @@ def parse_trees(
     sentences = [gold_sentence(tree, words=words) for tree in gold]
     if isinstance(model, Model) and not model.settings.can.parses and not given_words:
         return [
-            flat_tree([token.form for token in _tokens(sentence, found.lengths).words])
+            flat_tree(word_spans(sentence, found.lengths)[0])
             for sentence, found in zip(sentences, model.segment(sentences), strict=True)
         ]
     return [sentence.tree for sentence in model.parse(sentences, decoding=decoding)]
@@ -227,11 +227,8 @@ def gold_sentence(tree: WordTree, *, words: bool) -> RawSentence:
 
 def _tokens(sentence: RawSentence, lengths: Sequence[int]) -> Tokens:
     """Return a sentence with words of these lengths in characters."""
-    tokens = []
-    for first, last in pairwise(accumulate(lengths, initial=0)):
-        start, end = sentence.starts[first], sentence.ends[last - 1]
-        tokens.append(Token(sentence.text[start - sentence.start : end - sentence.start], start, end))
-    return Tokens(sentence.text, sentence.start, tuple(tokens), sentence.cut, sentence.after)
+    tokens = tuple(map(Token, *word_spans(sentence, lengths)))
+    return Tokens(sentence.text, sentence.start, tokens, sentence.cut, sentence.after)
 
 
 def style_number(settings: Settings, style: str) -> int:

@@ -9,15 +9,14 @@ so the mean of several models' scores is, up to 1/Z, the geometric mean of their
 a model itself, and the chart sums and searches its scores exactly. Its members must have the same task, roles and
 labels (`check_members`).
 
-A member's score of a label or tag is its log-probability, so labels and tags are averaged in the same way. An
-ensemble's representation of an arc's end is the concatenation of its members' representations.
+A member's score of a label or tag is its log-probability, so labels and tags are averaged in the same way.
 
 Cost: one run of the networks; for an ensemble, one run of each member.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
@@ -61,9 +60,6 @@ class Scorer(Protocol):
     def run(self, sentences: Sentences, word_lengths: Sequence[Sequence[int]] | None = None) -> Outputs:
         """Return the scores of one batch; a word-level parser needs `word_lengths`."""
 
-    def score_labels(self, dependents: Floats, heads: Floats) -> Floats:
-        """Return the log-probabilities `[m, labels]` of the labels of m arcs."""
-
     def in_style(self, number: int) -> Scorer:
         """Return the same networks for the style with this number."""
 
@@ -85,17 +81,11 @@ class Networks:
     structures: StructureScorer | None = None  # None: the model has no structure scorer
     style: int | None = None  # number of the style to parse in; None if the model has no styles
 
-    @property
-    def label_width(self) -> int:
-        """Return the size of the representation of an arc's end."""
-        assert self.labels is not None
-        width: int = self.labels.input_shapes["dep"][1]
-        return width
-
     def run(self, sentences: Sentences, word_lengths: Sequence[Sequence[int]] | None = None) -> Outputs:
         """Return the scores of one batch; a word-level parser needs `word_lengths`."""
         encoded = self.encode(features(sentences, self.chars, self.bigrams, self.style))
         outputs = self.score(encoded, word_lengths, without=self.settings.absent(self.style))
+        outputs = outputs.with_labels(self.score_labels)
         return outputs if self.structures is None else replace(outputs, encoded=encoded)
 
     def encode(self, arrays: Mapping[str, NDArray[np.int64]]) -> NDArray[np.float32]:
@@ -161,7 +151,7 @@ class Networks:
             raise InputError(f"the model {name!r} returns scores that are not finite numbers")
 
     def score_labels(self, dependents: Floats, heads: Floats) -> Floats:
-        """Return the log-probabilities `[m, labels]` of the labels of m arcs."""
+        """Return the log-probabilities `[m, labels]` of the labels of m arcs, given what the scorer says of their ends."""
         assert self.labels is not None
         parts = []
         for start in range(0, max(1, len(heads)), LABELLED_ARCS):
@@ -185,27 +175,23 @@ class Ensemble:
     def run(self, sentences: Sentences, word_lengths: Sequence[Sequence[int]] | None = None) -> Outputs:
         """Return the mean scores of one batch."""
         outputs = [member.run(sentences, word_lengths) for member in self.members]
-        pooled: dict[str, Floats] = {}
-        for name in (field.name for field in fields(Outputs)):
-            values = [getattr(output, name) for output in outputs]
-            if values[0] is not None and name != "encoded":
-                pooled[name] = np.concatenate(values, axis=2) if name in LABEL_ENDS else _mean(values)
+        means = {
+            name: _mean([getattr(output, name) for output in outputs])
+            for name in ("inter", "intra", *COLUMNS)
+            if getattr(outputs[0], name) is not None
+        }
+        scorers = [output.labels for output in outputs if output.labels is not None]
         # The trees inside words are the first member's.
-        return Outputs(**pooled, encoded=outputs[0].encoded)
+        return Outputs(
+            **means,
+            encoded=outputs[0].encoded,
+            labels=lambda *arcs: _mean([score(*arcs) for score in scorers]),
+        )
 
     @property
     def structures(self) -> StructureScorer | None:
         """Return the structure scorer of the first member."""
         return self.members[0].structures
-
-    def score_labels(self, dependents: Floats, heads: Floats) -> Floats:
-        """Return the mean log-probabilities `[m, labels]` of the labels of m arcs."""
-        scored, start = [], 0
-        for member in self.members:
-            own = slice(start, start + member.label_width)
-            scored.append(member.score_labels(dependents[:, own], heads[:, own]))
-            start = own.stop
-        return _mean(scored)
 
     def in_style(self, number: int) -> Ensemble:
         """Return the same members for the style with this number."""

@@ -117,36 +117,26 @@ def _load_networks(folder: Path, settings: Settings, threads: int) -> Networks:
 
 
 def _load_networks_now(folder: Path, settings: Settings, threads: int) -> Networks:
-    parses = settings.can.parses
-    outputs = {"tags"}
     if settings.beam and not settings.actions:
         raise InputError(f"{folder / CONFIG}: the weights of a transition parser's actions are missing")
-    if parses:
-        outputs = {"states"} if settings.beam else {"inter"}
-        outputs |= {"label_dep", "label_head"}
-        outputs |= {"intra"} if settings.roles == 2 and not settings.beam else set()
-        outputs |= set(settings.tags)
-    elif not settings.transitions:
+    if not settings.can.parses and not settings.transitions:
         raise InputError(f"{folder / CONFIG}: the scores of a segmenter's tag pairs are missing")
+    read_by_encoder = {"chars", "lengths"}
+    if settings.bigrams:
+        read_by_encoder |= {"bigrams"}
+    if settings.styles:
+        read_by_encoder |= {"styles"}
+    read_by_scorer = {"encoded", "pool"} if settings.can.units == "words" else {"encoded"}
+    labels = None
+    if settings.can.parses:
+        labels = _session(folder / LABELS, {"dep", "head"}, {"labels"}, threads)
     networks = Networks(
         settings,
         chars=_read(folder / CHARS, Vocabulary.from_json),
         bigrams=_read(folder / BIGRAMS, Vocabulary.from_json) if settings.bigrams else None,
-        encoder=_session(
-            folder / ENCODER,
-            {"chars", "lengths"}
-            | ({"bigrams"} if settings.bigrams else set())
-            | ({"styles"} if settings.styles else set()),
-            {"encoded"},
-            threads,
-        ),
-        scorer=_session(
-            folder / SCORER,
-            {"encoded"} | ({"pool"} if settings.can.units == "words" else set()),
-            outputs,
-            threads,
-        ),
-        labels=_session(folder / LABELS, {"dep", "head"}, {"labels"}, threads) if parses else None,
+        encoder=_session(folder / ENCODER, read_by_encoder, {"encoded"}, threads),
+        scorer=_session(folder / SCORER, read_by_scorer, _scored(settings), threads),
+        labels=labels,
         style=0 if settings.styles else None,
     )
     _try(networks, folder)
@@ -154,6 +144,14 @@ def _load_networks_now(folder: Path, settings: Settings, threads: int) -> Networ
         networks = replace(networks, structures=_load_structures(folder, networks.chars, threads))
         _try_structures(networks, folder)
     return networks
+
+
+def _scored(settings: Settings) -> set[str]:
+    """Return the names of what the scorer of a model returns."""
+    if not settings.can.parses:
+        return {"tags"}
+    arcs = {"states"} if settings.beam else {"inter", "intra"} if settings.roles == 2 else {"inter"}
+    return {*arcs, "label_dep", "label_head", *settings.tags}
 
 
 def _load_structures(folder: Path, vocabulary: Vocabulary, threads: int) -> StructureScorer:
@@ -201,32 +199,24 @@ def _last_character(networks: Networks) -> dict[str, Any]:
 def _try(networks: Networks, folder: Path) -> None:
     """Run one character through new networks to detect files that do not belong together."""
     settings = networks.settings
+    # The last axis of each output, if the settings say how long it is.
+    sizes = {"inter": 2, "intra": 2, "tags": 4, "labels": len(settings.labels)}
+    sizes |= {name: len(tags) for name, tags in settings.tags.items()}
+    if settings.beam:
+        sizes["states"] = FEATURES * (len(settings.actions[0]) - 1)
     try:
         encoded = networks.encode(_last_character(networks))
         outputs = networks.score(encoded, [[1]] if settings.can.units == "words" else None)
-        sizes = {
-            "inter": 2,
-            "intra": 2,
-            "tags": 4,
-            **{name: len(tags) for name, tags in settings.tags.items()},
-        }
-        found = {name: getattr(outputs, name) for name in (*sizes, "label_dep", "label_head")}
-        arrays = [array for array in found.values() if array is not None]
-        fitting = [array.shape[:2] == (1, 2) for array in arrays]
-        fitting += [
-            found[name].shape[2:] == (size,) for name, size in sizes.items() if found[name] is not None
-        ]
-        if outputs.states is not None:
-            fitting.append(outputs.states.shape[2] == FEATURES * (len(settings.actions[0]) - 1))
-        if outputs.label_dep is not None and outputs.label_head is not None:
-            arrays.append(networks.score_labels(outputs.label_dep[0], outputs.label_head[0]))
-            fitting.append(arrays[-1].shape == (2, len(settings.labels)))
-        sound = all(array.dtype == np.float32 and np.isfinite(array).all() for array in arrays)
+        arrays = {name: getattr(outputs, name) for name in networks.scorer.outputs}
+        if networks.labels is not None:
+            arrays["labels"] = networks.score_labels(arrays["label_dep"][0], arrays["label_head"][0])[None]
+        fitting = all(x.shape == (1, 2, sizes.get(name, x.shape[-1])) for name, x in arrays.items())
+        sound = all(x.dtype == np.float32 and np.isfinite(x).all() for x in arrays.values())
     except InputError as error:
         raise InputError(f"{folder}: {error}") from error
-    except Exception as error:  # as above
+    except Exception as error:  # ONNX Runtime's exceptions have no common base class
         raise InputError(f"{folder}: the files of this model do not match: {first_line(error)}") from error
-    if not all(fitting):
+    if not fitting:
         raise InputError(f"{folder}: {CONFIG} and the networks have different labels")
     if not sound:
         raise InputError(f"{folder}: the networks return scores that are not finite numbers")

@@ -23,7 +23,7 @@ import numpy as np
 
 from zishu.chart import TreeDistribution
 from zishu.gaps import FREE, JOIN
-from zishu.model.labels import LabelScorer, at_temperature, label_scores, log_sum_exp
+from zishu.model.labels import at_temperature, label_scores, log_sum_exp
 from zishu.tree import INTRA
 
 if TYPE_CHECKING:
@@ -40,19 +40,13 @@ BLOCK: Final = 8192
 
 
 def tree_distribution(
-    outputs: Outputs,
-    lengths: NDArray[np.int64],
-    settings: Settings,
-    label_scorer: LabelScorer,
-    gaps: NDArray[np.int8],
+    outputs: Outputs, lengths: NDArray[np.int64], settings: Settings, gaps: NDArray[np.int8]
 ) -> TreeDistribution:
-    """Return the distribution at temperature 1, over trees of words or over typed trees of characters."""
+    """Return the distribution over typed trees at temperature 1."""
     assert outputs.inter is not None
-    if settings.can.units == "words":
-        return TreeDistribution(outputs.inter, lengths)
     inter, intra = outputs.inter, outputs.intra
-    if settings.roles == 1:
-        inter, intra = two_roles(outputs, lengths, settings, label_scorer, gaps)
+    if settings.roles == 1 and settings.can.finds_structures:
+        inter, intra = two_roles(outputs, lengths, settings, gaps)
     if settings.chain:
         assert intra is not None
         places = np.arange(intra.shape[1])
@@ -71,11 +65,7 @@ def may_be_inside(
 
 
 def two_roles(
-    outputs: Outputs,
-    lengths: NDArray[np.int64],
-    settings: Settings,
-    label_scorer: LabelScorer,
-    gaps: NDArray[np.int8],
+    outputs: Outputs, lengths: NDArray[np.int64], settings: Settings, gaps: NDArray[np.int8]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the scores of inter-word and intra-word arcs of a network with one role."""
     assert outputs.inter is not None
@@ -93,7 +83,7 @@ def two_roles(
     for start in range(0, len(sentences), BLOCK):
         block = slice(start, start + BLOCK)
         arcs = sentences[block], dependents[block], heads[block]
-        scores = label_scores(outputs, settings.labels, label_scorer, *arcs, may_be_intra=True)
+        scores = label_scores(outputs, settings.labels, *arcs, may_be_intra=True)
         probabilities = at_temperature(scores, 1.0)
         intra[arcs] = inter[arcs] + probabilities[:, inside]
         # Not log(1 - P(INTRA)), which loses precision if INTRA is almost certain.

@@ -13,17 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zishu.chart import chain
-from zishu.errors import InputError
-from zishu.model.outputs import Outputs, known_gaps, lengths_of
+from zishu.chart.chain import TagDistribution, word_lengths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from zishu.model.settings import Settings
-    from zishu.text import RawSentence
+    from zishu.model.batch import ScoredBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,35 +34,22 @@ class Segments:
     boundaries: list[float] | None = None
 
 
-def decode_segments(
-    outputs: Outputs, sentences: Sequence[RawSentence], settings: Settings, *, confidence: bool = False
-) -> list[Segments]:
+def decode_segments(batch: ScoredBatch, *, confidence: bool = False) -> list[Segments]:
     """Return the words of every sentence of a batch, from the scores of a segmenter."""
-    lengths = lengths_of(sentences)
-    if not sentences:
-        return []
-    if outputs.tags is None:
-        raise InputError(f"a model for the task {settings.task!r} does not segment")
-    if not settings.transitions:
-        raise InputError("the settings of the segmenter have no transition scores")
-    emissions = np.array(outputs.tags, dtype=np.float64)[:, 1:]  # without ROOT
-    gaps = known_gaps(sentences, emissions.shape[1] + 1)
-    for row, sentence, known, n in zip(emissions, sentences, gaps, lengths.tolist(), strict=True):
-        if sentence.gaps is not None:
-            row[:n] = chain.constrain(row[:n], known[: n + 1])
-        if sentence.favoured is not None:
-            row[:n] = chain.favour(row[:n], sentence.favoured)
+    assert batch.outputs.tags is not None
+    lengths, settings = batch.lengths, batch.settings
     weights = settings.transitions, settings.starts, settings.ends
-    tags = chain.viterbi(emissions, lengths, *weights)
-    words = [chain.word_lengths(row[:n]) for row, n in zip(tags, lengths, strict=True)]
+    emissions = batch.outputs.tags[:, 1:]  # without ROOT
+    distribution = TagDistribution(emissions, lengths, *weights, batch.gaps, batch.favoured)
+    tags = distribution.best()
+    words = [word_lengths(row[:n]) for row, n in zip(tags, lengths, strict=True)]
     if not confidence:
         return list(map(Segments, words))
-    probabilities = chain.marginals(emissions, lengths, *weights)
-    scores = chain.score(emissions, lengths, tags, *weights)
-    of_all = np.exp(np.minimum(0.0, scores - probabilities.logz)).tolist()
+    found = distribution.marginals()
+    of_all = np.exp(np.minimum(0.0, distribution.score(tags) - found.logz)).tolist()
     return [
         Segments(sizes, prob, _least_probable(boundary, sizes))
-        for sizes, prob, boundary in zip(words, of_all, probabilities.boundary, strict=True)
+        for sizes, prob, boundary in zip(words, of_all, found.boundary, strict=True)
     ]
 
 

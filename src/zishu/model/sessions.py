@@ -121,16 +121,13 @@ def at_work() -> Iterator[None]:
 class Session:
     """Run a network in ONNX Runtime; threads may share it."""
 
-    __slots__ = (
-        "__weakref__", "_lock", "_path", "_process", "_session", "_threads", "input_shapes", "inputs", "outputs",
-    )  # fmt: skip
+    __slots__ = ("__weakref__", "_lock", "_path", "_process", "_session", "_threads", "inputs", "outputs")
 
     def __init__(self, path: Path, *, threads: int = 0) -> None:
         self._path, self._threads = path.absolute(), threads
         self._session = _open(path, threads)
         self._process, self._lock = os.getpid(), threading.Lock()
-        self.input_shapes = {node.name: node.shape for node in self._session.get_inputs()}
-        self.inputs = frozenset(self.input_shapes)
+        self.inputs = frozenset(node.name for node in self._session.get_inputs())
         self.outputs = tuple(node.name for node in self._session.get_outputs())
         _opened.add(self)
 

@@ -84,6 +84,7 @@ LARGEST_NETWORK: Final = 1 << 32
 _DEEPEST: Final = 50  # maximum nesting of lists and objects
 _LARGEST_NUMBER: Final = 1e9
 _TEMPERATURES: Final = (1e-3, 1e3)
+_LISTS: Final = (list, tuple)  # JSON has one kind
 
 
 @dataclass(frozen=True)
@@ -211,7 +212,7 @@ class Settings:
     def to_json(self) -> dict[str, Any]:
         """Convert the settings to plain objects for JSON."""
         names = ["format", *(f.name for f in fields(self) if f.name != "format")]
-        return {name: _plain(getattr(self, name)) for name in names}
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def from_json(cls, data: object) -> Settings:
@@ -321,15 +322,6 @@ def write_json(path: Path, data: object) -> None:
         file.write((json.dumps(data, ensure_ascii=False, indent=1) + "\n").encode())
 
 
-def _plain(value: Any) -> Any:
-    """Convert tuples and mappings to lists and dictionaries, recursively."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [_plain(item) for item in value]
-    return value
-
-
 def _checked(name: str, kind: object, value: Any) -> Any:
     """Check a value of the JSON file against the field's type, and convert lists to tuples."""
     good: bool
@@ -341,27 +333,27 @@ def _checked(name: str, kind: object, value: Any) -> Any:
         case "str" | "TaskName":
             good = isinstance(value, str)
         case "tuple[str, ...]":
-            good = isinstance(value, list) and all(isinstance(item, str) for item in value)
+            good = isinstance(value, _LISTS) and all(isinstance(item, str) for item in value)
         case "float":
             good = _are_numbers([value])
             value = float(value) if good else value
         case "tuple[float, ...]":
             good = _are_numbers(value)
         case "tuple[tuple[float, ...], ...]":
-            good = isinstance(value, list) and all(_are_numbers(row) for row in value)
+            good = isinstance(value, _LISTS) and all(_are_numbers(row) for row in value)
         case _:
             good = isinstance(value, dict)
     if not good:
         raise InputError(f"settings of a model: {name!r} has a wrong value")
-    return _frozen(value) if isinstance(value, list) else value
+    return _frozen(value)
 
 
 def _are_numbers(value: Any) -> bool:
-    return isinstance(value, list) and all(
+    return isinstance(value, _LISTS) and all(
         isinstance(x, (int, float)) and not isinstance(x, bool) and -_LARGEST_NUMBER <= x <= _LARGEST_NUMBER
         for x in value
     )
 
 
 def _frozen(value: Any) -> Any:
-    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
+    return tuple(_frozen(item) for item in value) if isinstance(value, _LISTS) else value

@@ -9,7 +9,7 @@ A character that is not in the vocabulary may be replaced by one that is. The fi
 1. the character itself,
 2. its lower case (if the vocabulary says so),
 3. its stand-in: the simplified form of a traditional character, the plain form of a full-width letter
-   (`zishu.model.stand_ins` builds the table, which is part of the vocabulary),
+   (`zishu.train.stand_ins` builds the table, which is part of the vocabulary),
 4. its first code point in the same three ways, so that a letter with an unseen combining mark is read as that letter,
    and a character with a variation selector as that character.
 

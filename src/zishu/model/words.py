@@ -20,13 +20,20 @@ from zishu.gaps import BREAK, JOIN
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from zishu.chart import Floats
+
     Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Words:
-    """Hold the words of a batch of trees; t counts trees, w words, c characters."""
+    """Hold the words of a batch of trees; t counts trees, w words, c characters.
 
+    Usually a sentence has one tree, but k best trees of a sentence are several.
+    """
+
+    # One entry per tree: its sentence in the batch.
+    sentence: Numbers
     # One entry per character: its tree, its number in the sentence (from 1), its head inside its word (also numbered
     # from 1, 0 for the root of the word), and whether a word begins with it.
     tree_of_char: Numbers
@@ -45,8 +52,16 @@ class Words:
     bounds: Numbers
 
 
-def find_words(heads: Numbers, intra: NDArray[np.bool_], lengths: Numbers) -> Words:
-    """Return the words of trees `[t, N+1]`."""
+def find_words(
+    heads: Numbers, intra: NDArray[np.bool_], lengths: Numbers, sentence: Numbers | None = None
+) -> Words:
+    """Return the words of trees `[t, N+1]`, given the lengths of sentences and the sentence of each tree.
+
+    Without the latter, every sentence has one tree.
+    """
+    if sentence is None:
+        sentence = np.arange(len(lengths))
+    lengths = lengths[sentence]
     places = np.arange(heads.shape[1])
     tree_of_char, char = np.nonzero((places >= 1) & (places <= lengths[:, None]))
     head, inner = heads[tree_of_char, char], intra[tree_of_char, char]
@@ -68,6 +83,7 @@ def find_words(heads: Numbers, intra: NDArray[np.bool_], lengths: Numbers) -> Wo
     roots = np.flatnonzero(~inner)  # one per word, so in the order of the words
     head_word = word_of_char[np.where(head[roots] > 0, place_of_head[roots], 0)] - bounds[tree] + 1
     return Words(
+        sentence,
         tree_of_char,
         char,
         inner_head=np.where(inner, head - start[word_of_char] + 1, 0),
@@ -90,22 +106,37 @@ def head_spans(words: Words) -> tuple[Numbers, Numbers]:
     return np.where(below_root, 0, words.start[place]), np.where(below_root, 1, words.end[place])
 
 
-def arcs_of(words: Words, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Mark the inter-word arcs that character trees of these word trees may have, `[t, N+1, N+1]`.
+def arcs_of(words: Words, width: int) -> NDArray[np.bool_]:
+    """Mark the inter-word arcs that character trees of these word trees may have, `[t, width, width]`.
 
     A character's head between words is any character of its word's head.
     """
     word_of_char = np.cumsum(words.begins) - 1
     start, end = (span[word_of_char, None] for span in head_spans(words))
-    heads = np.arange(shape[2])
-    arcs = np.zeros(shape, dtype=np.bool_)
+    heads = np.arange(width)
+    arcs = np.zeros((len(words.sentence), width, width), dtype=np.bool_)
     arcs[words.tree_of_char, words.char] = (start <= heads) & (heads < end)
     return arcs
 
 
-def gaps_of(words: Words, shape: tuple[int, ...]) -> NDArray[np.int8]:
-    """Return the gaps of trees with these words as one array `[t, N+1]`."""
-    gaps = np.full(shape, BREAK, dtype=np.int8)
+def gaps_of(words: Words, width: int) -> NDArray[np.int8]:
+    """Return the gaps of trees with these words as one array `[t, width]`."""
+    gaps = np.full((len(words.sentence), width), BREAK, dtype=np.int8)
     # The gap before a character has the number of the preceding character.
     gaps[words.tree_of_char, words.char - 1] = np.where(words.begins, BREAK, JOIN)
     return gaps
+
+
+def sum_rows(table: Floats, first: Numbers, counts: Numbers) -> NDArray[np.float64]:
+    """Add up rows of a table, in double precision: `counts[k]` rows from `first[k]` on, at least one, for each k.
+
+    Most words are short, so adding up their first rows, their second ones and so on is faster than `np.add.reduceat`.
+    """
+    sums: NDArray[np.float64] = table[first].astype(np.float64)
+    longer = np.flatnonzero(counts > 1)
+    place = 1
+    while len(longer):
+        sums[longer] += table[first[longer] + place]
+        place += 1
+        longer = longer[counts[longer] > place]
+    return sums

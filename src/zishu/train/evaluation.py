@@ -56,10 +56,10 @@ class TorchNetworks:
         outputs = self.network.run(sentences, self.style, word_lengths)
         absent = self.network.settings.absent(self.style)
         known = {name: value.cpu().numpy() for name, value in outputs.items() if name not in absent}
-        return Outputs.from_mapping(known)
+        return Outputs.from_mapping(known).with_labels(self._score_labels)
 
     @torch.inference_mode()
-    def score_labels(self, dependents: Floats, heads: Floats) -> Floats:
+    def _score_labels(self, dependents: Floats, heads: Floats) -> Floats:
         """Return the log-probabilities `[m, labels]` of the labels of m arcs."""
         device = self.network.device
         ends = (torch.from_numpy(np.ascontiguousarray(end)).to(device) for end in (dependents, heads))

@@ -17,7 +17,6 @@ import torch
 from zishu import __version__
 from zishu.errors import ConfigError, one_line
 from zishu.model.settings import CONFIG, Settings, read_settings
-from zishu.model.stand_ins import stand_ins
 from zishu.model.vocabulary import Vocabulary, bigrams
 from zishu.parser import find_model
 from zishu.partial import known_words
@@ -33,6 +32,7 @@ from zishu.train.exported import (
     read_weights,
 )
 from zishu.train.network import Network
+from zishu.train.stand_ins import stand_ins
 from zishu.tree import INTRA
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ import numpy as np
 import torch
 
 from zishu.errors import ConfigError
+from zishu.model.batch import no_gaps
 from zishu.model.model import Model
-from zishu.model.outputs import Outputs, no_gaps
 from zishu.model.runtime import load_model
 from zishu.model.scores import tree_distribution
 from zishu.parser import find_model
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from zishu.chart import Floats, Marginals
+    from zishu.model.outputs import Outputs
     from zishu.model.settings import Settings
     from zishu.train.network import Network
 
@@ -67,7 +68,7 @@ class Teacher:
         assert given.inter is not None
         assert given.intra is not None
         gaps = no_gaps(*given.inter.shape[:2])
-        trees = tree_distribution(given, lengths, model.settings, model.networks.score_labels, gaps)
+        trees = tree_distribution(given, lengths, model.settings, gaps)
         found = trees.marginals()
         loss = tree_divergence(
             outputs["inter"],
@@ -76,7 +77,7 @@ class Teacher:
             (given.inter, given.intra, found),
             root_as_head=network.settings.root_as_head,
         ).sum()
-        loss = loss + self._labels(network, outputs, model, given, found)
+        loss = loss + self._labels(network, outputs, given, found)
         inside = np.arange(given.inter.shape[1]) <= lengths[:, None]
         inside[:, 0] = False
         for column, numbers in self.tags.items():
@@ -91,17 +92,15 @@ class Teacher:
         self,
         network: Network,
         outputs: dict[str, Tensor],
-        model: Model,
         given: Outputs,
         found: Marginals,
     ) -> Tensor:
         """Return the divergence of the distributions over labels, weighted by the probabilities of the arcs."""
-        assert given.label_dep is not None
-        assert given.label_head is not None
+        assert given.labels is not None
         assert found.intra is not None
         probable = found.inter + found.intra
         b, d, h = np.nonzero(probable >= PROBABLE)
-        theirs = model.networks.score_labels(given.label_dep[b, d], given.label_head[b, h])[:, self.labels]
+        theirs = given.labels(b, d, h)[:, self.labels]
         theirs[:, self.labels < 0] = -np.inf
         device = outputs["inter"].device
         sentence, dependent, head = (torch.from_numpy(part).to(device) for part in (b, d, h))
