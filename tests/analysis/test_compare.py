@@ -75,8 +75,7 @@ class Warnings(list[str]):
 def table(*arguments: str | Path, part: str = "dev", given_words: bool = False, **options) -> Comparison:
     """Compare runs; any warning is an error."""
     warnings = Warnings()
-    runs = read_runs([str(a) for a in arguments], part, given_words=given_words, warn=warnings)
-    compared = compare(runs, part, given_words=given_words, warn=warnings, **options)
+    compared = compare([str(a) for a in arguments], part, given_words=given_words, warn=warnings, **options)
     assert warnings == []
     return compared
 
@@ -202,8 +201,8 @@ def test_a_metric_that_a_system_lacks_is_left_open(tmp_path: Path) -> None:
 
 
 def test_names_metrics_and_sets(tmp_path: Path) -> None:
-    assert choose_metrics(None, given_words=False) == ("seg", "uf", "lf")
-    assert choose_metrics(["LAS", "uf", "las"], given_words=True) == ("lf", "uf")
+    assert list(choose_metrics(None, given_words=False)) == ["seg", "uf", "lf"]
+    assert list(choose_metrics(["LAS", "uf", "las"], given_words=True)) == ["lf", "uf"]
     for names, given_words in ((["uas"], False), (["seg"], True), ([""], False)):
         with pytest.raises(InputError, match="unknown metric"):
             choose_metrics(names, given_words=given_words)
@@ -254,8 +253,7 @@ def test_without_evaluations_there_are_scores_but_no_tests(tmp_path: Path) -> No
 
     def compared(*folders: Path) -> tuple[Comparison, list[str]]:
         warnings = Warnings()
-        runs = read_runs([str(folder) for folder in folders], "dev", warn=warnings)
-        return compare(runs, "dev", samples=9, warn=warnings), warnings
+        return compare([str(folder) for folder in folders], "dev", samples=9, warn=warnings), warnings
 
     alone, warnings = compared(a)
     assert warnings == [f"no evaluation file, so no test of significance: {a}"]
@@ -339,7 +337,7 @@ def test_another_version_of_zishu_is_told(tmp_path: Path) -> None:
     now = gzip.decompress(path.read_bytes())
     path.write_bytes(gzip.compress(now.replace(f"zishu-{zishu.__version__}".encode(), b"zishu-0.0.1")))
     warnings = Warnings()
-    compared = compare(read_runs([str(a), str(b)], "dev", warn=warnings), "dev", samples=9, warn=warnings)
+    compared = compare([str(a), str(b)], "dev", samples=9, warn=warnings)
     assert compared.signature == f"punct:no|labels:full|version:zishu-0.0.1+{zishu.__version__}"
     assert warnings == [f"the runs were scored by different versions of Zishu: 0.0.1, {zishu.__version__}"]
 

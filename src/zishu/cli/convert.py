@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -124,7 +125,7 @@ def brackets_command(
 
 def _print(report: Report, *, as_json: bool, err: bool = False) -> None:
     if as_json:
-        print_json(report.to_json(), err=err)
+        print_json(asdict(report), err=err)
     else:
         print_tables(tables(report), err=err)
 

@@ -11,9 +11,9 @@ one output file.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO
 
 from zishu.errors import FormatError, InputError
 from zishu.formats.brackets import Bracketed, ByteSource, read_brackets, remove_empty
@@ -91,10 +91,6 @@ class Report:
     version: str | None
     parts: dict[str, FileCounts]
     unused: list[str] = field(default_factory=list)  # numbers of files that belong to no part of the split
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as a JSON object."""
-        return asdict(self)
 
 
 def convert_ctb(directory: Path, out: Path, version: str, method: Method) -> Report:
