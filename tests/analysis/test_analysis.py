@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 import oracle
 import tiny
+from zishu.analysis.predictions import Predictions
 from zishu.analysis.structures import draw_structure, leftward_share, read_drawing, shares
-from zishu.analysis.study import Predictions, complete_match, study, uas_by_length
+from zishu.analysis.study import complete_match, study, uas_by_length
 from zishu.analysis.study_files import read_study, study_from_dict, study_to_dict
 from zishu.errors import InputError
 from zishu.metrics import Average

@@ -18,7 +18,8 @@ from matplotlib import font_manager, get_data_path
 import tiny
 from zishu.analysis.figures import draw_figures, labels
 from zishu.analysis.fonts import Fonts, choose_fonts
-from zishu.analysis.study import Predictions, study
+from zishu.analysis.predictions import Predictions
+from zishu.analysis.study import study
 from zishu.errors import MissingExtra
 from zishu.tree import WordTree
 
