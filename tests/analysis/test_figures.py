@@ -205,5 +205,3 @@ def test_a_missing_matplotlib_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtra, match=r"zishu\[train\]"):
         choose_fonts(["a"])
-    with pytest.raises(MissingExtra, match=r"zishu\[train\]"):
-        draw_figures(make_study(), "svg")
