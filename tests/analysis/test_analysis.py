@@ -338,7 +338,7 @@ def test_without_a_reference_the_predictions_give_the_order():
     report = study(trees, {"a": [Predictions("a", trees, mostly, trees)]})
     assert report.structures(2) == [(2, 0), (0, 1)]
     assert report.reference_share((2, 0)) is None
-    assert report.systems["a"].matches is None
+    assert report.systems["a"].matches == {}
     assert report.examples[0, 1] == "上海"
 
 
@@ -346,7 +346,7 @@ def test_a_parser_of_words_has_attachment_only():
     words = make_study(LEXICON).systems["words"]
     assert words.share((2, 0)) is None
     assert words.leftward is None
-    assert words.matches is None
+    assert words.matches == {}
     assert words.scores == {}
     assert words.attachment["2"].uas == Average((100.0,))
 

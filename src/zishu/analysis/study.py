@@ -86,7 +86,7 @@ class StudiedSystem:
     counts: tuple[Counter[Heads], ...]  # structures; empty if the system does not predict them
     attachment: Mapping[str, Attachment]
     scores: Mapping[str, Average]  # empty if the system needs words
-    matches: Mapping[str, Matches] | None
+    matches: Mapping[str, Matches]  # empty without a lexicon, or if the system predicts no structures
 
     def share(self, heads: Heads) -> Average | None:
         """Return the share of a structure among the words of its length; None if there are no such words."""
@@ -197,7 +197,7 @@ def _system(
         counts=tuple(Counter(heads for heads in seed if len(heads) > 1) for seed in counted),
         attachment=uas_by_length(gold, [run.given for run in runs], punct=punct),
         scores={name: Average(tuple(e.value(name) for e in evaluations)) for name in SCORES if evaluations},
-        matches=complete_match(words, inside, reference, count) if inside and reference is not None else None,
+        matches={} if reference is None or not inside else complete_match(words, inside, reference, count),
     )
 
 
