@@ -28,6 +28,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from zishu.analysis.tables import Table
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -238,10 +240,9 @@ def table(lines: Sequence[dict[str, Any]]) -> str:
     for line in lines:
         groups.setdefault((line["sentences"], line["known"], line["chosen"]), []).append(line)
     order = ["-", *KINDS, SCRATCH]
-    rows = [
-        "| sentences | words | known | chosen | seeds | F1seg | UF | LF | general F1seg | general LF |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    head = ["sentences", "words", "known", "chosen", "seeds"]
+    head += ["F1seg", "UF", "LF", "general F1seg", "general LF"]
+    rows = []
     for (size, known, chosen), several in sorted(
         groups.items(), key=lambda item: (item[0][0], order.index(item[0][1]), item[0][2])
     ):
@@ -251,8 +252,8 @@ def table(lines: Sequence[dict[str, Any]]) -> str:
             values = [line[part][name] for line in several]
             spread = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
             cells.append(f"{statistics.mean(values):.1f}{spread}")
-        rows.append("| " + " | ".join(cells) + " |")
-    return "\n".join(rows)
+        rows.append(cells)
+    return Table(head, rows).to_markdown()
 
 
 if __name__ == "__main__":

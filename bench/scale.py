@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parse import load_zishu, measure, read_sentences
+from zishu.analysis.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -84,12 +85,6 @@ def best(
     return 1 / min(used for _, used, _, _ in runs), max(run[-1] for run in runs)
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return a table in Markdown; all columns but the first are numbers."""
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
-
-
 def by_length(sentences: Sequence[str], model: str | None, total: int, repeat: int) -> str:
     """Measure one worker on sentences of one length."""
     rows = []
@@ -98,7 +93,7 @@ def by_length(sentences: Sequence[str], model: str | None, total: int, repeat: i
         sure, memory = best(partial(load_bare, model, confidence=True), given, 1, repeat)
         bare, _ = best(partial(load_bare, model, confidence=False), given, 1, repeat)
         rows.append(
-            [length, f"{sure:,.0f}", f"{bare:,.0f}", f"{1000 * length / sure:,.1f}", f"{memory:,.0f}"]
+            [str(length), f"{sure:,.0f}", f"{bare:,.0f}", f"{1000 * length / sure:,.1f}", f"{memory:,.0f}"]
         )
     head = [
         "characters in a sentence",
@@ -107,7 +102,7 @@ def by_length(sentences: Sequence[str], model: str | None, total: int, repeat: i
         "ms per sentence",
         "MB per worker",
     ]
-    return table(head, rows)
+    return Table(head, rows).to_markdown()
 
 
 def by_workers(
@@ -122,9 +117,9 @@ def by_workers(
         speed, memory = best(load, sentences * workers, workers, repeat)
         first = first or speed
         total = f"{workers * speed:,.0f}"
-        rows.append([workers, total, f"{speed:,.0f}", f"{speed / first:.0%}", f"{memory:,.0f}"])
+        rows.append([str(workers), total, f"{speed:,.0f}", f"{speed / first:.0%}", f"{memory:,.0f}"])
     head = ["workers", "characters/s together", "characters/s per core", "of one alone", "MB per worker"]
-    return table(head, rows), speed, memory
+    return Table(head, rows).to_markdown(), speed, memory
 
 
 def start_and_output(sentences: Sequence[str], model: str | None) -> str:
@@ -148,7 +143,7 @@ def start_and_output(sentences: Sequence[str], model: str | None) -> str:
         data = output.encode()
         rows.append([f"{name}, bytes per character", f"{len(data) / len(text):.0f}"])
         rows.append([f"{name} with gzip, bytes per character", f"{len(gzip.compress(data)) / len(text):.1f}"])
-    return table(["", "measured"], rows)
+    return Table(["", "measured"], rows).to_markdown()
 
 
 def costs(speed: float, memory: float) -> str:
@@ -168,7 +163,7 @@ def costs(speed: float, memory: float) -> str:
         "on 1,000 cores",
         "GB of memory for 100 workers",
     ]
-    return table(head, rows)
+    return Table(head, rows).to_markdown()
 
 
 def duration(seconds: float) -> str:
@@ -205,9 +200,9 @@ def on_ray(sentences: Sequence[str], model: str | None, most: int) -> str:
             )
             start = clock.began - began
             speed = summary.characters / (clock.ended - clock.began)
-            rows.append([workers, f"{start:.1f}", f"{speed:,.0f}", f"{time.perf_counter() - began:.1f}"])
+            rows.append([str(workers), f"{start:.1f}", f"{speed:,.0f}", f"{time.perf_counter() - began:.1f}"])
     head = ["workers", "start of Ray, s", "characters/s together, including loading the models", "all, s"]
-    return table(head, rows)
+    return Table(head, rows).to_markdown()
 
 
 def update(path: Path, tables: dict[str, str]) -> None:

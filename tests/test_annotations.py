@@ -7,8 +7,8 @@ import json
 import pytest
 
 import zishu
+from forests import KINDS
 from oracle import BREAK, FREE, JOIN
-from test_partial import KINDS
 from zishu.annotations import partial_to_conllu, read_annotations
 from zishu.arcs import ROOT_SPAN
 from zishu.errors import FormatError, InputError

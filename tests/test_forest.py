@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracle
+from forests import LABEL_INDEX, arc_labels, trees_of
 from oracle import BREAK, FREE, JOIN, TypedTree
 from strategies import LABELS, structures_for, tree_heads, word_trees
 from zishu.errors import InputError
@@ -19,31 +20,12 @@ from zishu.tree import INTRA, CharTree, WordTree, recover
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LABEL_INDEX = {label: number for number, label in enumerate((INTRA, *LABELS))}
-LABEL_AT = (INTRA, *LABELS)
 EVERY_SETTING = [
     pytest.param(policy, single_root, root_as_head, id=f"{policy}-{single_root=}-{root_as_head=}")
     for policy in POLICIES
     for single_root in (True, False)
     for root_as_head in (True, False)
 ]
-
-
-def arc_labels(forest: Forest, *, intra: bool) -> dict[tuple[int, int], str]:
-    """Return the arcs of a forest as (dependent, head) -> label, and check that none occurs twice."""
-    arcs = [[int(number) for number in arc] for arc in zip(*forest.arcs(intra=intra), strict=True)]
-    found = {(d, h): LABEL_AT[label] for d, h, label in arcs}
-    assert len(found) == len(arcs)
-    return found
-
-
-def trees_of(forest: Forest, *, root_as_head: bool) -> Iterator[TypedTree]:
-    """Filter all legal typed trees by the gaps and arcs of a forest."""
-    inter, intra = arc_labels(forest, intra=False), arc_labels(forest, intra=True)
-    for tree in oracle.typed_trees(forest.length, forest.gaps.tolist(), root_as_head=root_as_head):
-        arcs = zip(enumerate(tree.heads, start=1), tree.intra, strict=True)
-        if all(arc in (intra if inside else inter) for arc, inside in arcs):
-            yield tree
 
 
 def word_trees_up_to(characters: int) -> Iterator[WordTree]:

@@ -2,63 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 
 import oracle
+from forests import KINDS, LABEL, LABEL_INDEX, agrees, known, trees_of
 from oracle import BREAK, FREE, JOIN
-from test_forest import LABEL_INDEX, trees_of
 from zishu.arcs import ROOT_SPAN
 from zishu.errors import InputError
 from zishu.forest import ANY, build_forest
-from zishu.partial import KnownWord, PartialTree, partial_of_raw, partial_tree
+from zishu.partial import KnownWord, partial_of_raw, partial_tree
 from zishu.sentences import text_sentences
 from zishu.tree import WordTree
-
-LABEL = next(label for label in LABEL_INDEX if label not in ("INTRA", "root"))
-
-
-def known(text, gaps, *words):
-    """Make a partial tree; gaps as a string of `.` free, `+` join, `|` break between characters."""
-    values = [BREAK, *({".": FREE, "+": JOIN, "|": BREAK}[mark] for mark in gaps), BREAK]
-    return PartialTree(tuple(text), np.array(values, dtype=np.int8), words)
-
-
-# Every kind of knowledge over four characters. Of known words: span, head span or None, relation or None.
-KINDS = {
-    "nothing": known("上海计划", "..."),
-    "all words": known("上海计划", "+|+"),
-    "some words": known("上海计划", "+|."),
-    "a boundary": known("上海计划", ".|."),
-    "inside one word": known("上海计划", ".+."),
-    "a head": known("上海计划", "+|+", KnownWord((1, 3), (3, 5))),
-    "a head, and a word unknown": known("上海计划", "|+|", KnownWord((1, 2), (2, 4), LABEL)),
-    "a head in the open": known("上海计划", "|.|", KnownWord((1, 2), (4, 5))),
-    "the root": known("上海计划", "|+|", KnownWord((2, 4), ROOT_SPAN)),
-    "a relation without its head": known("上海计划", "+|.", KnownWord((1, 3), None, LABEL)),
-    "the root by its relation": known("上海计划", "+|.", KnownWord((1, 3), None, "root")),
-    "tags only": known("上海计划", "+|.", KnownWord((1, 3), tags={"upos": "NOUN"})),
-    "everything": known("上海计划", "+|+", KnownWord((1, 3), (3, 5), LABEL), KnownWord((3, 5), ROOT_SPAN, "root")),
-}  # fmt: skip
-
-
-def agrees(tree, partial):
-    """Tell by the definitions whether a typed tree agrees with what is known."""
-    if not oracle.respects(tree, partial.gaps):
-        return False
-    for word in partial.words:
-        heads = {
-            h
-            for d, h, intra in zip(itertools.count(1), tree.heads, tree.intra, strict=False)
-            if d in range(*word.span) and not intra
-        }
-        if word.head is not None and not heads <= set(range(*word.head)):
-            return False
-        if word.head is None and word.deprel is not None and (heads == {0}) != (word.deprel == "root"):
-            return False
-    return True
 
 
 @pytest.mark.parametrize("kind", KINDS)

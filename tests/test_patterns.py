@@ -21,7 +21,8 @@ from zishu.sentences import text_sentences
         ("23:59到2024-01-05", "23:59 2024-01-05"),
         ("升级到v1.2或1.2.3-rc1", "v1.2 1.2.3-rc1"),
         ("涨了1,234.5元，即5%", "1,234.5 5%"),
-        ("重5kg，跑100km/h，23℃", "5kg 100km/h 23℃"),
+        ("52F在2023Q3，共37.5F", "52F 2023Q3 37.5F"),  # a number that a letter follows is not cut in two
+        ("重5kg，跑100km/h，23℃，长1,234.5km", "5kg 100km/h 23℃ 1,234.5km"),
         ("会challenge我的MacBook和iPhone15", "challenge MacBook iPhone15"),
         ("用C++、C#写GPT-4o", "C++ C# GPT-4o"),
         ("在U.S.A.的AT&T", "U.S.A. AT&T"),

@@ -20,6 +20,8 @@ import regex  # type: ignore[import-untyped, unused-ignore]
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# The group is atomic: 52F must not give up its last digit to be a number that no letter follows.
+_NUMBER: Final = r"(?>(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)"
 _UNITS: Final = r"km/h|m/s|[kKMGT]?(?:Hz|Wh|Pa|[BbWVANJ])|[kcmnμµ]?[mgLls]|in|ft|lb|oz|K|°C|℃"
 
 # Groups inside an expression have names in capitals.
@@ -32,9 +34,9 @@ TABLE: Final = (
     ("time", r"\d{1,2}[:：]\d{2}(?:[:：]\d{2})?(?![\d:：])", True),
     ("abbreviation", r"(?:\p{Latin}\.){2,}", True),
     ("file", r"[0-9A-Za-z_][0-9A-Za-z_-]*(?:\.[0-9A-Za-z_-]+)*\.[A-Za-z][0-9A-Za-z]{0,4}(?![0-9A-Za-z_@.-])", True),
-    ("unit", rf"\d+(?:\.\d+)?(?:{_UNITS})(?![\p{{Latin}}\d])|(?:km/h|m/s)(?!\p{{Latin}})", True),
+    ("unit", rf"{_NUMBER}(?:{_UNITS})(?![\p{{Latin}}\d])|(?:km/h|m/s)(?!\p{{Latin}})", True),
     ("version", r"[vV]\d+(?:\.\d+)*|\d+(?:\.\d+){2,}(?:-?(?:alpha|beta|rc|dev)\.?\d*)?", True),
-    ("number", r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[%％‰]|(?!\p{Latin}))", False),
+    ("number", rf"{_NUMBER}(?:[%％‰]|(?!\p{{Latin}}))", False),
     ("latin", r"[\p{Latin}\d]+\p{M}*(?:[\p{Latin}\p{M}\d]|[-'’&._+](?=[\p{Latin}\d]))*(?:\+\+|#(?![0-9A-Za-z#]))?", True),
     ("emoji", r"(?P<EMOJI>(?=[\p{Emoji_Presentation}\p{Regional_Indicator}])\X)(?P=EMOJI)*", True),
     ("laughter", r"(?P<SOUND>[哈呵嘿嘻呜嗷])(?P=SOUND){2,}", True),

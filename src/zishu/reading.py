@@ -68,7 +68,7 @@ def _shown(encoding: str) -> str:
 def _hint(head: bytes) -> str:
     """Say which encoding the beginning of a text looks like, if it is a known one."""
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "; it looks like UTF-16: try --encoding utf-16"
+        return "; it looks like UTF-16: convert it to UTF-8, or parse it with --encoding utf-16"
     found = {}
     for encoding in _OTHERS:
         with contextlib.suppress(UnicodeDecodeError):
@@ -77,7 +77,7 @@ def _hint(head: bytes) -> str:
             found[encoding] = sum(char in _FREQUENT for char in text)
     best = max(found, key=found.__getitem__, default="")
     if best and found[best]:
-        return f"; it looks like {best.upper()}: try --encoding {best}"
+        return f"; it looks like {best.upper()}: convert it to UTF-8, or parse it with --encoding {best}"
     return ""
 
 

@@ -23,7 +23,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from zishu.errors import InputError
-from zishu.reading import STANDARD, read_lines, standard_input
+from zishu.reading import Input
 from zishu.sentences import stream_sentences
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from zishu.document import Sentence
     from zishu.lexicon import Lexicon
     from zishu.parser import Parser
+    from zishu.text import RawSentence
 
 _OPENING: Final = 5
 _NEW: Final = 0.4
@@ -55,13 +56,8 @@ def suggest(sentences: Iterable[Sentence], number: int) -> list[Suggestion]:
     """Return up to `number` sentences, the most useful ones first. The sentences must have probabilities."""
     if number < 1:
         raise InputError(f"the number of sentences must be at least 1, not {number}")
-    candidates = []
-    pairs_of = []
-    for sentence in sentences:
-        pairs = frozenset(pairwise(sentence.chars))
-        if len(sentence.chars) >= _SHORTEST:
-            candidates.append(Suggestion(sentence, doubt(sentence)))
-            pairs_of.append(pairs)
+    candidates = [Suggestion(one, doubt(one)) for one in sentences if len(one.chars) >= _SHORTEST]
+    pairs_of = [frozenset(pairwise(one.sentence.chars)) for one in candidates]
     heap = [(-one.worth, k) for k, one in enumerate(candidates)]
     heapq.heapify(heap)
     seen: set[tuple[str, str]] = set()
@@ -87,14 +83,10 @@ def suggest_from_files(
 
     At most `most` sentences are parsed, evenly spread over the files.
     """
-    raw = [
-        sentence
-        for path in paths
-        for sentence in stream_sentences(
-            (f"{line}\n" for line in read_lines(standard_input() if path == STANDARD else path)),
-            lexicon=lexicon,
-        )
-    ]
+    raw: list[RawSentence] = []
+    for path in paths:
+        with Input(path) as text:
+            raw += stream_sentences(text.blocks(), lexicon=lexicon)
     if not raw:
         raise InputError(f"{', '.join(paths)}: no sentences found")
     step = max(1.0, len(raw) / most)

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 import oracle
 import tiny
+from zishu.analysis.predictions import Predictions
 from zishu.analysis.structures import draw_structure, leftward_share, read_drawing, shares
-from zishu.analysis.study import Predictions, complete_match, study, uas_by_length
+from zishu.analysis.study import complete_match, study, uas_by_length
 from zishu.analysis.study_files import read_study, study_from_dict, study_to_dict
 from zishu.errors import InputError
 from zishu.metrics import Average
@@ -337,7 +338,7 @@ def test_without_a_reference_the_predictions_give_the_order():
     report = study(trees, {"a": [Predictions("a", trees, mostly, trees)]})
     assert report.structures(2) == [(2, 0), (0, 1)]
     assert report.reference_share((2, 0)) is None
-    assert report.systems["a"].matches is None
+    assert report.systems["a"].matches == {}
     assert report.examples[0, 1] == "上海"
 
 
@@ -345,7 +346,7 @@ def test_a_parser_of_words_has_attachment_only():
     words = make_study(LEXICON).systems["words"]
     assert words.share((2, 0)) is None
     assert words.leftward is None
-    assert words.matches is None
+    assert words.matches == {}
     assert words.scores == {}
     assert words.attachment["2"].uas == Average((100.0,))
 

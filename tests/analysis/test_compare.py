@@ -11,58 +11,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 import zishu
+from run_records import GOLD, JOINED, PREDICTIONS, SIGNATURE, evaluation, write_run
 from zishu.analysis.compare import Comparison, choose_metrics, compare
 from zishu.analysis.compare_tables import as_dict, to_latex, to_markdown
 from zishu.analysis.runs import read_runs
 from zishu.errors import InputError
-from zishu.metrics import Evaluation, bootstrap, evaluate, evaluation_file, save_evaluation
-from zishu.tree import WordTree
+from zishu.metrics import bootstrap, evaluate, evaluation_file, save_evaluation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
-
-GOLD = WordTree(("他", "走", "了"), (2, 0, 2), ("nsubj", "root", "aux"))
-JOINED = -1
-# Predictions by their number of correct arcs out of three. JOINED has other words and two arcs, both wrong.
-PREDICTIONS = {
-    3: GOLD,
-    2: WordTree(GOLD.forms, (2, 0, 1), GOLD.deprels),
-    1: WordTree(GOLD.forms, (2, 3, 0), GOLD.deprels),
-    0: WordTree(GOLD.forms, (0, 1, 1), GOLD.deprels),
-    JOINED: WordTree(("他", "走了"), (2, 0), ("nsubj", "root")),
-}
-SIGNATURE = f"punct:no|labels:full|version:zishu-{zishu.__version__}"
-
-
-def evaluation(right: Sequence[int]) -> Evaluation:
-    """Evaluate a system with the given number of correct arcs in each sentence; UF and LF are their share."""
-    return evaluate((GOLD, PREDICTIONS[k]) for k in right)
-
-
-def write_run(
-    folder: Path,
-    name: str,
-    seed: int,
-    right: Sequence[int],
-    *,
-    part: str = "dev",
-    given_words: bool = False,
-    keep: bool = True,
-) -> Path:
-    """Write the files of a training run: result.json and, unless omitted, the evaluation behind it."""
-    scored = evaluation(right)
-    metrics = ("uf", "lf", "ucm", "lcm") if given_words else ("seg", "uf", "lf", "ucm", "lcm")
-    folder.mkdir(parents=True, exist_ok=True)
-    result = {"name": name, "seed": seed, "best_epoch": 3}
-    if (folder / "result.json").exists():
-        result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    key = f"{part}_given_words" if given_words else part
-    result[key] = {metric: round(scored.value(metric), 3) for metric in metrics}  # type: ignore[assignment]
-    (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
-    if keep:
-        save_evaluation(scored, folder / evaluation_file(part, given_words=given_words))
-    return folder
 
 
 class Warnings(list[str]):
@@ -75,8 +32,7 @@ class Warnings(list[str]):
 def table(*arguments: str | Path, part: str = "dev", given_words: bool = False, **options) -> Comparison:
     """Compare runs; any warning is an error."""
     warnings = Warnings()
-    runs = read_runs([str(a) for a in arguments], part, given_words=given_words, warn=warnings)
-    compared = compare(runs, part, given_words=given_words, warn=warnings, **options)
+    compared = compare([str(a) for a in arguments], part, given_words=given_words, warn=warnings, **options)
     assert warnings == []
     return compared
 
@@ -202,8 +158,8 @@ def test_a_metric_that_a_system_lacks_is_left_open(tmp_path: Path) -> None:
 
 
 def test_names_metrics_and_sets(tmp_path: Path) -> None:
-    assert choose_metrics(None, given_words=False) == ("seg", "uf", "lf")
-    assert choose_metrics(["LAS", "uf", "las"], given_words=True) == ("lf", "uf")
+    assert list(choose_metrics(None, given_words=False)) == ["seg", "uf", "lf"]
+    assert list(choose_metrics(["LAS", "uf", "las"], given_words=True)) == ["lf", "uf"]
     for names, given_words in ((["uas"], False), (["seg"], True), ([""], False)):
         with pytest.raises(InputError, match="unknown metric"):
             choose_metrics(names, given_words=given_words)
@@ -254,8 +210,7 @@ def test_without_evaluations_there_are_scores_but_no_tests(tmp_path: Path) -> No
 
     def compared(*folders: Path) -> tuple[Comparison, list[str]]:
         warnings = Warnings()
-        runs = read_runs([str(folder) for folder in folders], "dev", warn=warnings)
-        return compare(runs, "dev", samples=9, warn=warnings), warnings
+        return compare([str(folder) for folder in folders], "dev", samples=9, warn=warnings), warnings
 
     alone, warnings = compared(a)
     assert warnings == [f"no evaluation file, so no test of significance: {a}"]
@@ -339,7 +294,7 @@ def test_another_version_of_zishu_is_told(tmp_path: Path) -> None:
     now = gzip.decompress(path.read_bytes())
     path.write_bytes(gzip.compress(now.replace(f"zishu-{zishu.__version__}".encode(), b"zishu-0.0.1")))
     warnings = Warnings()
-    compared = compare(read_runs([str(a), str(b)], "dev", warn=warnings), "dev", samples=9, warn=warnings)
+    compared = compare([str(a), str(b)], "dev", samples=9, warn=warnings)
     assert compared.signature == f"punct:no|labels:full|version:zishu-0.0.1+{zishu.__version__}"
     assert warnings == [f"the runs were scored by different versions of Zishu: 0.0.1, {zishu.__version__}"]
 

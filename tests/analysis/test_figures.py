@@ -18,7 +18,8 @@ from matplotlib import font_manager, get_data_path
 import tiny
 from zishu.analysis.figures import draw_figures, labels
 from zishu.analysis.fonts import Fonts, choose_fonts
-from zishu.analysis.study import Predictions, study
+from zishu.analysis.predictions import Predictions
+from zishu.analysis.study import study
 from zishu.errors import MissingExtra
 from zishu.tree import WordTree
 
@@ -204,5 +205,3 @@ def test_a_missing_matplotlib_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtra, match=r"zishu\[train\]"):
         choose_fonts(["a"])
-    with pytest.raises(MissingExtra, match=r"zishu\[train\]"):
-        draw_figures(make_study(), "svg")

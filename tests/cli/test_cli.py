@@ -199,9 +199,16 @@ def test_every_command_has_a_short_way_to_its_help():
 def test_configurations_are_known_by_name(tmp_path):
     listed = run("config").stdout
     folder = Path(__file__).parents[2] / "configs"
-    assert {line.split()[0] for line in listed.splitlines()} == {
+    titles = {name: title for name, _, title in (line.partition(" ") for line in listed.splitlines())}
+    assert set(titles) == {
         path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.toml")
     }
+    assert list(titles) == sorted(titles, key=lambda name: ("/" in name, name))
+    assert all(title.endswith(".") for title in titles.values())  # a whole sentence
+    assert titles["annotated"].strip() == (
+        "Annotated: a character parser that learns the annotated trees inside words (Gong et al., 2021), and any tree "
+        "inside words that have none (Appendix B.1)."
+    )
     assert run("config", "paper/latent").stdout == (folder / "paper/latent.toml").read_text(encoding="utf-8")
     printed = run("config", "latent-c2f")
     assert printed.stdout == (Path(__file__).parents[2] / "configs/latent-c2f.toml").read_text(

@@ -10,8 +10,9 @@ import sys
 import pytest
 
 import tiny
+from zishu.analysis.predictions import Predictions
 from zishu.analysis.structures import read_drawing
-from zishu.analysis.study import Predictions, study
+from zishu.analysis.study import study
 from zishu.cli import run
 from zishu.cli.analyse import print_study
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from analysis.test_compare import SIGNATURE, write_run
+from run_records import SIGNATURE, write_run
 from zishu.cli import run
 from zishu.metrics import load_evaluation
 

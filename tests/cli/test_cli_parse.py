@@ -775,7 +775,8 @@ def test_info_of_the_bundled_model(capsys):
         "NOUN",
         "vocabulary",
         " MB",
-        "scores on dev",
+        "scores on dev-gsd ",
+        "scores on dev in int8 ",
         "scores are by",
     ):
         assert part in out

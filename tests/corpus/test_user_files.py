@@ -55,9 +55,9 @@ def test_other_encodings(tmp_path: Path, encoding: str) -> None:
 @pytest.mark.parametrize(
     ("encoding", "hint"),
     [
-        ("gb18030", "it looks like GB18030: try --encoding gb18030"),
-        ("big5", "it looks like BIG5: try --encoding big5"),
-        ("utf-16", "it looks like UTF-16: try --encoding utf-16"),
+        ("gb18030", "it looks like GB18030: convert it to UTF-8, or parse it with --encoding gb18030"),
+        ("big5", "it looks like BIG5: convert it to UTF-8, or parse it with --encoding big5"),
+        ("utf-16", "it looks like UTF-16: convert it to UTF-8, or parse it with --encoding utf-16"),
     ],
 )
 def test_another_encoding_is_guessed(

@@ -10,7 +10,7 @@ import torch
 
 import tiny
 import zishu
-from train.test_train import make_config
+from tiny_training import make_config
 from zishu.annotations import read_annotations
 from zishu.cli import run
 from zishu.errors import InputError

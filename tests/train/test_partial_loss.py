@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import oracle
-from test_partial import KINDS, LABEL, agrees, known
+from forests import KINDS, LABEL, agrees, known
 from zishu.errors import InputError
 from zishu.model.settings import Settings
 from zishu.model.vocabulary import Vocabulary

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import tiny
-from train.test_train import make_config, read_lines
+from tiny_training import make_config, read_lines
 from zishu.errors import ConfigError, InputError
 from zishu.model.runtime import load_model
 from zishu.parser import find_model

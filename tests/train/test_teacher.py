@@ -9,7 +9,7 @@ import torch
 import oracle
 import tiny
 from raw_sentences import all_chars
-from train.test_train import make_config
+from tiny_training import make_config
 from zishu.chart import TreeDistribution
 from zishu.errors import ConfigError
 from zishu.model.runtime import load_model

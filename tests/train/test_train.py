@@ -21,6 +21,7 @@ from safetensors.torch import load_file
 import raw_sentences as raw
 import tiny
 import zishu
+from tiny_training import make_config, read_lines, write_treebank
 from zishu.arcs import FixedArc
 from zishu.cli import info
 from zishu.cli.config import find_config
@@ -33,19 +34,10 @@ from zishu.model.runtime import load_model
 from zishu.sentences import word_sentence
 from zishu.train import data, loop
 from zishu.train.checkpoint import Interrupted, load_checkpoint
-from zishu.train.config import EncoderConfig, config_from_dict, load_config
+from zishu.train.config import EncoderConfig, load_config
 from zishu.train.data import repeat_sentences
 from zishu.train.loop import train
 from zishu.tree import WordTree
-
-WIST = """\
-1\t发\t0\troot
-2\t展\t1\tcoo
-
-1\t金\t3\tatt
-2\t融\t1\tcoo
-3\t业\t0\troot
-"""
 
 # name -> settings of the system; everything else is the same for all
 SYSTEMS = {
@@ -66,42 +58,11 @@ SYSTEMS = {
     "transition-annotated": {"objective": "transition", "structure": {"policy": "annotated", "beam": 1}},
     "head-selection-words": {"objective": "head-selection", "task": "parse-words"},
 }
-ENCODERS = {
-    "bilstm": {"kind": "bilstm", "char_width": 24, "bigram_width": 8, "bigram_min_count": 1, "layers": 1, "hidden": 32},
-    "transformer": {"kind": "transformer", "char_width": 32, "bigram_width": 0, "layers": 1, "hidden": 32,
-                    "heads": 2, "feed_forward": 64},
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def treebank(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("treebank")
-    (folder / "wist.conll").write_text(WIST, encoding="utf-8")
-    tiny.write(folder / "all.conllu", tiny.ALL)
-    tiny.write(folder / "projective.conllu", tiny.TREES)
-    return folder
-
-
-def make_config(treebank, directory, *, encoder="bilstm", **changes):
-    data = {
-        "name": "tiny",
-        "data": {
-            "train": str(treebank / "all.conllu"),
-            "dev": str(treebank / "projective.conllu"),
-            "structures": str(treebank / "wist.conll"),
-        },
-        "encoder": {**ENCODERS[encoder], "dropout": 0.0, "embedding_dropout": 0.0},
-        "scorer": {"arc": 32, "label": 16, "dropout": 0.0},
-        "optimiser": {"epochs": 60, "batch_chars": 40, "learning_rate": 0.01, "beta2": 0.99, "eps": 1e-8},
-        "run": {"directory": str(directory), "threads": 1},
-    }
-    for key, value in changes.items():
-        data[key] = {**data.get(key, {}), **value} if isinstance(value, dict) else value
-    return config_from_dict(data)
-
-
-def read_lines(path):
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return write_treebank(tmp_path_factory.mktemp("treebank"))
 
 
 @pytest.mark.parametrize("system", SYSTEMS)

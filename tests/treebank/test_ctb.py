@@ -8,9 +8,8 @@ import pytest
 
 from zishu.errors import InputError
 from zishu.formats.conllu import read_conllu
-from zishu.treebank.convert import SkippedSentence, convert_brackets, convert_ctb
-from zishu.treebank.ctb import find_files
-from zishu.treebank.splits import PARTS, PUBLISHED, SPLITS, as_ranges, file_numbers
+from zishu.treebank.convert import Method, SkippedSentence, convert_brackets, convert_ctb
+from zishu.treebank.splits import PARTS, PUBLISHED, SPLITS, as_ranges, file_numbers, find_files
 
 # A sentence with a dropped pronoun, a trace, function tags and indices.
 LONG = """( (IP (NP-PN-SBJ-1 (NR 上海))
@@ -72,7 +71,7 @@ def read(path):
 @pytest.mark.parametrize("version", SPLITS)
 def test_every_layout_and_encoding_becomes_training_files(tmp_path, version):
     copy = make_copy(tmp_path / "copy", version, first_files(version))
-    report = convert_ctb(copy, tmp_path / "out", version=version)
+    report = convert_ctb(copy, tmp_path / "out", version, Method())
     for k, part in enumerate(PARTS):
         sentences = read(tmp_path / "out" / f"{part}.conllu")
         number = file_numbers(version, part)[0]
@@ -96,7 +95,7 @@ def test_every_layout_and_encoding_becomes_training_files(tmp_path, version):
 
 def test_files_missing_from_a_split_are_reported(tmp_path):
     files = {301: document(SHORT), 303: document(SHORT), 326: document(SHORT), 1: document(SHORT)}
-    report = convert_ctb(make_copy(tmp_path / "copy", "5", files), tmp_path / "out", version="5")
+    report = convert_ctb(make_copy(tmp_path / "copy", "5", files), tmp_path / "out", "5", Method())
     assert report.parts["dev"].missing == ["302", "304-325"]
     assert report.parts["train"].missing == ["2-270", "400-931", "1001-1151"]
     assert report.parts["test"].missing == ["271-300"]
@@ -111,7 +110,7 @@ def test_unreadable_sentences_are_reported_and_the_rest_is_written(tmp_path):
         301: document("( (IP (VP (VV 来 去))) )"),
     }
     copy = make_copy(tmp_path / "copy", "5", files)
-    report = convert_ctb(copy, tmp_path / "out", version="5")
+    report = convert_ctb(copy, tmp_path / "out", "5", Method())
     first = str(copy / "bracketed" / "chtb_001.fid")
     # The header has four lines; a sentence has three, its tree in the middle.
     assert report.parts["train"].problems == [
@@ -126,26 +125,26 @@ def test_unreadable_sentences_are_reported_and_the_rest_is_written(tmp_path):
 
 def test_a_wrong_encoding_is_reported_sentence_by_sentence(tmp_path):
     copy = make_copy(tmp_path / "copy", "5", {1: document(SHORT, "( (NP (NN abc)) )")})
-    report = convert_ctb(copy, tmp_path / "out", version="5", encoding="utf-8")
+    report = convert_ctb(copy, tmp_path / "out", "5", Method(encoding="utf-8"))
     assert [problem.reason for problem in report.parts["train"].problems] == ["not valid utf-8: 0xce"]
     assert report.parts["train"].sentences == 1
     with pytest.raises(InputError, match="unknown encoding"):
-        convert_ctb(copy, tmp_path / "out", version="5", encoding="nonsense")
+        convert_ctb(copy, tmp_path / "out", "5", Method(encoding="nonsense"))
 
 
 def test_an_error_leaves_earlier_output_as_it_was(tmp_path):
     copy = make_copy(tmp_path / "copy", "5", first_files("5"))
-    convert_ctb(copy, tmp_path / "out", version="5")
+    convert_ctb(copy, tmp_path / "out", "5", Method())
     before = {path: path.read_bytes() for path in (tmp_path / "out").iterdir()}
     with pytest.raises(InputError):
-        convert_ctb(copy, tmp_path / "out", version="5", encoding="nonsense")
+        convert_ctb(copy, tmp_path / "out", "5", Method(encoding="nonsense"))
     assert {path: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
 
 
 def test_brackets_are_spelt_out_in_trees_only():
     output = io.StringIO()
     text = "( (NP (PU -LRB-) (NN 书) (PU -RRB-)) )"
-    convert_brackets(io.BytesIO(text.encode()), output, name="x")
+    convert_brackets(io.BytesIO(text.encode()), output, "x", Method())
     (sentence,) = read_conllu(io.StringIO(output.getvalue()))
     assert [token.form for token in sentence.tokens] == ["(", "书", ")"]
     assert sentence.text == "(书)"
@@ -154,7 +153,7 @@ def test_brackets_are_spelt_out_in_trees_only():
 def test_one_file_of_any_origin(tmp_path):
     source = tmp_path / "trees.txt"
     source.write_text(f"{SHORT}\n(IP (VP (VV 来))\n{SHORT}\n", encoding="utf-8")
-    report = convert_brackets(source, tmp_path / "out.conllu", name="trees")
+    report = convert_brackets(source, tmp_path / "out.conllu", "trees", Method())
     counts = report.parts["trees"]
     assert (counts.sentences, counts.words, counts.projective, counts.published) == (2, 4, 2, None)
     assert counts.problems == [
@@ -201,7 +200,7 @@ def test_directories_without_trees_are_refused(tmp_path):
 def test_a_copy_of_another_version_is_refused(tmp_path):
     copy = make_copy(tmp_path / "copy", "7", {4000: document(SHORT)})
     with pytest.raises(InputError, match="none of the 1 files is in the split of version 5"):
-        convert_ctb(copy, tmp_path / "out", version="5")
+        convert_ctb(copy, tmp_path / "out", "5", Method())
     assert not (tmp_path / "out").exists()
 
 

@@ -14,7 +14,7 @@ import pytest
 from zishu.errors import InputError, ZishuError
 from zishu.formats.brackets import read_brackets, remove_empty
 from zishu.formats.conllu import read_conllu
-from zishu.treebank.convert import convert_brackets, convert_ctb
+from zishu.treebank.convert import Method, convert_brackets, convert_ctb
 from zishu.treebank.stanford import MAIN_CLASS, stanford_dependencies
 
 # Every word depends on the next one, and the last is the root. BEHAVIOUR selects how the program fails.
@@ -99,7 +99,7 @@ def test_a_treebank_is_converted_with_one_run_for_each_part(jar, tmp_path, monke
     folder.mkdir(parents=True)
     for number in (1, 2, 301):
         (folder / f"chtb_{number:03d}.fid").write_text(TREES, encoding="gbk")
-    report = convert_ctb(tmp_path / "copy", tmp_path / "out", version="5", scheme="sd", jar=jar)
+    report = convert_ctb(tmp_path / "copy", tmp_path / "out", "5", Method("sd", jar=jar))
     assert [(c.sentences, c.words) for c in report.parts.values()] == [(6, 12), (3, 6), (0, 0)]
     sentences = list(read_conllu(tmp_path / "out" / "train.conllu"))
     assert [s.sent_id for s in sentences][2:4] == ["chtb_0001-s3", "chtb_0002-s1"]
@@ -141,7 +141,7 @@ def test_one_strange_sentence_among_hundreds_is_left_out(jar, monkeypatch, behav
     monkeypatch.setenv("BEHAVIOUR", behaviour)
     output = io.StringIO()
     text = TREES + "".join(f"( (NP (NN 书{k})) )\n" for k in range(147))
-    report = convert_brackets(io.BytesIO(text.encode()), output, name="x", scheme="sd", jar=jar)
+    report = convert_brackets(io.BytesIO(text.encode()), output, "x", Method("sd", jar=jar))
     (problem,) = report.parts["x"].problems
     assert (problem.line, problem.reason) == (
         2,
@@ -156,7 +156,7 @@ def test_one_strange_sentence_among_hundreds_is_left_out(jar, monkeypatch, behav
 def test_a_sentence_that_is_no_tree_is_left_out(jar, monkeypatch, behaviour, reason):
     monkeypatch.setenv("BEHAVIOUR", behaviour)
     output = io.StringIO()
-    report = convert_brackets(io.BytesIO(TREES.encode()), output, name="x", scheme="sd", jar=jar)
+    report = convert_brackets(io.BytesIO(TREES.encode()), output, "x", Method("sd", jar=jar))
     (problem,) = report.parts["x"].problems
     assert problem.line == 2
     assert reason in problem.reason
@@ -164,17 +164,15 @@ def test_a_sentence_that_is_no_tree_is_left_out(jar, monkeypatch, behaviour, rea
 
 
 def test_a_missing_jar_or_java_is_told_before_anything_is_read(jar, monkeypatch, tmp_path):
-    absent = io.BytesIO(b"never read")
     with pytest.raises(InputError, match="no such file; --stanford-jar must name"):
-        convert_brackets(absent, io.StringIO(), scheme="sd", jar=tmp_path / "absent.jar")
+        Method("sd", jar=tmp_path / "absent.jar")
     with pytest.raises(InputError, match="give its jar"):
-        convert_brackets(absent, io.StringIO(), scheme="sd")
+        Method("sd")
     with pytest.raises(InputError, match="the scheme zc does not use"):
-        convert_brackets(absent, io.StringIO(), scheme="zc", jar=jar)
+        Method("zc", jar=jar)
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     with pytest.raises(ZishuError, match="java is not on PATH"):
-        convert_brackets(absent, io.StringIO(), scheme="sd", jar=jar)
-    assert absent.tell() == 0
+        Method("sd", jar=jar)
 
 
 def test_no_trees_need_no_run(jar, monkeypatch):

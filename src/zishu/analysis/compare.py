@@ -3,15 +3,16 @@
 A system has a name and one run per seed. For every metric, a system gets the mean and the sample standard deviation (n
 - 1) over its seeds. It also gets the difference of its mean from the baseline's, with a confidence interval and a
 p-value from a paired bootstrap over sentences, and optionally over seeds (`zishu.metrics`), which is corrected for the
-number of tests in the table. All runs must be scored on
-the same gold sentences with the same options; other runs raise InputError. `compare_tables` formats the result.
+number of tests in the table. All runs must be scored on the same gold sentences with the same options; other runs raise
+InputError. `compare_tables` formats the result.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from zishu.analysis.runs import Run, read_runs
 from zishu.errors import InputError
 from zishu.metrics import (
     Average,
@@ -27,8 +28,6 @@ from zishu.tags import COLUMNS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
-
-    from zishu.analysis.runs import Run
 
 # Metric names in the tables. With gold words, precision equals recall, and UF and LF are attachment scores.
 _OTHERS = {name: name.upper() for name in ("ucm", "lcm", *COLUMNS)}
@@ -57,7 +56,7 @@ class Comparison:
 
     part: str
     given_words: bool
-    metrics: tuple[str, ...]
+    titles: Mapping[str, str]  # of the chosen metrics
     systems: tuple[ComparedSystem, ...]
     baseline: str | None  # None if nothing was tested
     samples: int
@@ -66,12 +65,6 @@ class Comparison:
     signature: str | None
     unchecked: tuple[str, ...]  # systems with a run that did not keep its evaluation
 
-    @property
-    def titles(self) -> dict[str, str]:
-        """Return the table names of the chosen metrics."""
-        names = TITLES_GIVEN_WORDS if self.given_words else TITLES
-        return {metric: names[metric] for metric in self.metrics}
-
     def best(self, metric: str) -> set[str]:
         """Return the systems with the highest printed mean; the set is empty if there is only one system."""
         means = {s.name: round(s.scores[metric].mean, DECIMALS) for s in self.systems if metric in s.scores}
@@ -79,24 +72,24 @@ class Comparison:
         return {name for name, mean in means.items() if mean == highest and len(means) > 1}
 
 
-def choose_metrics(names: Sequence[str] | None, *, given_words: bool) -> tuple[str, ...]:
-    """Return the metrics of a table, by default the paper's. UAS and LAS are aliases of uf and lf."""
-    known = TITLES_GIVEN_WORDS if given_words else TITLES
-    if names is None:
-        return ("uf", "lf") if given_words else ("seg", "uf", "lf")
+def choose_metrics(names: Sequence[str] | None, *, given_words: bool) -> dict[str, str]:
+    """Return the metrics of a table with their titles, by default the paper's. UAS and LAS are aliases of uf and lf."""
+    titles = TITLES_GIVEN_WORDS if given_words else TITLES
     aliases = {"uas": "uf", "las": "lf"} if given_words else {}
-    chosen = tuple(dict.fromkeys(aliases.get(name.lower(), name.lower()) for name in names))
+    if names is None:
+        names = ["uf", "lf"] if given_words else ["seg", "uf", "lf"]
+    chosen = [aliases.get(name.lower(), name.lower()) for name in names]
     for metric in chosen:
-        if metric not in known:
+        if metric not in titles:
             raise InputError(
                 f"unknown metric {metric!r} {'with given words' if given_words else 'from raw text'}: "
-                f"choose from {', '.join([*known, *aliases])}"
+                f"choose from {', '.join([*titles, *aliases])}"
             )
-    return chosen
+    return {metric: titles[metric] for metric in chosen}
 
 
 def compare(
-    runs: Sequence[Run],
+    arguments: Sequence[str],
     part: str,
     *,
     given_words: bool = False,
@@ -104,11 +97,11 @@ def compare(
     baseline: str | None = None,
     samples: int = 10_000,
     draw_seeds: bool = False,
-    seed: int = 0,
     warn: Callable[[str], None],
 ) -> Comparison:
-    """Build the score table and test every system against the baseline (default: the first system)."""
-    chosen = choose_metrics(metrics, given_words=given_words)
+    """Read runs (see `read_runs`), and test every system against the baseline (default: the first system)."""
+    titles = choose_metrics(metrics, given_words=given_words)  # report a wrong name before any warning
+    runs = read_runs(arguments, part, given_words=given_words, warn=warn)
     groups = _group(runs)
     if baseline is not None and baseline not in groups:
         raise InputError(f"--baseline {baseline}: no such system: choose from {', '.join(groups)}")
@@ -133,15 +126,15 @@ def compare(
     scores = {}
     for name, group in groups.items():
         averages = average_seeds([run.scores for run in group])
-        scores[name] = {metric: averages[metric] for metric in chosen if metric in averages}
-    tested = _test(groups, scores, reference, samples=samples, draw_seeds=draw_seeds, seed=seed)
+        scores[name] = {metric: averages[metric] for metric in titles if metric in averages}
+    tested = _test(groups, scores, reference, samples=samples, draw_seeds=draw_seeds)
     systems = tuple(
         ComparedSystem(name, group, scores[name], tested.get(name, {})) for name, group in groups.items()
     )
     return Comparison(
         part=part,
         given_words=given_words,
-        metrics=chosen,
+        titles=titles,
         systems=systems,
         baseline=reference if tested else None,
         samples=samples,
@@ -182,7 +175,9 @@ def _test(
     groups: Mapping[str, Sequence[Run]],
     scores: Mapping[str, Mapping[str, Average]],
     baseline: str,
-    **options: Any,
+    *,
+    samples: int,
+    draw_seeds: bool,
 ) -> dict[str, dict[str, Bootstrap]]:
     """Test every system against the baseline in every metric that both have, if all evaluations were kept."""
     kept = {name: [run.evaluation for run in group if run.evaluation] for name, group in groups.items()}
@@ -195,7 +190,8 @@ def _test(
         for metric in scores[name]
         if name != baseline and metric in scores[baseline]
     ]
-    results = bootstrap_all([(kept[baseline], kept[name], metric) for name, metric in tests], **options)
+    pairs = [(kept[baseline], kept[name], metric) for name, metric in tests]
+    results = bootstrap_all(pairs, samples=samples, draw_seeds=draw_seeds)
     tested: dict[str, dict[str, Bootstrap]] = {}
     for (name, metric), result in zip(tests, results, strict=True):
         tested.setdefault(name, {})[metric] = result

@@ -78,7 +78,7 @@ def as_dict(comparison: Comparison) -> dict[str, Any]:
         "given_words": comparison.given_words,
         "sentences": comparison.sentences,
         "signature": comparison.signature,
-        "metrics": comparison.titles,
+        "metrics": dict(comparison.titles),
         "baseline": comparison.baseline,
         "samples": comparison.samples if comparison.baseline is not None else None,
         "draw_seeds": comparison.draw_seeds,
@@ -116,14 +116,14 @@ def _tables(
     rows, differences = [], []
     for system in comparison.systems:
         cells = []
-        for metric in comparison.metrics:
+        for metric in comparison.titles:
             score = system.scores.get(metric)
             mean = ABSENT if score is None else f"{score.mean:.{DECIMALS}f}"
             sd = "" if score is None or score.sd is None else f"{score.sd:.{DECIMALS}f}"
             cells.append(cell(mean, sd, system.name in comparison.best(metric)))
         rows.append((escape(system.name), str(len(system.runs)), *cells))
         if system.differences:
-            tests = (_difference(system.differences.get(metric)) for metric in comparison.metrics)
+            tests = (_difference(system.differences.get(metric)) for metric in comparison.titles)
             differences.append((escape(system.name), *tests))
     tables = [Table(("system", "seeds", *titles), rows)]
     if comparison.baseline is not None:
@@ -138,7 +138,7 @@ def _notes(comparison: Comparison, *, best: str) -> list[str]:
     lines = [f"{comparison.part.capitalize()} set {words}{size}."]
     if any(len(system.runs) > 1 for system in comparison.systems):
         lines.append("Mean ± standard deviation over seeds.")
-    if any(comparison.best(metric) for metric in comparison.metrics):
+    if any(comparison.best(metric) for metric in comparison.titles):
         lines.append(f"Best mean: {best}.")
     if comparison.baseline is not None:
         drawn = "sentences and seeds" if comparison.draw_seeds else "sentences"

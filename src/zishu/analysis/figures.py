@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rich.cells import cell_len  # a Chinese character is two columns wide
 
-from zishu.analysis.fonts import Fonts, check_matplotlib, choose_fonts
 from zishu.analysis.study import STRUCTURE_LENGTHS, Attachment, Study
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from zishu.analysis.fonts import Fonts
     from zishu.analysis.structures import Heads
 
 FORMATS: Final = ("svg", "png")
@@ -60,15 +60,13 @@ def labels(study: Study) -> list[str]:
     return [*study.systems, *study.examples.values()]
 
 
-def draw_figures(study: Study, kind: str, fonts: Fonts | None = None) -> dict[str, bytes]:
+def draw_figures(study: Study, kind: str, fonts: Fonts) -> dict[str, bytes]:
     """Draw all figures of a study as SVG or PNG, by name; figures without numbers are omitted.
 
     Examples that the fonts cannot show are omitted; such system names become numbers.
     """
-    check_matplotlib()
     from matplotlib import rc_context
 
-    fonts = fonts or choose_fonts(labels(study))
     settings: dict[Any, Any] = {
         "font.family": list(fonts.families),
         "font.size": 9,

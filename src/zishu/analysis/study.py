@@ -1,7 +1,7 @@
 """Analyse several systems, each trained with one or more seeds.
 
     gold = [sentence.tree() for sentence in read_conllu("test.conllu")]
-    runs = [predict(load_model(path), path, gold) for path in paths]
+    runs = [predict(load_model(path), path, gold) for path in paths]  # one per seed
     report = study(gold, {"latent-c2f": runs}, reference=read_wist("WIST.conll"))
 
 A `Study` holds what `zishu analyse` prints, writes (`study_files`) and draws (`figures`):
@@ -18,7 +18,7 @@ All gold words count, including numbers and foreign words; the reference is coun
 token, or by type as in the paper: every distinct word once, with its most frequent predicted structure; it matches the
 lexicon if any of its occurrences does. Attachment and scores always count tokens.
 
-Cost: every model parses the gold file twice; the rest is linear in the number of words.
+Cost: linear in the number of words.
 """
 
 from __future__ import annotations
@@ -31,13 +31,12 @@ from typing import TYPE_CHECKING, Final, Literal
 from zishu.analysis.structures import Heads, commonest, leftward_share, shares
 from zishu.errors import InputError
 from zishu.metrics import LENGTHS, Average, evaluate, pair, signature
-from zishu.model.decode import paper_decoding
-from zishu.model.model import Model, Pipeline, gold_sentence, parse_trees
 from zishu.structures import is_chinese
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from zishu.analysis.predictions import Predictions
     from zishu.tree import WordTree
 
 TokensOrTypes = Literal["tokens", "types"]
@@ -49,17 +48,7 @@ STRUCTURE_LENGTHS: Final = (2, 3, 4)
 SCORES: Final = ("seg", "uf", "lf", "lcm")
 
 ALL: Final = "all"
-_MATCH_LENGTHS: Final = ("2", "3", "4+")
-
-
-@dataclass(frozen=True, slots=True)
-class Predictions:
-    """Hold one model's predictions for the gold sentences."""
-
-    name: str
-    given: Sequence[WordTree]  # trees over the gold words
-    inside: Sequence[Sequence[Heads]] | None  # the structure of every gold word; None for word-level parsers
-    raw: Sequence[WordTree] | None  # trees from characters alone; None for models that need words
+_MATCH_LENGTHS: Final = LENGTHS[1:]  # a word of one character has only one structure
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +86,7 @@ class StudiedSystem:
     counts: tuple[Counter[Heads], ...]  # structures; empty if the system does not predict them
     attachment: Mapping[str, Attachment]
     scores: Mapping[str, Average]  # empty if the system needs words
-    matches: Mapping[str, Matches] | None
+    matches: Mapping[str, Matches]  # empty without a lexicon, or if the system predicts no structures
 
     def share(self, heads: Heads) -> Average | None:
         """Return the share of a structure among the words of its length; None if there are no such words."""
@@ -143,19 +132,6 @@ class Study:
         """Return the share of a structure among the entries of its length; None if there are no such entries."""
         known = shares(self.reference or {}, len(heads))
         return known.get(heads, 0.0) if known else None
-
-
-def predict(model: Model | Pipeline, name: str, gold: Sequence[WordTree]) -> Predictions:
-    """Parse the gold sentences as the paper does: with gold words, and from characters alone."""
-    if not model.settings.can.parses:
-        raise InputError(f"{name}: a segmenter predicts no trees")
-    given = model.parse([gold_sentence(tree, words=True) for tree in gold], decoding="viterbi")
-    inside = [tuple([word.char_heads for word in sentence if word.char_heads]) for sentence in given]
-    raw = None
-    if model.settings.can.finds_words:
-        raw = parse_trees(model, gold, decoding=paper_decoding(model.settings))
-    trees = [sentence.tree for sentence in given]
-    return Predictions(name, trees, inside if all(inside) else None, raw)
 
 
 def study(
@@ -221,7 +197,7 @@ def _system(
         counts=tuple(Counter(heads for heads in seed if len(heads) > 1) for seed in counted),
         attachment=uas_by_length(gold, [run.given for run in runs], punct=punct),
         scores={name: Average(tuple(e.value(name) for e in evaluations)) for name in SCORES if evaluations},
-        matches=complete_match(words, inside, reference, count) if inside and reference is not None else None,
+        matches={} if reference is None or not inside else complete_match(words, inside, reference, count),
     )
 
 
@@ -247,7 +223,7 @@ def complete_match(
             found[key] = [old or new for old, new in zip(found.get(key, right), right, strict=True)]
     groups: dict[str, list[list[bool]]] = {name: [] for name in (ALL, *_MATCH_LENGTHS)}
     for (form, _), right in found.items():
-        for name in (ALL, _MATCH_LENGTHS[min(len(reference[form]), 4) - 2]):
+        for name in (ALL, LENGTHS[min(len(reference[form]), len(LENGTHS)) - 1]):
             groups[name].append(right)
     matches = {}
     for name, group in groups.items():

@@ -77,9 +77,7 @@ def _system_to_dict(system: StudiedSystem) -> dict[str, Any]:
     return {
         "models": list(system.runs),
         "leftward": _average(system.leftward),
-        "matches": None
-        if system.matches is None
-        else {
+        "matches": {
             name: {
                 **asdict(found),
                 "by_seed": list(found.by_seed),
@@ -87,7 +85,8 @@ def _system_to_dict(system: StudiedSystem) -> dict[str, Any]:
                 "m1": found.many_to_one,
             }
             for name, found in system.matches.items()
-        },
+        }
+        or None,
         "uas_by_length": {
             length: {"words": at.words, "uas": _average(at.uas)} for length, at in system.attachment.items()
         },
@@ -97,7 +96,6 @@ def _system_to_dict(system: StudiedSystem) -> dict[str, Any]:
 
 
 def _system_from_dict(data: Mapping[str, Any]) -> StudiedSystem:
-    matches = data["matches"]
     return StudiedSystem(
         runs=tuple(data["models"]),
         counts=tuple(_counts_from_dict(counts) for counts in data["structures"]),
@@ -106,10 +104,9 @@ def _system_from_dict(data: Mapping[str, Any]) -> StudiedSystem:
             for length, at in data["uas_by_length"].items()
         },
         scores={name: Average(tuple(score["seeds"])) for name, score in data["scores"].items()},
-        matches=matches
-        and {
+        matches={
             name: Matches(found["words"], tuple(found["by_seed"]), found["by_any"])
-            for name, found in matches.items()
+            for name, found in (data["matches"] or {}).items()
         },
     )
 

@@ -1,34 +1,25 @@
-"""Find the models of the systems to be studied, run them, and keep their predictions.
+"""Find the models of the systems to be studied, run them, and study their predictions.
 
 A system has a name and one model per seed. A model is a model directory, the folder of a training run, a folder of
-`seed-*` folders, or predictions that were kept. With kept predictions a study of many systems and seeds can be repeated
-or extended without parsing, even if the weights no longer exist. Their file holds only numbers and labels, because the
-treebank's text may not be ours to distribute. Words and characters come from the gold file, and a checksum makes sure
-that its words are the same.
+`seed-*` folders, or predictions that were kept (`predictions`).
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from zishu.analysis.predictions import Predictions, predict, read_predictions, write_predictions
 from zishu.analysis.runs import seed_folders
-from zishu.analysis.study import Predictions, Study, TokensOrTypes, predict, study
+from zishu.analysis.study import Study, TokensOrTypes, study
 from zishu.errors import InputError
 from zishu.formats.conllu import read_conllu
 from zishu.model.runtime import load_model
 from zishu.model.settings import CONFIG, read_settings
-from zishu.tree import WordTree
 from zishu.treebank.wist import read_wist
-from zishu.writing import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
-
-    from zishu.analysis.structures import Heads
 
 KEPT: Final = ".predictions"  # ending of the names of kept predictions
 
@@ -93,78 +84,3 @@ def _expand(path: Path) -> list[Path]:
         if found and all((folder / CONFIG).is_file() for folder in found):
             return found
     raise InputError(f"{path}: neither a model directory nor a training run with one")
-
-
-# --- kept predictions ---------------------------------------------------------------------------------------------
-
-
-def write_predictions(run: Predictions, gold: Sequence[WordTree], path: Path) -> None:
-    """Write a run's predictions, one line per sentence; labels are indices into the list in the first line."""
-    labels = sorted({label for tree in (*run.given, *(run.raw or ())) for label in tree.deprels})
-    numbers = {label: number for number, label in enumerate(labels)}
-
-    def to_dict(tree: WordTree) -> dict[str, Any]:
-        return {"heads": tree.heads, "labels": [numbers[label] for label in tree.deprels]}
-
-    lines: list[dict[str, Any]] = [{"predictions": run.name, "gold": _checksum(gold), "labels": labels}]
-    for number in range(len(gold)):
-        line: dict[str, Any] = {"given": to_dict(run.given[number])}
-        if run.inside is not None:
-            line["inside"] = [heads for heads in run.inside[number] if len(heads) > 1]
-        if run.raw is not None:
-            raw = run.raw[number]
-            line["raw"] = {"lengths": raw.lengths, **to_dict(raw)}
-        lines.append(line)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = "".join(f"{json.dumps(line, ensure_ascii=False, separators=(',', ':'))}\n" for line in lines)
-    with replacing(path) as file:
-        file.write(text.encode("utf-8"))
-
-
-def read_predictions(path: Path, gold: Sequence[WordTree]) -> Predictions:
-    """Read the predictions for the same gold sentences; anything else raises `InputError`."""
-    try:
-        header, *lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-        name, checksum, labels = header["predictions"], header["gold"], header["labels"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: not predictions saved by `zishu analyse`") from error
-    if checksum != _checksum(gold):
-        raise InputError(f"{path}: the predictions are for another gold file")
-    try:
-        pairs = list(zip(lines, gold, strict=True))
-        return Predictions(
-            name=name,
-            given=[_tree(line["given"], tree.forms, labels) for line, tree in pairs],
-            inside=[_inside(line["inside"], tree) for line, tree in pairs] if "inside" in lines[0] else None,
-            raw=[_raw(line["raw"], tree, labels) for line, tree in pairs] if "raw" in lines[0] else None,
-        )
-    except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise InputError(f"{path}: the predictions are damaged") from error
-
-
-def _inside(structures: Sequence[Sequence[int]], tree: WordTree) -> list[Heads]:
-    """Add the only possible structure for each one-character word to those of the longer words."""
-    longer = [length for length in tree.lengths if length > 1]
-    if [len(heads) for heads in structures] != longer:
-        raise ValueError("the structures belong to other words")
-    found = map(tuple, structures)
-    return [next(found) if length > 1 else (0,) for length in tree.lengths]
-
-
-def _raw(data: dict[str, Any], tree: WordTree, labels: Sequence[str]) -> WordTree:
-    """Split the gold characters into the predicted words."""
-    chars = tree.chars
-    ends = [*accumulate(data["lengths"], initial=0)]
-    if ends[-1] != len(chars):
-        raise ValueError("the words belong to another sentence")
-    return _tree(data, tuple("".join(chars[start:end]) for start, end in pairwise(ends)), labels)
-
-
-def _tree(data: dict[str, Any], forms: tuple[str, ...], labels: Sequence[str]) -> WordTree:
-    return WordTree(forms, tuple(data["heads"]), tuple(labels[number] for number in data["labels"]))
-
-
-def _checksum(gold: Sequence[WordTree]) -> str:
-    """Return a checksum of the segmented sentences."""
-    text = "\n".join(" ".join(tree.forms) for tree in gold)
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()

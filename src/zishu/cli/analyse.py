@@ -214,18 +214,16 @@ def _direction_table(report: Study) -> Table:
 
 def _match_table(report: Study) -> Table:
     """Format complete match and many-to-one complete match: Table 8 of the paper."""
-    rows = []
-    for name, system in report.systems.items():
-        if system.matches is not None:
-            rows += [
-                (
-                    name if length == "all" else f"  {length} characters",
-                    f"{found.words:,}",
-                    _mean(found.cm),
-                    percent(found.many_to_one),
-                )
-                for length, found in system.matches.items()
-            ]
+    rows = [
+        (
+            name if length == "all" else f"  {length} characters",
+            f"{found.words:,}",
+            _mean(found.cm),
+            percent(found.many_to_one),
+        )
+        for name, system in report.systems.items()
+        for length, found in system.matches.items()
+    ]
     unit = "distinct words" if report.count == "types" else "words"
     return Table(("structures as in the reference", unit, "CM", "M-1"), rows)
 

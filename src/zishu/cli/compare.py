@@ -55,20 +55,16 @@ def compare_command(
     Scores are mean and standard deviation over seeds. Runs of the same name are seeds of one system. Systems are rows,
     in the given order. All runs must be scored on the same sentences.
     """
-    from zishu.analysis.compare import choose_metrics, compare
+    from zishu.analysis.compare import compare
     from zishu.analysis.compare_tables import as_dict, to_latex, to_markdown, to_text
-    from zishu.analysis.runs import read_runs
 
     if markdown + latex + as_json > 1:
         raise InputError("choose only one of --markdown, --latex and --json")
-    names = None if metrics is None else [name.strip() for name in metrics.split(",")]
-    choose_metrics(names, given_words=given_words)  # report a wrong name before any warning
-    scored = f"{part}-{style}" if style else part
     comparison = compare(
-        read_runs(runs, scored, given_words=given_words, warn=_warn),
-        scored,
+        runs,
+        f"{part}-{style}" if style else part,
         given_words=given_words,
-        metrics=names,
+        metrics=None if metrics is None else [name.strip() for name in metrics.split(",")],
         baseline=baseline,
         samples=samples,
         draw_seeds=draw_seeds,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -29,8 +31,14 @@ def config_command(
         typer.echo(find_config(name).read_text(encoding="utf-8"), nl=False)
         return
     for known, path in bundled_configs().items():
-        title = path.read_text(encoding="utf-8").partition("\n")[0]
-        typer.echo(f"{known:28} {title.removeprefix('#').strip() if title.startswith('#') else ''}".rstrip())
+        typer.echo(f"{known:28} {_title(path)}".rstrip())
+
+
+def _title(path: Path) -> str:
+    """Return the first sentence of the comment at the beginning of a file."""
+    lines = takewhile(lambda line: line.startswith("#"), path.read_text(encoding="utf-8").splitlines())
+    comment = " ".join(line.removeprefix("#").strip() for line in lines)
+    return re.split(r"(?<=\.)\s", comment, maxsplit=1)[0]
 
 
 def find_config(name: str) -> Path:
@@ -49,5 +57,5 @@ def bundled_configs() -> dict[str, Path]:
     folder = next((folder for folder in _FOLDERS if folder.is_dir()), None)
     if folder is None:
         return {}
-    found = [*sorted(folder.glob("*.toml")), *sorted(folder.glob("*/*.toml"))]
-    return {path.relative_to(folder).with_suffix("").as_posix(): path for path in found}
+    found = {path.relative_to(folder).with_suffix("").as_posix(): path for path in folder.rglob("*.toml")}
+    return dict(sorted(found.items(), key=lambda item: ("/" in item[0], item[0])))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -71,19 +72,10 @@ def ctb_command(
 
     Compares the counts with the paper's. Sentences that cannot be read are listed and skipped.
     """
-    from zishu.treebank.convert import convert_ctb
+    from zishu.treebank.convert import Method, convert_ctb
 
-    report = convert_ctb(
-        directory,
-        out,
-        version=version,
-        scheme=scheme,
-        labels=labels,
-        jar=stanford_jar,
-        converted=converted,
-        encoding=encoding,
-    )
-    _print(report, as_json=as_json)
+    method = Method(scheme, labels, stanford_jar, converted, encoding)
+    _print(convert_ctb(directory, out, version, method), as_json=as_json)
 
 
 @convert_app.command("brackets")
@@ -117,7 +109,7 @@ def brackets_command(
     standard output.
     """
     from zishu.reading import standard_input
-    from zishu.treebank.convert import convert_brackets
+    from zishu.treebank.convert import Method, convert_brackets
 
     piped = str(file) == STANDARD
     if str(output) == STANDARD:
@@ -125,19 +117,15 @@ def brackets_command(
     report = convert_brackets(
         standard_input() if piped else file,
         output or sys.stdout,
-        name="stdin" if piped else file.name.partition(".")[0] or file.name,
-        scheme=scheme,
-        labels=labels,
-        jar=stanford_jar,
-        converted=converted,
-        encoding=encoding,
+        "stdin" if piped else file.name.partition(".")[0] or file.name,
+        Method(scheme, labels, stanford_jar, converted, encoding),
     )
     _print(report, as_json=as_json, err=output is None)
 
 
 def _print(report: Report, *, as_json: bool, err: bool = False) -> None:
     if as_json:
-        print_json(report.to_json(), err=err)
+        print_json(asdict(report), err=err)
     else:
         print_tables(tables(report), err=err)
 

@@ -124,10 +124,9 @@ def _rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         name: scores for name, scores in training.items() if name != "config" and isinstance(scores, dict)
     }
     for name, scores in scored.items():
-        yield (
-            f"scores on {name.replace('_', ' ')}",
-            "  ".join(f"{key} {value}" for key, value in scores.items()),
-        )
+        # An 8-bit model also has its dev scores before and after the conversion.
+        part = f"dev in {name}" if name in ("float32", "int8") else name.replace("_", " ")
+        yield f"scores on {part}", "  ".join(f"{key} {value}" for key, value in scores.items())
     if scored:
         yield "scores are by", "the paper's decoding; `zishu eval --model` uses the default decoding"
     for name in ("seed", "best_epoch"):

@@ -49,7 +49,7 @@ def parse_command(
         Literal["tree", "text", "conllu", "json", "chars", "svg", "html", "parquet"] | None,
         typer.Option(
             help="Choose the output format. By default the ending of the output decides (.conllu, .json, .jsonl, "
-            ".svg, .parquet); on a terminal and for TEXT it is a tree, otherwise CoNLL-U.",
+            ".svg, .html, .parquet); on a terminal and for TEXT it is a tree, otherwise CoNLL-U.",
         ),
     ] = None,
     text_field: Annotated[

@@ -11,32 +11,54 @@ one output file.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO
 
 from zishu.errors import FormatError, InputError
 from zishu.formats.brackets import Bracketed, ByteSource, read_brackets, remove_empty
 from zishu.formats.conllu import format_sentence, from_tree
 from zishu.treebank.converted import find_converted, match_trees, read_converted
-from zishu.treebank.ctb import dependencies, find_files
-from zishu.treebank.labels import LABEL_SCHEMES, Labels
-from zishu.treebank.splits import PARTS, PUBLISHED, as_ranges, file_numbers
+from zishu.treebank.head_rules import dependencies
+from zishu.treebank.splits import PARTS, PUBLISHED, as_ranges, file_numbers, find_files
 from zishu.treebank.stanford import find_java, stanford_dependencies
 from zishu.writing import check_not_input, replacing, replacing_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from zishu.tree import WordTree
+    from zishu.treebank.labels import Labels
 
     # The name of a sentence, and its tree without empty elements.
     NamedSentence = tuple[str, Bracketed]
-    Method = Callable[[Iterable[NamedSentence]], Iterator[tuple[NamedSentence, WordTree | str]]]
 
 Scheme = Literal["zc", "sd", "conllx"]
-SCHEMES: tuple[Scheme, ...] = ("zc", "sd", "conllx")
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """Say where heads and labels come from; reject invalid combinations before anything is read."""
+
+    scheme: Scheme = "zc"
+    labels: Labels = "malt"  # for zc
+    jar: Path | None = None  # the Stanford parser, for sd
+    converted: Path | None = None  # a folder or, for one file of trees, a file; for conllx
+    encoding: str | None = None  # of the trees; None: detected
+
+    def __post_init__(self) -> None:
+        if self.labels != "malt" and self.scheme != "zc":
+            raise InputError(f"--labels works only with the scheme zc, not {self.scheme}")
+        if self.scheme == "sd" and self.jar is None:
+            raise InputError("the scheme sd needs the Stanford parser: give its jar (--stanford-jar)")
+        if self.scheme == "conllx" and self.converted is None:
+            raise InputError("the scheme conllx needs converted files (--from)")
+        if self.jar is not None and self.scheme != "sd":
+            raise InputError(f"the scheme {self.scheme} does not use a Stanford parser")
+        if self.converted is not None and self.scheme != "conllx":
+            raise InputError(f"the scheme {self.scheme} does not use converted files")
+        if self.jar is not None:
+            find_java(self.jar)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,33 +92,15 @@ class Report:
     parts: dict[str, FileCounts]
     unused: list[str] = field(default_factory=list)  # numbers of files that belong to no part of the split
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as a JSON object."""
-        return asdict(self)
 
-
-def convert_ctb(
-    directory: Path,
-    out: Path,
-    *,
-    version: str,
-    scheme: Scheme = "zc",
-    labels: Labels = "malt",
-    jar: Path | None = None,
-    converted: Path | None = None,
-    encoding: str | None = None,
-) -> Report:
-    """Write train.conllu, dev.conllu and test.conllu into a folder, from a copy of the treebank.
-
-    `jar` is the Stanford parser for `sd`, `converted` is the folder of files for `conllx`, `labels` is for `zc`.
-    """
-    _check(scheme, labels, jar, converted)
+def convert_ctb(directory: Path, out: Path, version: str, method: Method) -> Report:
+    """Write train.conllu, dev.conllu and test.conllu into a folder, from a copy of the treebank."""
     wanted = {part: file_numbers(version, part) for part in PARTS}
     files = find_files(directory)
-    if not any(number in files for numbers in wanted.values() for number in numbers):
-        raise InputError(f"{directory}: none of the {len(files)} files is in the split of version {version}")
     used = {number for numbers in wanted.values() for number in numbers}
-    report = Report(scheme, version, {}, as_ranges(files.keys() - used))
+    if used.isdisjoint(files):
+        raise InputError(f"{directory}: none of the {len(files)} files is in the split of version {version}")
+    report = Report(method.scheme, version, {}, as_ranges(files.keys() - used))
     out.mkdir(parents=True, exist_ok=True)
     with replacing_all(out / f"{part}.conllu" for part in PARTS) as files_out:
         for (part, numbers), file in zip(wanted.items(), files_out, strict=True):
@@ -105,84 +109,35 @@ def convert_ctb(
             counts.missing = as_ranges(set(numbers).difference(present))
             report.parts[part] = counts
             sources = ((files[number], f"chtb_{number:04d}") for number in present)
-            given = find_converted(converted, part, present) if converted else []
-            method = partial(_dependencies, scheme=scheme, labels=labels, jar=jar, converted=given)
-            file.writelines(text.encode("utf-8") for text in _convert(sources, counts, method, encoding))
+            converted = find_converted(method.converted, part, present) if method.converted else []
+            texts = _convert(sources, counts, method, converted)
+            file.writelines(text.encode("utf-8") for text in texts)
     return report
 
 
-def convert_brackets(
-    source: ByteSource,
-    output: TextIO | Path,
-    *,
-    name: str = "sentence",
-    scheme: Scheme = "zc",
-    labels: Labels = "malt",
-    jar: Path | None = None,
-    converted: Path | None = None,
-    encoding: str | None = None,
-) -> Report:
-    """Convert one file of trees; sentences are named `name-s1`, `name-s2` and so on. `converted` is a file."""
-    _check(scheme, labels, jar, converted)
-    given = [converted] if converted else []
-    method = partial(_dependencies, scheme=scheme, labels=labels, jar=jar, converted=given)
+def convert_brackets(source: ByteSource, output: TextIO | Path, name: str, method: Method) -> Report:
+    """Convert one file of trees; sentences are named `name-s1`, `name-s2` and so on."""
     counts = FileCounts(files=1)
-    texts = _convert([(source, name)], counts, method, encoding)
+    texts = _convert([(source, name)], counts, method, [method.converted] if method.converted else [])
     if isinstance(output, Path):
         check_not_input(output, source)
         with replacing(output) as file:
             file.writelines(text.encode("utf-8") for text in texts)
     else:
         output.writelines(texts)
-    return Report(scheme, None, {name: counts})
-
-
-def _check(scheme: Scheme, labels: Labels, jar: Path | None, converted: Path | None) -> None:
-    """Reject invalid combinations of options before anything is read."""
-    if scheme not in SCHEMES:
-        raise InputError(f"unknown scheme {scheme!r}: choose from {', '.join(SCHEMES)}")
-    if labels not in LABEL_SCHEMES:
-        raise InputError(f"unknown labels {labels!r}: choose from {', '.join(LABEL_SCHEMES)}")
-    if labels != "malt" and scheme != "zc":
-        raise InputError(f"--labels works only with the scheme zc, not {scheme}")
-    if scheme == "sd" and jar is None:
-        raise InputError("the scheme sd needs the Stanford parser: give its jar (--stanford-jar)")
-    if scheme == "conllx" and converted is None:
-        raise InputError("the scheme conllx needs converted files (--from)")
-    if jar is not None and scheme != "sd":
-        raise InputError(f"the scheme {scheme} does not use a Stanford parser")
-    if converted is not None and scheme != "conllx":
-        raise InputError(f"the scheme {scheme} does not use converted files")
-    if jar is not None:
-        find_java(jar)
-
-
-def _dependencies(
-    sentences: Iterable[NamedSentence],
-    scheme: Scheme,
-    labels: Labels,
-    jar: Path | None,
-    converted: list[Path],
-) -> Iterator[tuple[NamedSentence, WordTree | str]]:
-    """Yield every sentence with its dependencies, or with the reason why it has none."""
-    if scheme == "zc":
-        for name, source in sentences:
-            yield (name, source), dependencies(source.tree, labels)
-        return
-    batch = list(sentences)
-    trees = [source.tree for _, source in batch]
-    found = stanford_dependencies(trees, jar) if jar else match_trees(trees, read_converted(converted))
-    yield from zip(batch, found, strict=True)
+    return Report(method.scheme, None, {name: counts})
 
 
 def _convert(
-    sources: Iterable[tuple[ByteSource, str]], counts: FileCounts, method: Method, encoding: str | None
+    sources: Iterable[tuple[ByteSource, str]], counts: FileCounts, method: Method, converted: list[Path]
 ) -> Iterator[str]:
     """Yield the trees of several files as CoNLL-U, one sentence at a time, and count them."""
     sentences = (
-        sentence for source, name in sources for sentence in _read(source, name, encoding, counts.problems)
+        sentence
+        for source, name in sources
+        for sentence in _read(source, name, method.encoding, counts.problems)
     )
-    for (sent_id, source), tree in method(sentences):
+    for (sent_id, source), tree in _dependencies(sentences, method, converted):
         if isinstance(tree, str):
             counts.problems.append(SkippedSentence(source.path, source.line, tree))
             continue
@@ -194,6 +149,23 @@ def _convert(
         counts.projective += tree.is_projective
         yield format_sentence(done)
     counts.problems.sort(key=lambda problem: (problem.path, problem.line))
+
+
+def _dependencies(
+    sentences: Iterable[NamedSentence], method: Method, converted: list[Path]
+) -> Iterator[tuple[NamedSentence, WordTree | str]]:
+    """Yield every sentence with its dependencies, or with the reason why it has none."""
+    if method.scheme == "zc":
+        for name, source in sentences:
+            yield (name, source), dependencies(source.tree, method.labels)
+        return
+    batch = list(sentences)
+    trees = [source.tree for _, source in batch]
+    if method.jar:
+        found = stanford_dependencies(trees, method.jar)
+    else:
+        found = match_trees(trees, read_converted(converted))
+    yield from zip(batch, found, strict=True)
 
 
 def _read(

@@ -20,7 +20,8 @@ from zishu.errors import FormatError, InputError
 from zishu.formats.brackets import Tree, open_text
 from zishu.formats.conllu import ConlluSentence, ConlluToken, blocks, read_conllu
 from zishu.tree import WordTree
-from zishu.treebank.ctb import numbered_files, unescape
+from zishu.treebank.head_rules import unescape
+from zishu.treebank.splits import numbered_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -29,11 +29,7 @@ if TYPE_CHECKING:
     from zishu.formats.brackets import Tree
 
 Labels = Literal["malt", "functional"]
-LABEL_SCHEMES: Final[tuple[Labels, ...]] = ("malt", "functional")
 ROOT_RELATION: Final = "ROOT"
-FUNCTIONAL_RELATIONS: Final = frozenset(
-    (ROOT_RELATION, "SUB", "OBJ", "PRD", "VMOD", "NMOD", "AMOD", "PMOD", "VC", "SBAR", "PRN", "P", "DEP")
-)
 
 # Other tags (-PN: proper name, -SHORT: abbreviation) do not distinguish objects from adverbials.
 _ADVERBIAL = frozenset(
@@ -53,7 +49,6 @@ _MODIFIERS = (
     | dict.fromkeys(("JJ", "AD", "CD", "OD", "M"), "AMOD")
     | {"P": "PMOD"}
 )
-
 
 # Label of a dependent by the phrase in which it meets its head.
 _PHRASES = (

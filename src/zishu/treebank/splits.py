@@ -1,11 +1,14 @@
-"""Define which files of the Penn Chinese Treebank are for training, development and test.
+"""Find the files of a Penn Chinese Treebank, and define which are for training, development and test.
 
 Splits are lists of file numbers, from the papers that the paper follows (Section 4). `5-dep` is the split of Zhang and
 Clark (2008) for dependency parsing with given words. It is as common for version 5 but is not the paper's.
+
+The treebank is licensed by the LDC. None of it is included here; these functions look into the user's copy.
 """
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -13,6 +16,7 @@ from zishu.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
 PARTS = ("train", "dev", "test")
 
@@ -58,6 +62,15 @@ PUBLISHED: dict[str, dict[str, int]] = {
 }
 
 
+# Where releases of the treebank keep their trees. UTF-8 comes first, because some releases have two encodings.
+FOLDERS = (
+    *("data/utf8/bracketed", "data/utf-8/bracketed", "utf8/bracketed", "utf-8/bracketed"),
+    *("data/bracketed", "bracketed", "."),
+)
+# Version 5 has names like chtb_001.fid, version 6 chtb_0001.fid, later ones chtb_0001.nw.bracketed or chtb_0001.nw.
+_FILE = re.compile(r"chtb_(\d{3,4})(\.[a-z]{2})?(\.fid|\.bracketed)?", re.IGNORECASE)
+
+
 def file_numbers(version: str, part: str) -> list[int]:
     """Return the file numbers of one part of a split, in order."""
     if version not in SPLITS:
@@ -75,3 +88,35 @@ def as_ranges(numbers: Iterable[int]) -> list[str]:
     breaks = [k for k, (left, right) in enumerate(pairwise(ordered), start=1) if right != left + 1]
     runs = [ordered[start:end] for start, end in pairwise([0, *breaks, len(ordered)]) if end > start]
     return [f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
+
+
+def find_files(directory: Path) -> dict[int, Path]:
+    """Return the bracketed files of a copy of the treebank by number, in order."""
+    if not directory.is_dir():
+        raise InputError(f"{directory}: not a directory")
+    for folder in FOLDERS:
+        if files := numbered_files(directory / folder):
+            return files
+    # A copy may have an extra folder around it, or the user may name the folder above.
+    nested = sorted(path for path in directory.rglob("bracketed") if path.is_dir() and numbered_files(path))
+    unicode = [path for path in nested if {"utf8", "utf-8"} & {part.lower() for part in path.parts}]
+    choice = unicode if len(unicode) == 1 else nested
+    if len(choice) > 1:
+        raise InputError(f"{directory}: several folders of trees, choose one: {', '.join(map(str, choice))}")
+    if not choice:
+        raise InputError(
+            f"{directory}: no files like chtb_001.fid or chtb_0001.nw.bracketed, here or in subfolders"
+        )
+    return numbered_files(choice[0])
+
+
+def numbered_files(folder: Path, pattern: re.Pattern[str] = _FILE) -> dict[int, Path]:
+    """Return the files of a folder whose names match, by the number in their names; two with one number are an error."""
+    files: dict[int, Path] = {}
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if (match := pattern.fullmatch(path.name)) and path.is_file():
+            number = int(match[1])
+            if number in files:
+                raise InputError(f"{folder}: {files[number].name} and {path.name} have the same number")
+            files[number] = path
+    return dict(sorted(files.items()))
