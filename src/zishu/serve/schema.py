@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -103,9 +103,11 @@ class _Request(_Strict):
 
     def check(self) -> None:
         """Check what the request asks for together, by the rules of files and Python."""
-        assert self.options
         if self.only and self.format == "svg":
             raise InputError("the format svg cannot be combined with only, which finds no trees")
+        given = vars(self)
+        options = replace(self.options, words="words" in given)
+        options.check_fixed(arcs=given.get("arcs"), tags=given.get("tags"))
 
 
 class _RawText(_Request):
@@ -165,11 +167,6 @@ class TextRequest(_RawText):
         examples=[[[0, "PROPN"]]],
     )
 
-    def check(self) -> None:
-        """Check fixed arcs and tags, too."""
-        super().check()
-        self.options.check_fixed(arcs=self.arcs, tags=self.tags)
-
     def documents(self) -> Documents:
         """Yield the text with its sentences."""
         yield (
@@ -194,11 +191,6 @@ class WordsRequest(_Request):
     words: List[Annotated[List[Form], Field(min_length=1)]] = Field(
         description="Sentences, each a list of words.", examples=[[["上海", "计划", "发展", "金融业"]]]
     )
-
-    def check(self) -> None:
-        """Check that not only words are wanted."""
-        super().check()
-        replace(self.options, words=True)
 
     def documents(self) -> Documents:
         """Yield the sentences with the text that their words form."""
@@ -250,7 +242,7 @@ ParseRequest = TextRequest | TextsRequest | WordsRequest
 _MOST_KEYS = len(TextRequest.model_fields)
 
 # Lists of a request: what an error calls their items, and the limit of their number.
-_COUNTED = {
+COUNTED: Final = {
     "texts": ("texts", "texts"),
     "words": ("sentences", "texts"),
     "sentences": ("sentences", "chars"),
@@ -339,7 +331,7 @@ def _check(request: ParseRequest | ConvertRequest, limits: Limits) -> None:
             f"a lexicon word of {longest} characters is longer than the {limits.lexicon_word} allowed",
         )
     counts = [
-        (name, len(values.get(key, ())), getattr(limits, limit)) for key, (name, limit) in _COUNTED.items()
+        (name, len(values.get(key, ())), getattr(limits, limit)) for key, (name, limit) in COUNTED.items()
     ]
     for name, count, most in (*counts, ("analyses", values.get("k_best", 1), limits.k_best)):
         if count > most:
