@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from asyncio import Future
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 
     Scope = MutableMapping[str, Any]
@@ -74,17 +73,10 @@ class Request:
             if not message.get("more_body", False):
                 return
 
-    async def left(self, answer: Future[bytes]) -> None:
-        """Wait until the client has closed the connection, then give up its answer."""
+    async def left(self) -> None:
+        """Wait until the client has closed the connection."""
         while (await self.receive())["type"] != "http.disconnect":
             pass
-        give_up(answer, ClientLeft())
-
-
-def give_up(answer: Future[bytes], error: Exception) -> None:
-    """End the wait for an answer with an error."""
-    if not answer.done():
-        answer.set_exception(error)
 
 
 @dataclass(slots=True)

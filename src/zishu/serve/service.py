@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zishu import __version__
 from zishu.errors import InputError
 from zishu.serve.batching import Answer, Batcher
-from zishu.serve.exchange import JSON, NDJSON, Request, Response, give_up
+from zishu.serve.exchange import JSON, NDJSON, ClientLeft, Request, Response
 from zishu.serve.jobs import Job
 from zishu.serve.metrics import CONTENT_TYPE, Metrics
 from zishu.serve.problems import Problem
@@ -191,18 +191,24 @@ class Service:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[bytes] = loop.create_future()
         accepted.add_done_callback(partial(self._hand_over, loop, answer))
-        late = Problem("timeout", f"the request was not done after {self.limits.seconds:g} s")
-        timer = loop.call_at(deadline, give_up, answer, late)
-        leaving = loop.create_task(request.left(answer)) if request else None
+        events: list[asyncio.Future[Any]] = [answer]
+        if request:
+            events.append(loop.create_task(request.left()))
         try:
-            return await answer
+            first, _ = await asyncio.wait(
+                events, timeout=deadline - loop.time(), return_when=asyncio.FIRST_COMPLETED
+            )
+            if answer in first:
+                return answer.result()
+            if first:
+                raise ClientLeft
+            raise Problem("timeout", f"the request was not done after {self.limits.seconds:g} s")
         except InputError as error:
             raise Problem("invalid_input", str(error)) from None
         finally:
+            for event in events:
+                event.cancel()
             accepted.cancel()  # if it was given up: this frees the place in the queue
-            timer.cancel()
-            if leaving:
-                leaving.cancel()
 
     def _hand_over(
         self, loop: asyncio.AbstractEventLoop, answer: asyncio.Future[bytes], accepted: Answer
