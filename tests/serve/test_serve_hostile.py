@@ -300,7 +300,7 @@ def test_where_all_connections_are_busy_the_next_is_refused(parser: zishu.Parser
     stuck, model = held_parser(parser)
     with serving(stuck, Limits(connections=2)) as client:
         answers = [client.later(text="我") for _ in range(2)]
-        eventually(lambda: client.app.service.batcher._jobs == 2)
+        eventually(lambda: client.app.service.batcher._waiting()[0] == 2)
         with client.connect() as connection:
             answer = read_all(connection).decode()
         assert " 503 " in answer

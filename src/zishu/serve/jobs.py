@@ -81,7 +81,7 @@ class Job:
         self._documents: list[tuple[str, list[str]]] = []  # texts, and the output of their sentences
         self._units = self._prepare()
         self._next: Unit | None = None
-        self._taken: list[Unit] = []
+        self.taken: list[Unit] = []  # the sentences to be parsed next
         self.prepared = False  # whether the first text was split into sentences
         self.sentences = 0
         self.mode: Mode = request.options
@@ -89,28 +89,27 @@ class Job:
         self.size = self.left = size_of(request)  # `left`: approximate remaining cost
         self.cost = self.size * self.analyses + extras_of(request)  # approximate total cost
 
-    def take(self, size: int) -> list[Unit]:
-        """Return the next sentences: about `size` of cost, at least one unless none are left.
+    def take(self, size: int) -> None:
+        """Take the next sentences: about `size` of cost, at least one unless none are left.
 
         The first call finds contradictions in the request, which raise `InputError`.
         """
         if not self.prepared:
             self._next = next(self._units, None)
             self.prepared = True
-        self._taken = []
+        self.taken = []
         cost = chars = 0
         while self._next is not None and cost < size:
-            self._taken.append(self._next)
+            self.taken.append(self._next)
             cost += self._next.cost
             chars += len(self._next.sentence.text)
             self._next = next(self._units, None)
         self.left = max(0, self.left - chars)
-        self.sentences += len(self._taken)
-        return self._taken
+        self.sentences += len(self.taken)
 
     def finish(self) -> bytes | None:
-        """Take the output of the sentences that were returned last; return the answer if they are the last ones."""
-        for unit in self._taken:
+        """Keep the output of the sentences taken last; return the answer if they were the last ones."""
+        for unit in self.taken:
             unit.document.append(unit.output)
         if self._next is not None:
             return None
