@@ -116,7 +116,7 @@ class App:
             except Exception as error:
                 response = as_problem(error).response()
             status = response.status
-            await response.send(send, [(b"connection", b"close")] if self.service.stopping() else [])
+            await response.send(send, closing=self.service.stopping())
         except Exception as error:
             as_problem(error)
             raise ConnectionAbortedError from None  # too late for an error: the server closes the connection

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 from zishu.formats.jsonl import to_json
 from zishu.formats.parsed_conllu import to_conllu
 from zishu.render.svg import to_svg
-from zishu.serve.schema import extras_of, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -86,8 +85,8 @@ class Job:
         self.sentences = 0
         self.mode: Mode = request.options
         self.analyses = max(1, self.mode.k_best) if self.mode else 1  # of each sentence
-        self.size = self.left = size_of(request)  # `left`: approximate remaining cost
-        self.cost = self.size * self.analyses + extras_of(request)  # approximate total cost
+        self.size = self.left = request.size  # `left`: approximate remaining cost
+        self.cost = self.size * self.analyses + request.extras  # approximate total cost
 
     def take(self, size: int) -> None:
         """Take the next sentences: about `size` of cost, at least one unless none are left.

@@ -57,11 +57,27 @@ _SPACES = re.compile(r"\s*")
 _SHOWN = 100  # maximum length of a location in an error message: a key may be as long as the body
 
 
-class _Strict(BaseModel):
+class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
+    @cached_property
+    def size(self) -> int:
+        """Return the number of code points that are to be parsed or written."""
+        given = vars(self)
+        if "text" in given:
+            return len(given["text"])
+        strings = given["texts"] if "texts" in given else chain.from_iterable(given["words"])
+        return sum(map(len, strings))
 
-class _Request(_Strict):
+    @property
+    def extras(self) -> int:
+        """Return the approximate cost besides that of the text, in characters."""
+        given = vars(self)
+        constraints = sum(len(given.get(key, ())) for key in ("pins", "breaks", "arcs", "tags"))
+        return constraints + sum(map(len, given.get("lexicon", ())))
+
+
+class _Request(_Body):
     first: ClassVar[int] = 1  # the number of the first sentence
 
     format: Literal["json", "conllu", "svg"] = Field("json", description="How sentences are returned.")
@@ -197,7 +213,7 @@ class WordsRequest(_Request):
         yield words_document(self.words)
 
 
-class ConvertRequest(_Strict):
+class ConvertRequest(_Body):
     """Convert parsed sentences to another format."""
 
     options: ClassVar[None] = None
@@ -321,7 +337,7 @@ def _check(request: ParseRequest | ConvertRequest, limits: Limits) -> None:
     """Check a request against the limits."""
     values = vars(request)
     lexicon = values.get("lexicon", ())
-    if (size := size_of(request) + sum(map(len, lexicon))) > limits.chars:
+    if (size := request.size + sum(map(len, lexicon))) > limits.chars:
         raise Problem(
             "too_long", f"{size} characters are more than the {limits.chars} that one request may have"
         )
@@ -336,19 +352,3 @@ def _check(request: ParseRequest | ConvertRequest, limits: Limits) -> None:
     for name, count, most in (*counts, ("analyses", values.get("k_best", 1), limits.k_best)):
         if count > most:
             raise Problem("too_many", f"{count} {name} are more than the {most} that one request may have")
-
-
-def size_of(request: ParseRequest | ConvertRequest) -> int:
-    """Return the number of code points that a request wants parsed or written."""
-    values = vars(request)
-    if "text" in values:
-        return len(values["text"])
-    strings = values["texts"] if "texts" in values else chain.from_iterable(values["words"])
-    return sum(map(len, strings))
-
-
-def extras_of(request: ParseRequest | ConvertRequest) -> int:
-    """Return the approximate cost of a request besides that of its text, in characters."""
-    values = vars(request)
-    constraints = sum(len(values.get(key, ())) for key in ("pins", "breaks", "arcs", "tags"))
-    return constraints + sum(map(len, values.get("lexicon", ())))

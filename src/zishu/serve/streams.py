@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from typing import TypeAlias
 
-    from zishu.serve.exchange import Headers, Message, Request, Send
+    from zishu.serve.exchange import Message, Request, Send
     from zishu.serve.jobs import Job
     from zishu.serve.service import Service
 
@@ -44,12 +44,12 @@ class Stream(Response):
         self._lines: deque[tuple[asyncio.Task[bytes], int] | None] = deque()
         self._changed = asyncio.Event()  # a line was added or removed
 
-    async def send(self, send: Send, closing: Headers) -> None:
+    async def send(self, send: Send, *, closing: bool) -> None:
         """Read, answer and write until the client is done, leaves, or the service is stopped."""
         parts: Parts = asyncio.Queue(1)
         listener = asyncio.create_task(self._listen(parts))
         reader = asyncio.create_task(self._read(parts, listener))
-        writer = asyncio.create_task(self._write(send, closing))
+        writer = asyncio.create_task(self._write(send, closing=closing))
         tasks = {listener, reader, writer}
         try:
             # The writer ends first, or the listener if the client leaves; the reader only if it fails.
@@ -108,9 +108,9 @@ class Stream(Response):
         except Exception as error:
             return as_problem(error).body
 
-    async def _write(self, send: Send, closing: Headers) -> None:
+    async def _write(self, send: Send, *, closing: bool) -> None:
         """Write the answers in the order of the lines."""
-        await send(self.start(closing))
+        await send(self.start(closing=closing))
         while True:
             while not self._lines:
                 await self._change()
