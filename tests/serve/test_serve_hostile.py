@@ -9,6 +9,7 @@ import re
 import socket
 import threading
 import time
+import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -270,6 +271,26 @@ def test_bodies_on_their_way_share_a_limit(parser: zishu.Parser) -> None:
             assert b'"busy"' in read_all_soon(second)
             assert client.parse(text="我喜欢北京。").status == 200  # a small one is welcome
         eventually(lambda: client.app.service._held == 0)
+
+
+def test_a_body_is_not_kept_while_its_request_waits(parser: zishu.Parser) -> None:
+    held, model = held_parser(parser)
+    body, part = '{"text": "我"}'.encode(), b" " * 50_000
+    with serving(held) as client:
+        tracemalloc.start()
+        try:
+            before, _ = tracemalloc.get_traced_memory()
+            length = 60 * len(part) + len(body)
+            with client.connect(f"{JSON_HEAD}Content-Length: {length}\r\n") as connection:
+                for _ in range(60):
+                    connection.sendall(part)
+                connection.sendall(body)
+                client.until_waiting(1)
+                after, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+            model.release()
+    assert after - before < 1_000_000
 
 
 def test_lines_of_streams_share_the_limit_of_bodies(parser: zishu.Parser) -> None:

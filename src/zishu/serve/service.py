@@ -13,6 +13,7 @@ import json
 import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,7 +28,7 @@ from zishu.serve.schema import ConvertRequest, ParseRequest, read_convert_reques
 from zishu.serve.streams import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from zishu.parser import Parser
     from zishu.serve.limits import Limits
@@ -122,39 +123,48 @@ class Service:
     async def _answer(self, request: Request, decode: Decoder, limit: int) -> Response:
         """Answer a request whose body has at most `limit` bytes; give up when the client leaves.
 
-        All errors are a `Problem` or `ClientLeft`.
+        All errors are a `Problem` or `ClientLeft`. No variable holds the body: waiting requests may be many.
         """
         deadline = asyncio.get_running_loop().time() + self.limits.seconds
+        with self.holding() as hold:
+            job = await self.read(await self._body(request, limit, hold), decode)
+        return Response(await self.wait(self.batcher.submit(job), deadline, request))
+
+    async def _body(self, request: Request, limit: int, hold: Callable[[int], None]) -> bytes:
+        """Return the body of a request, while it arrives in time and has room."""
         too_large = Problem("too_large", f"the body has more than the {limit} bytes that are allowed")
         length = request.header(b"content-length")
         if length.isdecimal() and int(length[:20]) > limit:
             raise too_large
         body = bytearray()
-        held = 0
         try:
             async with asyncio.timeout(min(self.limits.body_seconds, self.limits.seconds)):
                 async for part in request.parts():
                     body += part
                     if len(body) > limit:
                         raise too_large
-                    held = self.hold(held, len(body))
-            job = await self.read(bytes(body), decode)
+                    hold(len(body))
         except TimeoutError:
-            raise Problem("body_timeout", "the body did not arrive in time") from None
+            raise Problem("body_timeout") from None
+        return bytes(body)
+
+    @contextmanager
+    def holding(self) -> Iterator[Callable[[int], None]]:
+        """Count the bytes of a body in memory, which share a limit; the block says how many they are now."""
+        held = 0
+
+        def hold(size: int) -> None:
+            nonlocal held
+            fresh = max(0, size - _SMALL) - held
+            if fresh > 0 and self._held + fresh > self.limits.bodies:
+                raise Problem("busy", "too many large bodies are being sent", {"Retry-After": "5"})
+            held += fresh
+            self._held += fresh
+
+        try:
+            yield hold
         finally:
-            self.hold(held, 0)
-        return Response(await self.wait(self.batcher.submit(job), deadline, request))
-
-    def hold(self, held: int, size: int) -> int:
-        """Count the bytes of a body in memory, which has `size` now; all unread bodies share `limits.bodies` bytes.
-
-        Take what the last call returned, 0 at first. The size 0 ends the count.
-        """
-        fresh = max(0, size - _SMALL) - held
-        if fresh > 0 and self._held + fresh > self.limits.bodies:
-            raise Problem("busy", "too many large bodies are being sent", {"Retry-After": "5"})
-        self._held += fresh
-        return held + fresh
+            hold(0)
 
     async def read(self, data: bytes, decode: Decoder = read_request) -> Job:
         """Read a request; raise a `Problem` for any error."""
@@ -237,7 +247,7 @@ class Service:
     def count_streams(self, change: int) -> None:
         """Count a stream that begins (1) or ends (-1); raise a `Problem` if there are too many."""
         if change > 0 and self.stopping():
-            raise Problem("stopping", "the service is being stopped")
+            raise Problem("stopping")
         if change > 0 and self._streams >= self.limits.streams:
             raise Problem("busy", "too many streams are open; try again in 5 s", {"Retry-After": "5"})
         self._streams += change

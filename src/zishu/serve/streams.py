@@ -128,32 +128,30 @@ async def _lines(parts: Parts, service: Service) -> AsyncIterator[bytes | Proble
     too_large = Problem("too_large", f"the line has more than the {limit} bytes that are allowed")
     rest = bytearray()
     skipping = False  # skip the rest of a line that is too long, or that memory does not allow
-    held = 0
-    try:
+    with service.holding() as hold:
         async for part in _texts(parts, service):
             *whole, last = part.split(b"\n")
             for piece in whole:
                 rest += piece
-                if not skipping and (line := bytes(rest).strip()):
+                line = bytes(rest).strip()
+                rest.clear()  # the line may have to wait
+                if line and not skipping:
                     yield line if len(line) <= limit else too_large
-                rest.clear()
                 skipping = False
             if not skipping:
                 rest += last
                 try:
                     if len(rest) > limit:
                         raise too_large
-                    held = service.hold(held, len(rest))
+                    hold(len(rest))
                 except Problem as problem:
                     yield problem
                     rest.clear()
                     skipping = True
             if not rest:
-                held = service.hold(held, 0)
+                hold(0)
         if not skipping and (line := bytes(rest).strip()):
             yield line
-    finally:
-        service.hold(held, 0)
 
 
 async def _texts(parts: Parts, service: Service) -> AsyncIterator[bytes]:
