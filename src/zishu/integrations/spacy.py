@@ -218,8 +218,6 @@ def make_component(
     copy_model: bool,
 ) -> Component:
     """Create the component `zishu` of a pipeline."""
-    if words not in ("zishu", "given"):
-        raise InputError(f'words: expected "zishu" or "given", not {words!r}')
     if words == "given" and lexicon is not None:
         raise InputError("a lexicon cannot be used with given words")
     engine = Engine(model, style, lexicon, patterns, wrapped, confidence, threads, copy_model)

@@ -179,20 +179,21 @@ class App:
 def _files(description: Mapping[str, Any]) -> dict[str, Response]:
     """Return what never changes, by its address: the page, its files, the documentation."""
     files = {
-        "/openapi.json": _file(json.dumps(description, ensure_ascii=False).encode(), JSON),
-        "/docs": _file(docs.page(description).encode(), "text/html; charset=utf-8"),
+        "/openapi.json": _lasting(json.dumps(description, ensure_ascii=False).encode(), JSON),
+        "/docs": _lasting(docs.page(description).encode(), "text/html; charset=utf-8"),
     }
     for path in STATIC.rglob("*"):
         if path.is_file():
             kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
             kind += "; charset=utf-8" if kind.startswith("text/") else ""
-            files[_OPEN_FOLDER + path.relative_to(STATIC).as_posix()] = _file(path.read_bytes(), kind)
+            files[_OPEN_FOLDER + path.relative_to(STATIC).as_posix()] = _lasting(path.read_bytes(), kind)
     files["/"] = files[f"{_OPEN_FOLDER}index.html"]
     files["/docs/style.css"] = files[f"{_OPEN_FOLDER}docs.css"]
     return files
 
 
-def _file(data: bytes, kind: str) -> Response:
+def _lasting(data: bytes, kind: str) -> Response:
+    """Return a response that a browser may keep; it asks whether its copy is still right."""
     tag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
     return Response(data, kind, headers={"ETag": tag, "Cache-Control": "no-cache"})
 

@@ -100,7 +100,7 @@ class Batcher:
         lane = self._quick if job.cost <= self._limits.quick else self._long
         with self._lock:
             if self.closed:
-                raise Problem("stopping", "the service is being stopped")
+                raise Problem("stopping")
             if not self._has_room(job, lane):
                 retry = min(_LONGEST_RETRY, max(1, math.ceil(lane.chars / self._speed(lane, job))))
                 raise Problem(

@@ -127,7 +127,7 @@ class Connection(HttpToolsProtocol):
             return  # the keep-alive timer of the base class ends idle connections
         if now - self._waits_since > self.limits.head_seconds:
             if self.cycle is None and self._head:
-                self._refuse(Problem("head_timeout", "the head of the request did not arrive in time"))
+                self._refuse(Problem("head_timeout"))
             else:
                 self.transport.close()
 
