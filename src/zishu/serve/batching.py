@@ -65,6 +65,10 @@ class Lane:
         self.thread = threading.Thread(target=run, args=(self,), name=f"zishu-{name}", daemon=True)
         self.parsers = ThreadPoolExecutor(threads, thread_name_prefix=f"zishu-{name}-parser")
 
+    def speed(self, job: Job) -> float:
+        """Return how many characters of such jobs it parses per second."""
+        return self.speeds.get(job.mode, _FIRST_SPEED / job.analyses)
+
 
 class Batcher:
     """Manage the lanes and the limits of their queues; `threads` parse each batch."""
@@ -102,7 +106,7 @@ class Batcher:
             if self.closed:
                 raise Problem("stopping")
             if not self._has_room(job, lane):
-                retry = min(_LONGEST_RETRY, max(1, math.ceil(lane.chars / self._speed(lane, job))))
+                retry = min(_LONGEST_RETRY, max(1, math.ceil(lane.chars / lane.speed(job))))
                 raise Problem(
                     "busy",
                     f"too many requests are waiting; try again in {retry} s",
@@ -212,11 +216,7 @@ class Batcher:
         """
         most = max(1, self._limits.batch_chars // job.analyses)
         least = most // (2 if lane is self._quick else 4)
-        return max(1, least, min(most, int(self._speed(lane, job) * self._limits.batch_seconds)))
-
-    @staticmethod
-    def _speed(lane: Lane, job: Job) -> float:
-        return lane.speeds.get(job.mode, _FIRST_SPEED / job.analyses)
+        return max(1, least, min(most, int(lane.speed(job) * self._limits.batch_seconds)))
 
     def _work(self, lane: Lane, jobs: Sequence[Job]) -> None:
         """Parse a part of each job, answer those that are done, and put the others back."""
@@ -256,7 +256,7 @@ class Batcher:
         self._metrics.batch_seconds.inc(seconds)
         if units and seconds > 0:
             fresh = sum(unit.cost for unit in units) / seconds
-            lane.speeds[mode] = max(1.0, 0.7 * self._speed(lane, jobs[0]) + 0.3 * fresh)
+            lane.speeds[mode] = max(1.0, 0.7 * lane.speed(jobs[0]) + 0.3 * fresh)
 
     def _parse(self, lane: Lane, mode: Mode, jobs: list[Job]) -> list[Job]:
         """Parse what was taken of jobs together, or if that fails one by one; return the jobs that did not fail."""

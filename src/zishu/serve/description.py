@@ -48,20 +48,19 @@ def _text(description: str = "") -> Schema:
 
 # --- answers ------------------------------------------------------------------------------------------------------
 
-_WORDS: Final = {**SENTENCE["properties"]["words"], "items": _ref("Word")}
+_IN_SENTENCE: Final = {
+    **SENTENCE["properties"],
+    "words": {**SENTENCE["properties"]["words"], "items": _ref("Word")},
+}
 _ALTERNATIVES: Final = "With `k_best` above 1: its analyses, the most probable first."
 SHAPES: Final[dict[str, Schema]] = {
     "Word": WORD,
-    "Sentence": {**SENTENCE, "properties": {**SENTENCE["properties"], "words": _WORDS}},
+    "Sentence": {**SENTENCE, "properties": _IN_SENTENCE},
     "Tokens": TOKENS,
     "RankedSentence": {
         **SENTENCE,
         "description": "The best analysis of a sentence, and the best few if requested.",
-        "properties": {
-            **SENTENCE["properties"],
-            "words": _WORDS,
-            "alternatives": _list(_ref("Sentence"), _ALTERNATIVES),
-        },
+        "properties": {**_IN_SENTENCE, "alternatives": _list(_ref("Sentence"), _ALTERNATIVES)},
     },
     "Figure": record(
         "The drawing of the best analysis of a sentence, and of the best few if requested.",

@@ -13,7 +13,7 @@ import json
 import re
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from zishu.formats.jsonl import to_json
 from zishu.formats.parsed_conllu import to_conllu
@@ -46,14 +46,13 @@ class Unit:
     number: int  # in its document
     document: list[str]  # the output of its document, to which its own is appended
     format: Literal["json", "conllu", "svg"]
-    several: bool  # whether several analyses were requested
     cost: int  # approximate cost of the sentence, in characters of short sentences
     output: str = ""
 
-    def write(self, found: Sequence[Sentence | Tokens]) -> str:
-        """Return the analyses of the sentence, best first, in its format."""
+    def write(self, found: Sequence[Sentence | Tokens], *, several: bool) -> str:
+        """Return the analyses of the sentence, best first, in its format; `several` if more than one may be wanted."""
         if self.format == "conllu":
-            if not self.several:
+            if not several:
                 return to_conllu(found[0], sent_id=str(self.number))
             return "".join(
                 to_conllu(sentence, sent_id=f"{self.number}-{rank}", rank=rank)
@@ -64,7 +63,7 @@ class Unit:
             written = [f'{{"svg": {_string(figure)}}}' for figure in drawn]
         else:
             written = [to_json(sentence) for sentence in found]
-        if not self.several:
+        if not several:
             return written[0]
         return f'{written[0][:-1]}, "alternatives": [{", ".join(written)}]}}'
 
@@ -126,7 +125,7 @@ class Job:
             for number, sentence in enumerate(sentences, start=request.first):
                 size = len(sentence.text)
                 cost = size + size * size // _CUBIC
-                yield Unit(sentence, number, output, request.format, self.analyses > 1, cost)
+                yield Unit(sentence, number, output, request.format, cost)
 
     def _sentences(self, output: Sequence[str]) -> str:
         if self._request.format == "conllu":
@@ -136,16 +135,15 @@ class Job:
 
 def parse_units(parser: Parser, mode: Mode, units: Sequence[Unit]) -> None:
     """Parse sentences of one mode together, and write the output of each."""
+    sentences: list[Any] = [unit.sentence for unit in units]
+    found: Iterator[Sequence[Sentence | Tokens]]
     if mode is None:
-        for unit in units:
-            unit.output = unit.write([cast("Sentence", unit.sentence)])
-        return
-    sentences = [cast("RawSentence", unit.sentence) for unit in units]
-    found: Iterator[Sequence[Sentence | Tokens]] = mode.analyse(
-        parser.in_style(mode.style, mode.inner), sentences
-    )
+        found = ([sentence] for sentence in sentences)
+    else:
+        found = mode.analyse(parser.in_style(mode.style, mode.inner), sentences)
+    several = mode is not None and mode.k_best > 1
     for unit, analyses in zip(units, found, strict=True):
-        unit.output = unit.write(analyses)
+        unit.output = unit.write(analyses, several=several)
 
 
 def _string(text: str) -> str:
