@@ -110,7 +110,7 @@ class App:
         status = GONE
         try:
             try:
-                response = await self._answer(request)
+                response = await self._route(request)
             except ClientLeft:
                 return
             except Exception as error:
@@ -128,8 +128,8 @@ class App:
             self.service.metrics.request(route, status, seconds)
             log.info("%s %s %d %.0f ms", request.method, route, status, 1000 * seconds)
 
-    async def _answer(self, request: Request) -> Response:
-        """Check the host and the token of a request, and answer it."""
+    async def _route(self, request: Request) -> Response:
+        """Check the host and the token of a request, and let the function behind its address answer it."""
         path = request.path
         # Probes ask for health under any address they know, and the answer reveals nothing.
         if not self._tokens and path not in _HEALTH:

@@ -61,16 +61,15 @@ class Service:
         self.limits = limits
         self.metrics = Metrics()
         self.stopping = stopping
-        self.model = describe(parser, limits)
+        self.model = describe_model(parser, limits)
         named = {key: self.model[key] for key in ("name", "version", "styles")}
         self._named = json.dumps(named, ensure_ascii=False)  # in every answer
         self._parser = parser
         self._make_batcher = partial(Batcher, parser, limits, self.metrics, threads=threads)
         # Not first in `open`: an app that is mounted in another one gets no startup event.
         self.batcher = self._make_batcher()
-        self._answered: deque[tuple[asyncio.Future[bytes], Answer]] = (
-            deque()
-        )  # to be handed to the event loop
+        # To be handed to the event loop.
+        self._answered: deque[tuple[asyncio.Future[bytes], Answer]] = deque()
         self._told = False  # whether the event loop knows of them
         self._streams = 0
         self._held = 0  # bytes of undecoded bodies in memory
@@ -269,7 +268,7 @@ class Service:
         return await self.wait(accepted, asyncio.get_running_loop().time() + self.limits.seconds)
 
 
-def describe(parser: Parser, limits: Limits) -> dict[str, Any]:
+def describe_model(parser: Parser, limits: Limits) -> dict[str, Any]:
     """Describe the model to clients: no paths, and not how it was trained."""
     info = parser.info
     scores = {
