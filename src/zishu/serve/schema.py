@@ -122,7 +122,7 @@ class _Request(_Body):
         if self.only and self.format == "svg":
             raise InputError("the format svg cannot be combined with only, which finds no trees")
         given = vars(self)
-        options = replace(self.options, words="words" in given)
+        options = replace(self.options, words=True) if "words" in given else self.options
         options.check_fixed(arcs=given.get("arcs"), tags=given.get("tags"))
 
 
