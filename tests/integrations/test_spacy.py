@@ -296,6 +296,19 @@ def test_given_words_are_kept(parser: Parser) -> None:
     assert tokens[0].head.text == "喜欢"
 
 
+def test_given_words_have_a_style_and_may_be_wrapped() -> None:
+    words = ["我", "喜欢", "\n", "北京", "。"]
+    tags, counts = [], []
+    for config in ({}, {"style": "hk"}, {"wrapped": True}):
+        nlp = pipeline(words="given", **config)
+        doc = nlp(Doc(nlp.vocab, words=words, spaces=[False] * len(words)))
+        tags.append([token.tag_ for token in doc if not token.is_space])
+        counts.append(len(list(doc.sents)))
+    assert all(tags[0])
+    assert not any(tags[1])  # its treebank has no tag set of its own
+    assert counts == [2, 2, 1]
+
+
 def test_given_sentences_are_kept() -> None:
     nlp = spacy.blank("zh")
     nlp.add_pipe("sentencizer", config={"punct_chars": ["，"]})

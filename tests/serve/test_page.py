@@ -653,8 +653,8 @@ def test_a_walk_through_suggested_sentences(page: Page, tmp_path: Path, parser: 
     path.write_text("".join(f"{sentence.to_json()}\n" for sentence in suggested), encoding="utf-8")
     assert not page.one("#walk").is_displayed()
     page.one("#file").send_keys(str(path))
+    page.until(lambda: page.one("#text").get_attribute("value") == EASY)  # the browser reads the file first
     page.settle()
-    assert page.one("#text").get_attribute("value") == EASY
     assert page.one("#walk-title").text == "Suggested sentence 1 of 3 · 0 corrected"
     assert not page.one("#walk-back").is_enabled()
     assert not page.one("#walk-fixed").is_enabled()  # nothing is fixed yet
@@ -676,8 +676,8 @@ def test_a_walk_through_suggested_sentences(page: Page, tmp_path: Path, parser: 
     page.settle()
     assert page.one("#text").get_attribute("value") == "下雨了。"
     page.one("#file").send_keys(str(path))
+    page.until(lambda: page.one("#walk-title").text == "Suggested sentence 2 of 3 · 2 corrected")
     page.settle()
-    assert page.one("#walk-title").text == "Suggested sentence 2 of 3 · 2 corrected"
 
     behaviour = {"behavior": "allow", "downloadPath": str(tmp_path)}
     page.browser.execute_cdp_cmd("Browser.setDownloadBehavior", behaviour)

@@ -6,6 +6,8 @@ import asyncio
 import json
 import logging
 import re
+import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -190,6 +192,15 @@ def test_only_does_not_go_with_trees(client: Client, request_: dict[str, Any], m
     answer = client.parse(**request_)
     assert (answer.status, answer.code) == (422, "invalid_request")
     assert message in answer.body.decode()
+
+
+def test_contradictions_are_found_where_python_skips_assertions() -> None:
+    code = (
+        "from zishu.serve import Limits; from zishu.serve.schema import read_request; "
+        """read_request(b'{"text": "a", "only": "words", "k_best": 2}', Limits())"""
+    )
+    done = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True, check=False)
+    assert "Problem: k_best, granularity and relations cannot be combined with only" in done.stderr
 
 
 def test_the_best_few_analyses(client: Client, parser: zishu.Parser) -> None:

@@ -9,6 +9,7 @@ import re
 import socket
 import threading
 import time
+import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -272,6 +273,26 @@ def test_bodies_on_their_way_share_a_limit(parser: zishu.Parser) -> None:
         eventually(lambda: client.app.service._held == 0)
 
 
+def test_a_body_is_not_kept_while_its_request_waits(parser: zishu.Parser) -> None:
+    held, model = held_parser(parser)
+    body, part = '{"text": "我"}'.encode(), b" " * 50_000
+    with serving(held) as client:
+        tracemalloc.start()
+        try:
+            before, _ = tracemalloc.get_traced_memory()
+            length = 60 * len(part) + len(body)
+            with client.connect(f"{JSON_HEAD}Content-Length: {length}\r\n") as connection:
+                for _ in range(60):
+                    connection.sendall(part)
+                connection.sendall(body)
+                client.until_waiting(1)
+                after, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+            model.release()
+    assert after - before < 1_000_000
+
+
 def test_lines_of_streams_share_the_limit_of_bodies(parser: zishu.Parser) -> None:
     head = f"Content-Type: {NDJSON}\r\nTransfer-Encoding: chunked\r\n"
     with serving(parser, Limits(bodies=500_000)) as client, client.connect(head) as connection:
@@ -300,7 +321,7 @@ def test_where_all_connections_are_busy_the_next_is_refused(parser: zishu.Parser
     stuck, model = held_parser(parser)
     with serving(stuck, Limits(connections=2)) as client:
         answers = [client.later(text="我") for _ in range(2)]
-        eventually(lambda: client.app.service.batcher._jobs == 2)
+        eventually(lambda: client.app.service.batcher._waiting()[0] == 2)
         with client.connect() as connection:
             answer = read_all(connection).decode()
         assert " 503 " in answer

@@ -20,13 +20,13 @@ This module only copies the results of `zishu.parser` to spaCy's objects.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import multiprocessing
 import os
+from bisect import bisect_left
 from dataclasses import dataclass, field, fields
 from functools import lru_cache, partial
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, get_type_hints
 
@@ -41,25 +41,25 @@ from zishu.tags import EMPTY
 from zishu.text import characters
 
 try:
-    from spacy.attrs import DEP, HEAD, POS, TAG
+    from spacy.attrs import DEP, HEAD, IS_SPACE, POS, TAG
     from spacy.language import Language
     from spacy.parts_of_speech import IDS as PARTS_OF_SPEECH
     from spacy.pipeline import Pipe
     from spacy.scorer import Scorer
     from spacy.tokens import Doc, Token
-    from spacy.util import DummyTokenizer, filter_spans, registry
+    from spacy.util import DummyTokenizer, filter_spans, minibatch, registry
 except ImportError as error:
     raise MissingExtra("spacy", "spacy") from error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from spacy.tokens import Span
     from spacy.training import Example
     from spacy.vocab import Vocab
 
     from zishu.document import Document, Word
 
-_T = TypeVar("_T")
 _Factory = TypeVar("_Factory", bound="Callable[..., Any]")
 
 NAME: Final = "zishu"  # name of the component, and of its attributes on tokens and documents
@@ -77,7 +77,7 @@ _KEPT: Final = (
 def _getter(name: str) -> Callable[[Token], Any]:
     def get(token: Token) -> Any:
         value = (token._.zishu or {}).get(name)
-        # msgpack, which spaCy uses to store documents, has no tuples.
+        # A document that was stored has lists: msgpack, which spaCy uses, has no tuples.
         return tuple(value) if isinstance(value, list) else value
 
     return get
@@ -177,12 +177,6 @@ class _Stored:
         return self
 
 
-def _batches(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
-    stream = iter(items)
-    while batch := list(islice(stream, size)):
-        yield batch
-
-
 def _check(text: str) -> None:
     try:
         text.encode()
@@ -224,8 +218,6 @@ def make_component(
     copy_model: bool,
 ) -> Component:
     """Create the component `zishu` of a pipeline."""
-    if words not in ("zishu", "given"):
-        raise InputError(f'words: expected "zishu" or "given", not {words!r}')
     if words == "given" and lexicon is not None:
         raise InputError("a lexicon cannot be used with given words")
     engine = Engine(model, style, lexicon, patterns, wrapped, confidence, threads, copy_model)
@@ -247,29 +239,17 @@ class Component(_Stored, Pipe):  # type: ignore[misc, unused-ignore]
 
     def __call__(self, doc: Doc) -> Doc:
         """Return the document with its words and trees: a new one, unless the words are given."""
-        with self._errors([doc]):
-            [doc] = self._parse([doc])
-        return doc
+        return self._parse([doc])[0]
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Parse documents, `batch_size` of them at a time."""
-        for docs in _batches(stream, batch_size):
+        for docs in minibatch(stream, batch_size):  # type: ignore[no-untyped-call, unused-ignore]
             try:
-                found = self._parse(docs)
+                parsed = iter(self._parse(docs))
             except Exception:
-                # One of them causes the error, and only that one is lost.
-                for doc in docs:
-                    with self._errors([doc]):
-                        yield from self._parse([doc])
-                continue
-            yield from found
-
-    @contextlib.contextmanager
-    def _errors(self, docs: list[Doc]) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            self.get_error_handler()(self.name, self, docs, error)
+                # One of them causes the error: parse each by itself, so that only that one is lost.
+                parsed = super().pipe(docs)
+            yield from parsed
 
     def _parse(self, docs: list[Doc]) -> list[Doc]:
         new = [doc for doc in docs if doc._.zishu != self.engine.signature]
@@ -278,7 +258,7 @@ class Component(_Stored, Pipe):  # type: ignore[misc, unused-ignore]
         if self.words == "given":
             _parse_given(self.engine, new)
             return docs
-        found = iter(self.engine.parse([doc.text for doc in new]))
+        found = self.engine.parse([doc.text for doc in new])
         return [
             doc
             if doc._.zishu == self.engine.signature
@@ -295,14 +275,6 @@ class Component(_Stored, Pipe):  # type: ignore[misc, unused-ignore]
         scores.update(Scorer.score_token_attr(examples, "pos"))
         scores.update(Scorer.score_spans(examples, "sents"))
         return scores
-
-    def to_bytes(self, **_: Any) -> bytes:
-        """Return nothing: the settings are in the configuration of the pipeline."""
-        return b""
-
-    def from_bytes(self, _: bytes, **__: Any) -> Component:
-        """Change nothing."""
-        return self
 
 
 # ---- the tokenizer
@@ -340,7 +312,7 @@ class Tokenizer(_Stored, DummyTokenizer):
 
     def pipe(self, texts: Iterable[str], *, batch_size: int = 128, **_: Any) -> Iterator[Doc]:
         """Parse texts, `batch_size` of them at a time."""
-        for some in _batches(texts, batch_size):
+        for some in minibatch(texts, batch_size):  # type: ignore[no-untyped-call, unused-ignore]
             for document in self.engine.parse(some):
                 yield make_doc(self.vocab, document, self.engine.signature)
 
@@ -355,74 +327,56 @@ class Tokenizer(_Stored, DummyTokenizer):
 
 def make_doc(vocab: Vocab, document: Document, signature: str | None = None) -> Doc:
     """Convert a parsed document to spaCy's."""
-    tokens: list[str] = []
-    spaces: list[bool] = []
-    places: list[int] = []  # index of each word among the tokens
-    end = 0
-    for word in chain((word for sentence in document for word in sentence.words), [None]):
-        start = len(document.text) if word is None else word.start
-        space = document.text[end:start]
-        if space and spaces and space[0] == " ":
-            spaces[-1] = True
-            space = space[1:]
-        if space:
-            tokens.append(space)
+    words = [word for sentence in document for word in sentence.words]
+    starts = [*(word.start for word in words), len(document.text)]
+    tokens = [document.text[: starts[0]]] if starts[0] else []
+    spaces = [False] * len(tokens)
+    for word, following in zip(words, starts[1:], strict=True):
+        blank = document.text[word.end : following]
+        tokens.append(word.form)
+        spaces.append(blank.startswith(" "))
+        if rest := blank.removeprefix(" "):
+            tokens.append(rest)
             spaces.append(False)
-        if word is not None:
-            places.append(len(tokens))
-            tokens.append(word.form)
-            spaces.append(False)
-            end = word.end
     doc = Doc(vocab, words=tokens, spaces=spaces)
-    annotate(doc, places, [sentence.words for sentence in document])
+    annotate(doc, iter(words))
     doc._.zishu = signature
     return doc
 
 
-def annotate(doc: Doc, places: Sequence[int], sentences: Iterable[Sequence[Word]]) -> None:
-    """Write trees and parts of speech to a document; `places` are the tokens of all words, in order."""
+def annotate(doc: Doc, words: Iterator[Word]) -> None:
+    """Write trees and tags to a document; take a word for each of its tokens that is not white space."""
     if not len(doc):
         return
     strings = doc.vocab.strings
-    heads, relations = np.zeros(len(doc), np.int64), np.full(len(doc), strings.add("dep"), np.uint64)
-    parts, tags = np.full(len(doc), PARTS_OF_SPEECH["SPACE"], np.uint64), np.zeros(len(doc), np.uint64)
-    coming = iter(places)
-    for words in sentences:
-        here = list(islice(coming, len(words)))
-        for word, place in zip(words, here, strict=True):
-            heads[place] = (here[word.head - 1] if word.head else place) - place
-            relations[place] = strings.add(word.deprel if word.head else "ROOT")
-            parts[place] = PARTS_OF_SPEECH.get(word.upos or "", 0)
-            if word.xpos:
-                tags[place] = strings.add(word.xpos)
-            elif not parts[place] and word.upos:  # another tag set
-                tags[place] = strings.add(word.upos)
-            if word.lemma:
-                doc[place].lemma_ = word.lemma
-            if word.feats:
-                doc[place].set_morph(  # type: ignore[attr-defined]
-                    "" if word.feats == EMPTY else word.feats
-                )
-            found = {name: getattr(word, name) for name in _KEPT}
-            doc[place]._.zishu = {
-                name: list(value) if isinstance(value, tuple) else value for name, value in found.items()
-            }
+    numbers = np.arange(len(doc))
+    solid = doc.to_array(IS_SPACE) == 0
+    places = np.flatnonzero(solid).tolist()
     # White space depends on the preceding word, at the beginning on the first word, or else on its own first token.
-    known = np.zeros(len(doc), bool)
-    known[list(places)] = True
+    heads = np.maximum.accumulate(np.where(solid, numbers, places[0] if places else 0))
+    relations = np.full(len(doc), strings.add("dep"), np.uint64)
+    parts, tags = np.full(len(doc), PARTS_OF_SPEECH["SPACE"], np.uint64), np.zeros(len(doc), np.uint64)
     if not places:
-        known[0], relations[0] = True, strings.add("ROOT")
-    first = int(known.argmax())
-    before = np.maximum.accumulate(np.where(known, np.arange(len(doc)), first))
-    blank = ~known
-    heads[blank] = (before - np.arange(len(doc)))[blank]
-    columns: list[int | str] = [HEAD, DEP, POS]
-    values = [heads.astype(np.uint64), relations, parts]
+        relations[0] = strings.add("ROOT")
+    for k, (place, word) in enumerate(zip(places, islice(words, len(places)), strict=True)):
+        heads[place] = places[k + word.head - word.id] if word.head else place
+        relations[place] = strings.add(word.deprel if word.head else "ROOT")
+        parts[place] = PARTS_OF_SPEECH.get(word.upos or "", 0)
+        if word.xpos:
+            tags[place] = strings.add(word.xpos)
+        elif not parts[place] and word.upos:  # another tag set
+            tags[place] = strings.add(word.upos)
+        token: Any = doc[place]
+        if word.lemma:
+            token.lemma_ = word.lemma
+        if word.feats:
+            token.set_morph("" if word.feats == EMPTY else word.feats)
+        token._.zishu = {name: getattr(word, name) for name in _KEPT}
+    columns = {HEAD: (heads - numbers).astype(np.uint64), DEP: relations, POS: parts}
     if tags.any():
-        columns.append(TAG)
-        values.append(tags)
-    table: Any = np.stack(values, axis=1)
-    doc.from_array(columns, table)
+        columns[TAG] = tags
+    table: Any = np.stack(list(columns.values()), axis=1)
+    doc.from_array(list(columns), table)
 
 
 def _carry_over(old: Doc, new: Doc) -> Doc:
@@ -446,41 +400,28 @@ def _carry_over(old: Doc, new: Doc) -> Doc:
     return new
 
 
-def _parse_given(engine: Engine, docs: Iterable[Doc]) -> None:
+def _parse_given(engine: Engine, docs: Sequence[Doc]) -> None:
     """Parse documents over their own tokens, all sentences of all documents at once."""
-    places: list[list[int]] = []
-    sentences: list[list[str]] = []
-    docs = list(docs)
+    given = []
     for doc in docs:
         _check(doc.text)
-        found = [[i for i in sentence if not doc[i].is_space] for sentence in _sentences(doc)]
-        found = [sentence for sentence in found if sentence]
-        sentences += [[doc[i].text for i in sentence] for sentence in found]
-        places.append([i for sentence in found for i in sentence])
-    parsed = iter(engine.parser.parse_words(sentences, confidence=engine.confidence))
-    for doc, here in zip(docs, places, strict=True):
-        trees: list[Sequence[Word]] = []
-        missing = len(here)  # a sentence that is too long comes in several parts
-        while missing:
-            trees.append(next(parsed).words)
-            missing -= len(trees[-1])
-        annotate(doc, here, trees)
+        given += [
+            [token.text for token in sentence if not token.is_space]
+            for sentence in _sentences(doc, wrapped=engine.wrapped)
+        ]
+    parsed = engine.parser.parse_words(filter(None, given), style=engine.style, confidence=engine.confidence)
+    words = chain.from_iterable(sentence.words for sentence in parsed)
+    for doc in docs:
+        annotate(doc, words)
         doc._.zishu = engine.signature
 
 
-def _sentences(doc: Doc) -> Iterator[range]:
-    """Yield the tokens of each sentence: from an earlier component, or else as Zishu splits text."""
+def _sentences(doc: Doc, *, wrapped: bool) -> Iterable[Span]:
+    """Return the sentences of a document: from an earlier component, or else as Zishu splits text."""
     if doc.has_annotation("SENT_START"):
-        yield from (range(sentence.start, sentence.end) for sentence in doc.sents)
-        return
-    starts = iter([sentence.start for sentence in split_sentences(doc.text)][1:])
-    limit, first = next(starts, None), 0
-    for token in doc:
-        # A token that crosses the end of a sentence belongs to that sentence.
-        while limit is not None and token.idx >= limit:
-            if token.i > first:
-                yield range(first, token.i)
-                first = token.i
-            limit = next(starts, None)
-    if first < len(doc):
-        yield range(first, len(doc))
+        return doc.sents
+    starts = [sentence.start for sentence in split_sentences(doc.text, wrapped=wrapped)]
+    # A token that crosses the end of a sentence belongs to that sentence.
+    offsets = [token.idx for token in doc]
+    borders = [0, *(bisect_left(offsets, start) for start in starts[1:]), len(doc)]
+    return (doc[first:last] for first, last in pairwise(borders))

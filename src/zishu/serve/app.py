@@ -110,13 +110,13 @@ class App:
         status = GONE
         try:
             try:
-                response = await self._answer(request)
+                response = await self._route(request)
             except ClientLeft:
                 return
             except Exception as error:
                 response = as_problem(error).response()
             status = response.status
-            await response.send(send, [(b"connection", b"close")] if self.service.stopping() else [])
+            await response.send(send, closing=self.service.stopping())
         except Exception as error:
             as_problem(error)
             raise ConnectionAbortedError from None  # too late for an error: the server closes the connection
@@ -128,8 +128,8 @@ class App:
             self.service.metrics.request(route, status, seconds)
             log.info("%s %s %d %.0f ms", request.method, route, status, 1000 * seconds)
 
-    async def _answer(self, request: Request) -> Response:
-        """Check the host and the token of a request, and answer it."""
+    async def _route(self, request: Request) -> Response:
+        """Check the host and the token of a request, and let the function behind its address answer it."""
         path = request.path
         # Probes ask for health under any address they know, and the answer reveals nothing.
         if not self._tokens and path not in _HEALTH:
@@ -179,20 +179,21 @@ class App:
 def _files(description: Mapping[str, Any]) -> dict[str, Response]:
     """Return what never changes, by its address: the page, its files, the documentation."""
     files = {
-        "/openapi.json": _file(json.dumps(description, ensure_ascii=False).encode(), JSON),
-        "/docs": _file(docs.page(description).encode(), "text/html; charset=utf-8"),
+        "/openapi.json": _lasting(json.dumps(description, ensure_ascii=False).encode(), JSON),
+        "/docs": _lasting(docs.page(description).encode(), "text/html; charset=utf-8"),
     }
     for path in STATIC.rglob("*"):
         if path.is_file():
             kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
             kind += "; charset=utf-8" if kind.startswith("text/") else ""
-            files[_OPEN_FOLDER + path.relative_to(STATIC).as_posix()] = _file(path.read_bytes(), kind)
+            files[_OPEN_FOLDER + path.relative_to(STATIC).as_posix()] = _lasting(path.read_bytes(), kind)
     files["/"] = files[f"{_OPEN_FOLDER}index.html"]
     files["/docs/style.css"] = files[f"{_OPEN_FOLDER}docs.css"]
     return files
 
 
-def _file(data: bytes, kind: str) -> Response:
+def _lasting(data: bytes, kind: str) -> Response:
+    """Return a response that a browser may keep; it asks whether its copy is still right."""
     tag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
     return Response(data, kind, headers={"ETag": tag, "Cache-Control": "no-cache"})
 

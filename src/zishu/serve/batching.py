@@ -33,7 +33,7 @@ from zishu.serve.jobs import parse_units
 from zishu.serve.problems import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from zishu.parser import Parser
     from zishu.serve.jobs import Job, Mode, Unit
@@ -65,6 +65,10 @@ class Lane:
         self.thread = threading.Thread(target=run, args=(self,), name=f"zishu-{name}", daemon=True)
         self.parsers = ThreadPoolExecutor(threads, thread_name_prefix=f"zishu-{name}-parser")
 
+    def speed(self, job: Job) -> float:
+        """Return how many characters of such jobs it parses per second."""
+        return self.speeds.get(job.mode, _FIRST_SPEED / job.analyses)
+
 
 class Batcher:
     """Manage the lanes and the limits of their queues; `threads` parse each batch."""
@@ -74,9 +78,7 @@ class Batcher:
         self._limits = limits
         self._metrics = metrics
         self._lock = threading.Lock()
-        self._closing = False
-        self._jobs = 0  # of all lanes, accepted but not answered
-        self._chars = 0
+        self.closed = False  # whether it has stopped accepting requests for good
         self._threads = threads
         self._quick = Lane("quick", self._lock, self._run, limits.stalled, threads)
         # A single sentence may take seconds in this lane.
@@ -86,14 +88,10 @@ class Batcher:
             lane.thread.start()
 
     @property
-    def closed(self) -> bool:
-        """Tell whether it has stopped accepting requests for good."""
-        return self._closing
-
-    @property
     def full(self) -> bool:
         """Tell whether the next request would be rejected."""
-        return self._closing or self._jobs >= self._limits.queue or self._chars >= self._limits.queue_chars
+        jobs, chars = self._waiting()
+        return self.closed or jobs >= self._limits.queue or chars >= self._limits.queue_chars
 
     @property
     def stalled(self) -> bool:
@@ -105,10 +103,10 @@ class Batcher:
         """Accept a job, or raise a `Problem`; return the future that gets its answer."""
         lane = self._quick if job.cost <= self._limits.quick else self._long
         with self._lock:
-            if self._closing:
-                raise Problem("stopping", "the service is being stopped")
+            if self.closed:
+                raise Problem("stopping")
             if not self._has_room(job, lane):
-                retry = min(_LONGEST_RETRY, max(1, math.ceil(lane.chars / self._speed(lane, job))))
+                retry = min(_LONGEST_RETRY, max(1, math.ceil(lane.chars / lane.speed(job))))
                 raise Problem(
                     "busy",
                     f"too many requests are waiting; try again in {retry} s",
@@ -123,20 +121,21 @@ class Batcher:
 
     def _has_room(self, job: Job, lane: Lane) -> bool:
         """Tell whether a job fits into the queue. A single job always does: the limits of a request allow it."""
-        jobs, chars = self._limits.queue, self._limits.queue_chars
+        most_jobs, most_chars = self._limits.queue, self._limits.queue_chars
         if (
             lane is self._long
             and lane.jobs
-            and (lane.jobs >= 3 * jobs // 4 or lane.chars + job.size > 3 * chars // 4)
+            and (lane.jobs >= 3 * most_jobs // 4 or lane.chars + job.size > 3 * most_chars // 4)
         ):
             return False
-        return self._jobs < jobs and (not self._jobs or self._chars + job.size <= chars)
+        jobs, chars = self._waiting()
+        return jobs < most_jobs and (not jobs or chars + job.size <= most_chars)
 
     def close(self, timeout: float | None = None) -> None:
         """Answer what was accepted, then end the threads."""
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
-            self._closing = True
+            self.closed = True
             for lane in self._lanes:
                 lane.arrival.notify()
         for lane in self._lanes:
@@ -149,10 +148,14 @@ class Batcher:
     def _count(self, lane: Lane, jobs: int, chars: int) -> None:
         lane.jobs += jobs
         lane.chars += chars
-        self._jobs += jobs
-        self._chars += chars
-        self._metrics.waiting.set(self._jobs)
-        self._metrics.waiting_chars.set(self._chars)
+        all_jobs, all_chars = self._waiting()
+        self._metrics.waiting.set(all_jobs)
+        self._metrics.waiting_chars.set(all_chars)
+
+    def _waiting(self) -> tuple[int, int]:
+        """Return how many requests were accepted but not answered, and their characters."""
+        quick, long = self._quick, self._long
+        return quick.jobs + long.jobs, quick.chars + long.chars
 
     # ---- a thread
 
@@ -163,20 +166,18 @@ class Batcher:
                 if not lane.queue:
                     lane.moved = math.inf
                     self._long.arrival.notify()  # it may be waiting for the quick lane
-                    lane.arrival.wait_for(lambda: lane.queue or self._closing)
+                    lane.arrival.wait_for(lambda: lane.queue or self.closed)
                 latest = time.monotonic() + limits.gather
-                while not self._closing and lane.chars < limits.batch_chars:
+                while not self.closed and lane.chars < limits.batch_chars:
                     before = len(lane.queue)
                     lane.arrival.wait(min(limits.wait, latest - time.monotonic()))
                     if len(lane.queue) == before or time.monotonic() >= latest:
                         break
                 if lane is self._long:
                     pause = max(limits.batch_seconds, lane.last_seconds)
-                    lane.arrival.wait_for(
-                        lambda: self._closing or self._quick.moved == math.inf, timeout=pause
-                    )
+                    lane.arrival.wait_for(lambda: self.closed or self._quick.moved == math.inf, timeout=pause)
                 if not lane.queue:
-                    if self._closing:
+                    if self.closed:
                         lane.parsers.shutdown(wait=False)
                         return
                     continue
@@ -215,26 +216,23 @@ class Batcher:
         """
         most = max(1, self._limits.batch_chars // job.analyses)
         least = most // (2 if lane is self._quick else 4)
-        return max(1, least, min(most, int(self._speed(lane, job) * self._limits.batch_seconds)))
-
-    @staticmethod
-    def _speed(lane: Lane, job: Job) -> float:
-        return lane.speeds.get(job.mode, _FIRST_SPEED / job.analyses)
+        return max(1, least, min(most, int(lane.speed(job) * self._limits.batch_seconds)))
 
     def _work(self, lane: Lane, jobs: Sequence[Job]) -> None:
         """Parse a part of each job, answer those that are done, and put the others back."""
         began = time.perf_counter()
         mode, budget = jobs[0].mode, self._budget(lane, jobs[0])
         size = max(1, min(self._limits.share, budget), budget // len(jobs))
-        taken: dict[Job, list[Unit]] = {}
+        ready = []
         for job in jobs:
             try:
-                taken[job] = job.take(size)
+                job.take(size)
+                ready.append(job)
             except Exception as error:
                 _fail(job, error)
             lane.moved = time.monotonic()
         unfinished = []
-        for job in self._parse(lane, mode, taken):
+        for job in self._parse(lane, mode, ready):
             lane.moved = time.monotonic()
             try:
                 answer = job.finish()
@@ -251,18 +249,18 @@ class Batcher:
         with self._lock:
             # A quick job that was split continues immediately; long ones take turns.
             lane.queue = [*unfinished, *lane.queue] if lane is self._quick else [*lane.queue, *unfinished]
-        units = [unit for part in taken.values() for unit in part]
+        units = [unit for job in ready for unit in job.taken]
         lane.last_seconds = seconds = time.perf_counter() - began
-        self._metrics.batches.observe(len(taken))
+        self._metrics.batches.observe(len(ready))
         self._metrics.batch_chars.inc(sum(len(unit.sentence.text) for unit in units))
         self._metrics.batch_seconds.inc(seconds)
         if units and seconds > 0:
             fresh = sum(unit.cost for unit in units) / seconds
-            lane.speeds[mode] = max(1.0, 0.7 * self._speed(lane, jobs[0]) + 0.3 * fresh)
+            lane.speeds[mode] = max(1.0, 0.7 * lane.speed(jobs[0]) + 0.3 * fresh)
 
-    def _parse(self, lane: Lane, mode: Mode, taken: Mapping[Job, Sequence[Unit]]) -> list[Job]:
-        """Parse parts of jobs together, or if that fails one after the other; return the jobs that did not fail."""
-        units = [unit for part in taken.values() for unit in part]
+    def _parse(self, lane: Lane, mode: Mode, jobs: list[Job]) -> list[Job]:
+        """Parse what was taken of jobs together, or if that fails one by one; return the jobs that did not fail."""
+        units = [unit for job in jobs for unit in job.taken]
         threads = min(self._threads, sum(unit.cost for unit in units) // _LEAST_SHARE)
         parse = partial(parse_units, self._parser, mode)
         try:
@@ -273,12 +271,11 @@ class Batcher:
                 for share in wait(shares).done:
                     share.result()
         except Exception as error:
-            if len(taken) == 1:
-                [job] = taken
-                _fail(job, error)
+            if len(jobs) == 1:
+                _fail(jobs[0], error)
                 return []
-            return [done for job, part in taken.items() for done in self._parse(lane, mode, {job: part})]
-        return list(taken)
+            return [done for job in jobs for done in self._parse(lane, mode, [job])]
+        return jobs
 
 
 def _share_out(units: Sequence[Unit], count: int) -> list[list[Unit]]:

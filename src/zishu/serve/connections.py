@@ -127,7 +127,7 @@ class Connection(HttpToolsProtocol):
             return  # the keep-alive timer of the base class ends idle connections
         if now - self._waits_since > self.limits.head_seconds:
             if self.cycle is None and self._head:
-                self._refuse(Problem("head_timeout", "the head of the request did not arrive in time"))
+                self._refuse(Problem("head_timeout"))
             else:
                 self.transport.close()
 
@@ -144,8 +144,7 @@ class Connection(HttpToolsProtocol):
         """Send an error without the app, and close the connection."""
         if not self.busy or not self.cycle.response_started:
             answer = problem.response()
-            headers = [*answer.raw_headers(), (b"connection", b"close")]
-            head = b"".join(b"%b: %b\r\n" % header for header in headers)
+            head = b"".join(b"%b: %b\r\n" % header for header in answer.raw_headers(closing=True))
             body = b"" if self.busy and self.cycle.scope["method"] == "HEAD" else problem.body
             self.transport.write(STATUS_LINE[answer.status] + head + b"\r\n" + body)
         if self.busy:

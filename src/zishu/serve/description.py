@@ -16,7 +16,7 @@ from zishu import __version__
 from zishu.formats.schema import SENTENCE, TOKENS, WORD, Schema, record
 from zishu.serve.exchange import JSON, NDJSON
 from zishu.serve.problems import CODES
-from zishu.serve.schema import ConvertRequest, TextRequest, TextsRequest, WordsRequest
+from zishu.serve.schema import COUNTED, ConvertRequest, TextRequest, TextsRequest, WordsRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,20 +48,19 @@ def _text(description: str = "") -> Schema:
 
 # --- answers ------------------------------------------------------------------------------------------------------
 
-_WORDS: Final = {**SENTENCE["properties"]["words"], "items": _ref("Word")}
+_IN_SENTENCE: Final = {
+    **SENTENCE["properties"],
+    "words": {**SENTENCE["properties"]["words"], "items": _ref("Word")},
+}
 _ALTERNATIVES: Final = "With `k_best` above 1: its analyses, the most probable first."
 SHAPES: Final[dict[str, Schema]] = {
     "Word": WORD,
-    "Sentence": {**SENTENCE, "properties": {**SENTENCE["properties"], "words": _WORDS}},
+    "Sentence": {**SENTENCE, "properties": _IN_SENTENCE},
     "Tokens": TOKENS,
     "RankedSentence": {
         **SENTENCE,
         "description": "The best analysis of a sentence, and the best few if requested.",
-        "properties": {
-            **SENTENCE["properties"],
-            "words": _WORDS,
-            "alternatives": _list(_ref("Sentence"), _ALTERNATIVES),
-        },
+        "properties": {**_IN_SENTENCE, "alternatives": _list(_ref("Sentence"), _ALTERNATIVES)},
     },
     "Figure": record(
         "The drawing of the best analysis of a sentence, and of the best few if requested.",
@@ -243,19 +242,19 @@ def describe_api(limits: Limits, *, secured: bool) -> dict[str, Any]:
 
 
 def _add_limits(schemas: dict[str, Any], limits: Limits) -> None:
-    text, texts, words = (schemas[model.__name__]["properties"] for model in _REQUESTS)
-    convert = schemas[ConvertRequest.__name__]["properties"]
-    text["text"]["maxLength"] = convert["text"]["maxLength"] = limits.chars
-    convert["sentences"]["maxItems"] = limits.chars
-    for name in ("pins", "breaks", "arcs", "tags"):
-        text[name]["maxItems"] = limits.constraints
-    texts["texts"]["maxItems"] = words["words"]["maxItems"] = limits.texts
-    for raw in (text, texts):
-        raw["lexicon"]["maxItems"] = limits.lexicon
-        raw["lexicon"]["items"]["maxLength"] = limits.lexicon_word
-        raw["k_best"]["maximum"] = limits.k_best
-    # In lists the characters count together, which a schema cannot express.
-    for item in (texts["texts"], words["words"]):
-        item["description"] += f" At most {limits.chars} characters together."
-    for raw in (text, texts):
-        raw["lexicon"]["description"] += f" They count towards the {limits.chars} characters of a request."
+    for model in (*_REQUESTS, ConvertRequest):
+        keys = schemas[model.__name__]["properties"]
+        for name, (_, limit) in COUNTED.items():
+            if name in keys:
+                keys[name]["maxItems"] = getattr(limits, limit)
+        if "text" in keys:
+            keys["text"]["maxLength"] = limits.chars
+        # In lists the characters count together, which a schema cannot express.
+        for name in keys.keys() & {"texts", "words"}:
+            keys[name]["description"] += f" At most {limits.chars} characters together."
+        if "lexicon" in keys:
+            keys["lexicon"]["items"]["maxLength"] = limits.lexicon_word
+            keys["lexicon"]["description"] += (
+                f" They count towards the {limits.chars} characters of a request."
+            )
+            keys["k_best"]["maximum"] = limits.k_best

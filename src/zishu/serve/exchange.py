@@ -9,14 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from asyncio import Future
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 
     Scope = MutableMapping[str, Any]
     Message = MutableMapping[str, Any]
     Receive = Callable[[], Awaitable[Message]]
     Send = Callable[[Message], Awaitable[None]]
-    Headers = list[tuple[bytes, bytes]]
 
 JSON: Final = "application/json"
 NDJSON: Final = "application/x-ndjson"
@@ -74,17 +72,10 @@ class Request:
             if not message.get("more_body", False):
                 return
 
-    async def left(self, answer: Future[bytes]) -> None:
-        """Wait until the client has closed the connection, then give up its answer."""
+    async def left(self) -> None:
+        """Wait until the client has closed the connection."""
         while (await self.receive())["type"] != "http.disconnect":
             pass
-        give_up(answer, ClientLeft())
-
-
-def give_up(answer: Future[bytes], error: Exception) -> None:
-    """End the wait for an answer with an error."""
-    if not answer.done():
-        answer.set_exception(error)
 
 
 @dataclass(slots=True)
@@ -96,8 +87,8 @@ class Response:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
 
-    def raw_headers(self) -> Headers:
-        """Return all headers, in lower case."""
+    def raw_headers(self, *, closing: bool) -> list[tuple[bytes, bytes]]:
+        """Return all headers, in lower case; with `closing`, the connection ends after the response."""
         headers = [
             *_SAFETY,
             *((name.lower().encode(), value.encode()) for name, value in self.headers.items()),
@@ -108,17 +99,16 @@ class Response:
             headers.append((b"content-length", b"%d" % len(self.body)))
         if "Cache-Control" not in self.headers:
             headers.append((b"cache-control", b"no-store"))
+        if closing:
+            headers.append((b"connection", b"close"))
         return headers
 
-    def start(self, closing: Headers) -> Message:
-        """Return the first message of the response; `closing` are headers that end the connection after it."""
-        return {
-            "type": "http.response.start",
-            "status": self.status,
-            "headers": self.raw_headers() + closing,
-        }
+    def start(self, *, closing: bool) -> Message:
+        """Return the first message of the response."""
+        headers = self.raw_headers(closing=closing)
+        return {"type": "http.response.start", "status": self.status, "headers": headers}
 
-    async def send(self, send: Send, closing: Headers) -> None:
+    async def send(self, send: Send, *, closing: bool) -> None:
         """Send the response."""
-        await send(self.start(closing))
+        await send(self.start(closing=closing))
         await send({"type": "http.response.body", "body": self.body or b""})

@@ -13,12 +13,11 @@ import json
 import re
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from zishu.formats.jsonl import to_json
 from zishu.formats.parsed_conllu import to_conllu
 from zishu.render.svg import to_svg
-from zishu.serve.schema import extras_of, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,14 +46,13 @@ class Unit:
     number: int  # in its document
     document: list[str]  # the output of its document, to which its own is appended
     format: Literal["json", "conllu", "svg"]
-    several: bool  # whether several analyses were requested
     cost: int  # approximate cost of the sentence, in characters of short sentences
     output: str = ""
 
-    def write(self, found: Sequence[Sentence | Tokens]) -> str:
-        """Return the analyses of the sentence, best first, in its format."""
+    def write(self, found: Sequence[Sentence | Tokens], *, several: bool) -> str:
+        """Return the analyses of the sentence, best first, in its format; `several` if more than one may be wanted."""
         if self.format == "conllu":
-            if not self.several:
+            if not several:
                 return to_conllu(found[0], sent_id=str(self.number))
             return "".join(
                 to_conllu(sentence, sent_id=f"{self.number}-{rank}", rank=rank)
@@ -65,7 +63,7 @@ class Unit:
             written = [f'{{"svg": {_string(figure)}}}' for figure in drawn]
         else:
             written = [to_json(sentence) for sentence in found]
-        if not self.several:
+        if not several:
             return written[0]
         return f'{written[0][:-1]}, "alternatives": [{", ".join(written)}]}}'
 
@@ -81,36 +79,35 @@ class Job:
         self._documents: list[tuple[str, list[str]]] = []  # texts, and the output of their sentences
         self._units = self._prepare()
         self._next: Unit | None = None
-        self._taken: list[Unit] = []
+        self.taken: list[Unit] = []  # the sentences to be parsed next
         self.prepared = False  # whether the first text was split into sentences
         self.sentences = 0
         self.mode: Mode = request.options
         self.analyses = max(1, self.mode.k_best) if self.mode else 1  # of each sentence
-        self.size = self.left = size_of(request)  # `left`: approximate remaining cost
-        self.cost = self.size * self.analyses + extras_of(request)  # approximate total cost
+        self.size = self.left = request.size  # `left`: approximate remaining cost
+        self.cost = self.size * self.analyses + request.extras  # approximate total cost
 
-    def take(self, size: int) -> list[Unit]:
-        """Return the next sentences: about `size` of cost, at least one unless none are left.
+    def take(self, size: int) -> None:
+        """Take the next sentences: about `size` of cost, at least one unless none are left.
 
         The first call finds contradictions in the request, which raise `InputError`.
         """
         if not self.prepared:
             self._next = next(self._units, None)
             self.prepared = True
-        self._taken = []
+        self.taken = []
         cost = chars = 0
         while self._next is not None and cost < size:
-            self._taken.append(self._next)
+            self.taken.append(self._next)
             cost += self._next.cost
             chars += len(self._next.sentence.text)
             self._next = next(self._units, None)
         self.left = max(0, self.left - chars)
-        self.sentences += len(self._taken)
-        return self._taken
+        self.sentences += len(self.taken)
 
     def finish(self) -> bytes | None:
-        """Take the output of the sentences that were returned last; return the answer if they are the last ones."""
-        for unit in self._taken:
+        """Keep the output of the sentences taken last; return the answer if they were the last ones."""
+        for unit in self.taken:
             unit.document.append(unit.output)
         if self._next is not None:
             return None
@@ -128,7 +125,7 @@ class Job:
             for number, sentence in enumerate(sentences, start=request.first):
                 size = len(sentence.text)
                 cost = size + size * size // _CUBIC
-                yield Unit(sentence, number, output, request.format, self.analyses > 1, cost)
+                yield Unit(sentence, number, output, request.format, cost)
 
     def _sentences(self, output: Sequence[str]) -> str:
         if self._request.format == "conllu":
@@ -138,16 +135,15 @@ class Job:
 
 def parse_units(parser: Parser, mode: Mode, units: Sequence[Unit]) -> None:
     """Parse sentences of one mode together, and write the output of each."""
+    sentences: list[Any] = [unit.sentence for unit in units]
+    found: Iterator[Sequence[Sentence | Tokens]]
     if mode is None:
-        for unit in units:
-            unit.output = unit.write([cast("Sentence", unit.sentence)])
-        return
-    sentences = [cast("RawSentence", unit.sentence) for unit in units]
-    found: Iterator[Sequence[Sentence | Tokens]] = mode.analyse(
-        parser.in_style(mode.style, mode.inner), sentences
-    )
+        found = ([sentence] for sentence in sentences)
+    else:
+        found = mode.analyse(parser.in_style(mode.style, mode.inner), sentences)
+    several = mode is not None and mode.k_best > 1
     for unit, analyses in zip(units, found, strict=True):
-        unit.output = unit.write(analyses)
+        unit.output = unit.write(analyses, several=several)
 
 
 def _string(text: str) -> str:

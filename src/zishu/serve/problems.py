@@ -67,4 +67,4 @@ def as_problem(error: Exception) -> Problem:
     if isinstance(error, Problem):
         return error
     log.error("%s\n%s", type(error).__qualname__, "".join(traceback.format_tb(error.__traceback__)))
-    return Problem("internal", "the service failed; see its log")
+    return Problem("internal")

@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -57,11 +57,27 @@ _SPACES = re.compile(r"\s*")
 _SHOWN = 100  # maximum length of a location in an error message: a key may be as long as the body
 
 
-class _Strict(BaseModel):
+class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
+    @cached_property
+    def size(self) -> int:
+        """Return the number of code points that are to be parsed or written."""
+        given = vars(self)
+        if "text" in given:
+            return len(given["text"])
+        strings = given["texts"] if "texts" in given else chain.from_iterable(given["words"])
+        return sum(map(len, strings))
 
-class _Request(_Strict):
+    @property
+    def extras(self) -> int:
+        """Return the approximate cost besides that of the text, in characters."""
+        given = vars(self)
+        constraints = sum(len(given.get(key, ())) for key in ("pins", "breaks", "arcs", "tags"))
+        return constraints + sum(map(len, given.get("lexicon", ())))
+
+
+class _Request(_Body):
     first: ClassVar[int] = 1  # the number of the first sentence
 
     format: Literal["json", "conllu", "svg"] = Field("json", description="How sentences are returned.")
@@ -103,9 +119,11 @@ class _Request(_Strict):
 
     def check(self) -> None:
         """Check what the request asks for together, by the rules of files and Python."""
-        assert self.options
         if self.only and self.format == "svg":
             raise InputError("the format svg cannot be combined with only, which finds no trees")
+        given = vars(self)
+        options = replace(self.options, words=True) if "words" in given else self.options
+        options.check_fixed(arcs=given.get("arcs"), tags=given.get("tags"))
 
 
 class _RawText(_Request):
@@ -165,11 +183,6 @@ class TextRequest(_RawText):
         examples=[[[0, "PROPN"]]],
     )
 
-    def check(self) -> None:
-        """Check fixed arcs and tags, too."""
-        super().check()
-        self.options.check_fixed(arcs=self.arcs, tags=self.tags)
-
     def documents(self) -> Documents:
         """Yield the text with its sentences."""
         yield (
@@ -195,17 +208,12 @@ class WordsRequest(_Request):
         description="Sentences, each a list of words.", examples=[[["上海", "计划", "发展", "金融业"]]]
     )
 
-    def check(self) -> None:
-        """Check that not only words are wanted."""
-        super().check()
-        replace(self.options, words=True)
-
     def documents(self) -> Documents:
         """Yield the sentences with the text that their words form."""
         yield words_document(self.words)
 
 
-class ConvertRequest(_Strict):
+class ConvertRequest(_Body):
     """Convert parsed sentences to another format."""
 
     options: ClassVar[None] = None
@@ -250,7 +258,7 @@ ParseRequest = TextRequest | TextsRequest | WordsRequest
 _MOST_KEYS = len(TextRequest.model_fields)
 
 # Lists of a request: what an error calls their items, and the limit of their number.
-_COUNTED = {
+COUNTED: Final = {
     "texts": ("texts", "texts"),
     "words": ("sentences", "texts"),
     "sentences": ("sentences", "chars"),
@@ -329,7 +337,7 @@ def _check(request: ParseRequest | ConvertRequest, limits: Limits) -> None:
     """Check a request against the limits."""
     values = vars(request)
     lexicon = values.get("lexicon", ())
-    if (size := size_of(request) + sum(map(len, lexicon))) > limits.chars:
+    if (size := request.size + sum(map(len, lexicon))) > limits.chars:
         raise Problem(
             "too_long", f"{size} characters are more than the {limits.chars} that one request may have"
         )
@@ -339,24 +347,8 @@ def _check(request: ParseRequest | ConvertRequest, limits: Limits) -> None:
             f"a lexicon word of {longest} characters is longer than the {limits.lexicon_word} allowed",
         )
     counts = [
-        (name, len(values.get(key, ())), getattr(limits, limit)) for key, (name, limit) in _COUNTED.items()
+        (name, len(values.get(key, ())), getattr(limits, limit)) for key, (name, limit) in COUNTED.items()
     ]
     for name, count, most in (*counts, ("analyses", values.get("k_best", 1), limits.k_best)):
         if count > most:
             raise Problem("too_many", f"{count} {name} are more than the {most} that one request may have")
-
-
-def size_of(request: ParseRequest | ConvertRequest) -> int:
-    """Return the number of code points that a request wants parsed or written."""
-    values = vars(request)
-    if "text" in values:
-        return len(values["text"])
-    strings = values["texts"] if "texts" in values else chain.from_iterable(values["words"])
-    return sum(map(len, strings))
-
-
-def extras_of(request: ParseRequest | ConvertRequest) -> int:
-    """Return the approximate cost of a request besides that of its text, in characters."""
-    values = vars(request)
-    constraints = sum(len(values.get(key, ())) for key in ("pins", "breaks", "arcs", "tags"))
-    return constraints + sum(map(len, values.get("lexicon", ())))

@@ -13,13 +13,14 @@ import json
 import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from zishu import __version__
 from zishu.errors import InputError
 from zishu.serve.batching import Answer, Batcher
-from zishu.serve.exchange import JSON, NDJSON, Request, Response, give_up
+from zishu.serve.exchange import JSON, NDJSON, ClientLeft, Request, Response
 from zishu.serve.jobs import Job
 from zishu.serve.metrics import CONTENT_TYPE, Metrics
 from zishu.serve.problems import Problem
@@ -27,7 +28,7 @@ from zishu.serve.schema import ConvertRequest, ParseRequest, read_convert_reques
 from zishu.serve.streams import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from zishu.parser import Parser
     from zishu.serve.limits import Limits
@@ -60,16 +61,15 @@ class Service:
         self.limits = limits
         self.metrics = Metrics()
         self.stopping = stopping
-        self.model = describe(parser, limits)
+        self.model = describe_model(parser, limits)
         named = {key: self.model[key] for key in ("name", "version", "styles")}
         self._named = json.dumps(named, ensure_ascii=False)  # in every answer
         self._parser = parser
         self._make_batcher = partial(Batcher, parser, limits, self.metrics, threads=threads)
         # Not first in `open`: an app that is mounted in another one gets no startup event.
         self.batcher = self._make_batcher()
-        self._answered: deque[tuple[asyncio.Future[bytes], Answer]] = (
-            deque()
-        )  # to be handed to the event loop
+        # To be handed to the event loop.
+        self._answered: deque[tuple[asyncio.Future[bytes], Answer]] = deque()
         self._told = False  # whether the event loop knows of them
         self._streams = 0
         self._held = 0  # bytes of undecoded bodies in memory
@@ -122,39 +122,48 @@ class Service:
     async def _answer(self, request: Request, decode: Decoder, limit: int) -> Response:
         """Answer a request whose body has at most `limit` bytes; give up when the client leaves.
 
-        All errors are a `Problem` or `ClientLeft`.
+        All errors are a `Problem` or `ClientLeft`. No variable holds the body: waiting requests may be many.
         """
         deadline = asyncio.get_running_loop().time() + self.limits.seconds
+        with self.holding() as hold:
+            job = await self.read(await self._body(request, limit, hold), decode)
+        return Response(await self.wait(self.batcher.submit(job), deadline, request))
+
+    async def _body(self, request: Request, limit: int, hold: Callable[[int], None]) -> bytes:
+        """Return the body of a request, while it arrives in time and has room."""
         too_large = Problem("too_large", f"the body has more than the {limit} bytes that are allowed")
         length = request.header(b"content-length")
         if length.isdecimal() and int(length[:20]) > limit:
             raise too_large
         body = bytearray()
-        held = 0
         try:
             async with asyncio.timeout(min(self.limits.body_seconds, self.limits.seconds)):
                 async for part in request.parts():
                     body += part
                     if len(body) > limit:
                         raise too_large
-                    held = self.hold(held, len(body))
-            job = await self.read(bytes(body), decode)
+                    hold(len(body))
         except TimeoutError:
-            raise Problem("body_timeout", "the body did not arrive in time") from None
+            raise Problem("body_timeout") from None
+        return bytes(body)
+
+    @contextmanager
+    def holding(self) -> Iterator[Callable[[int], None]]:
+        """Count the bytes of a body in memory, which share a limit; the block says how many they are now."""
+        held = 0
+
+        def hold(size: int) -> None:
+            nonlocal held
+            fresh = max(0, size - _SMALL) - held
+            if fresh > 0 and self._held + fresh > self.limits.bodies:
+                raise Problem("busy", "too many large bodies are being sent", {"Retry-After": "5"})
+            held += fresh
+            self._held += fresh
+
+        try:
+            yield hold
         finally:
-            self.hold(held, 0)
-        return Response(await self.wait(self.batcher.submit(job), deadline, request))
-
-    def hold(self, held: int, size: int) -> int:
-        """Count the bytes of a body in memory, which has `size` now; all unread bodies share `limits.bodies` bytes.
-
-        Take what the last call returned, 0 at first. The size 0 ends the count.
-        """
-        fresh = max(0, size - _SMALL) - held
-        if fresh > 0 and self._held + fresh > self.limits.bodies:
-            raise Problem("busy", "too many large bodies are being sent", {"Retry-After": "5"})
-        self._held += fresh
-        return held + fresh
+            hold(0)
 
     async def read(self, data: bytes, decode: Decoder = read_request) -> Job:
         """Read a request; raise a `Problem` for any error."""
@@ -191,18 +200,24 @@ class Service:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[bytes] = loop.create_future()
         accepted.add_done_callback(partial(self._hand_over, loop, answer))
-        late = Problem("timeout", f"the request was not done after {self.limits.seconds:g} s")
-        timer = loop.call_at(deadline, give_up, answer, late)
-        leaving = loop.create_task(request.left(answer)) if request else None
+        events: list[asyncio.Future[Any]] = [answer]
+        if request:
+            events.append(loop.create_task(request.left()))
         try:
-            return await answer
+            first, _ = await asyncio.wait(
+                events, timeout=deadline - loop.time(), return_when=asyncio.FIRST_COMPLETED
+            )
+            if answer in first:
+                return answer.result()
+            if first:
+                raise ClientLeft
+            raise Problem("timeout", f"the request was not done after {self.limits.seconds:g} s")
         except InputError as error:
             raise Problem("invalid_input", str(error)) from None
         finally:
+            for event in events:
+                event.cancel()
             accepted.cancel()  # if it was given up: this frees the place in the queue
-            timer.cancel()
-            if leaving:
-                leaving.cancel()
 
     def _hand_over(
         self, loop: asyncio.AbstractEventLoop, answer: asyncio.Future[bytes], accepted: Answer
@@ -231,7 +246,7 @@ class Service:
     def count_streams(self, change: int) -> None:
         """Count a stream that begins (1) or ends (-1); raise a `Problem` if there are too many."""
         if change > 0 and self.stopping():
-            raise Problem("stopping", "the service is being stopped")
+            raise Problem("stopping")
         if change > 0 and self._streams >= self.limits.streams:
             raise Problem("busy", "too many streams are open; try again in 5 s", {"Retry-After": "5"})
         self._streams += change
@@ -253,7 +268,7 @@ class Service:
         return await self.wait(accepted, asyncio.get_running_loop().time() + self.limits.seconds)
 
 
-def describe(parser: Parser, limits: Limits) -> dict[str, Any]:
+def describe_model(parser: Parser, limits: Limits) -> dict[str, Any]:
     """Describe the model to clients: no paths, and not how it was trained."""
     info = parser.info
     scores = {

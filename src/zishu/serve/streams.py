@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from typing import TypeAlias
 
-    from zishu.serve.exchange import Headers, Message, Request, Send
+    from zishu.serve.exchange import Message, Request, Send
     from zishu.serve.jobs import Job
     from zishu.serve.service import Service
 
@@ -44,12 +44,12 @@ class Stream(Response):
         self._lines: deque[tuple[asyncio.Task[bytes], int] | None] = deque()
         self._changed = asyncio.Event()  # a line was added or removed
 
-    async def send(self, send: Send, closing: Headers) -> None:
+    async def send(self, send: Send, *, closing: bool) -> None:
         """Read, answer and write until the client is done, leaves, or the service is stopped."""
         parts: Parts = asyncio.Queue(1)
         listener = asyncio.create_task(self._listen(parts))
         reader = asyncio.create_task(self._read(parts, listener))
-        writer = asyncio.create_task(self._write(send, closing))
+        writer = asyncio.create_task(self._write(send, closing=closing))
         tasks = {listener, reader, writer}
         try:
             # The writer ends first, or the listener if the client leaves; the reader only if it fails.
@@ -69,21 +69,28 @@ class Stream(Response):
 
     async def _read(self, parts: Parts, listener: asyncio.Task[None]) -> None:
         """Start lines while there is room for them; at their end, wait until the client leaves."""
-        limits = self._service.limits
-        async for line in _lines(parts, self._service):
-            job: Job | Problem
-            try:
-                job = line if isinstance(line, Problem) else await self._service.read(line)
-            except Exception as error:
-                job = as_problem(error)
-            size = 0 if isinstance(job, Problem) else job.size
-            while len(self._lines) >= limits.stream_lines or self._size() > limits.batch_chars:
-                await self._change()
-            self._lines.append((asyncio.create_task(self._answer(job)), size))
-            self._changed.set()
+        try:
+            async for line in _lines(parts, self._service):
+                await self._start(line)
+        except Problem as problem:
+            await self._start(problem)
         self._lines.append(None)
         self._changed.set()
         await listener
+
+    async def _start(self, line: bytes | Problem) -> None:
+        """Read a line, and start to answer it when there is room."""
+        limits = self._service.limits
+        job: Job | Problem
+        try:
+            job = line if isinstance(line, Problem) else await self._service.read(line)
+        except Exception as error:
+            job = as_problem(error)
+        size = 0 if isinstance(job, Problem) else job.size
+        while len(self._lines) >= limits.stream_lines or self._size() > limits.batch_chars:
+            await self._change()
+        self._lines.append((asyncio.create_task(self._answer(job)), size))
+        self._changed.set()
 
     def _size(self) -> int:
         return sum(line[1] for line in self._lines if line)
@@ -101,9 +108,9 @@ class Stream(Response):
         except Exception as error:
             return as_problem(error).body
 
-    async def _write(self, send: Send, closing: Headers) -> None:
+    async def _write(self, send: Send, *, closing: bool) -> None:
         """Write the answers in the order of the lines."""
-        await send(self.start(closing))
+        await send(self.start(closing=closing))
         while True:
             while not self._lines:
                 await self._change()
@@ -116,44 +123,39 @@ class Stream(Response):
 
 
 async def _lines(parts: Parts, service: Service) -> AsyncIterator[bytes | Problem]:
-    """Yield the lines of a body that are not blank, and problems in their place; the last ones end it."""
+    """Yield the lines of a body that are not blank, and a problem in the place of one that is too large."""
     limit = service.limits.body
     too_large = Problem("too_large", f"the line has more than the {limit} bytes that are allowed")
     rest = bytearray()
     skipping = False  # skip the rest of a line that is too long, or that memory does not allow
-    held = 0
-    try:
+    with service.holding() as hold:
         async for part in _texts(parts, service):
-            if isinstance(part, Problem):
-                yield part
-                return
             *whole, last = part.split(b"\n")
             for piece in whole:
                 rest += piece
-                if not skipping and (line := bytes(rest).strip()):
+                line = bytes(rest).strip()
+                rest.clear()  # the line may have to wait
+                if line and not skipping:
                     yield line if len(line) <= limit else too_large
-                rest.clear()
                 skipping = False
             if not skipping:
                 rest += last
                 try:
                     if len(rest) > limit:
                         raise too_large
-                    held = service.hold(held, len(rest))
+                    hold(len(rest))
                 except Problem as problem:
                     yield problem
                     rest.clear()
                     skipping = True
             if not rest:
-                held = service.hold(held, 0)
+                hold(0)
         if not skipping and (line := bytes(rest).strip()):
             yield line
-    finally:
-        service.hold(held, 0)
 
 
-async def _texts(parts: Parts, service: Service) -> AsyncIterator[bytes | Problem]:
-    """Yield the body as it arrives; a problem ends it if the service is stopped or it takes too long."""
+async def _texts(parts: Parts, service: Service) -> AsyncIterator[bytes]:
+    """Yield the body as it arrives; raise a `Problem` if the service is stopped or it takes too long."""
     limits = service.limits
     end = time.monotonic() + limits.stream_seconds
     silent_until = time.monotonic() + limits.seconds
@@ -170,12 +172,9 @@ async def _texts(parts: Parts, service: Service) -> AsyncIterator[bytes | Proble
             silent_until = time.monotonic() + limits.seconds
         now = time.monotonic()
         if service.stopping():
-            yield Problem("stopping", "the service is being stopped; the lines before were all answered")
-        elif now >= end:
+            raise Problem("stopping", "the service is being stopped; the lines before were all answered")
+        if now >= end:
             seconds = limits.stream_seconds
-            yield Problem("timeout", f"a stream may take {seconds:g} s; the lines before were answered")
-        elif now >= silent_until:
-            yield Problem("body_timeout", f"nothing arrived for {limits.seconds:g} s")
-        else:
-            continue
-        return
+            raise Problem("timeout", f"a stream may take {seconds:g} s; the lines before were answered")
+        if now >= silent_until:
+            raise Problem("body_timeout", f"nothing arrived for {limits.seconds:g} s")

@@ -10,18 +10,32 @@ const parts = (text) => entries(text).map((entry) => entry.split("-"));
 const pairs = (text) => parts(text).map((pair) => pair.map(Number));
 const whole = (value) => Number.isSafeInteger(value) && value >= 0;
 
+const flag = (value) => value !== null;
+const oneOf = (name) => (value) => (value === name ? value : "");
+
+// How the options are read from an address. The value without an entry is the default, which is not written: the model's
+// first style, no lexicon, word formation inside words, affixes apart.
+const OPTIONS = {
+  style: (value) => value ?? "",
+  lexicon: entries,
+  soft: flag,
+  wrapped: flag,
+  inner: oneOf("latent"),
+  granularity: oneOf("coarse"),
+};
+
+const readOptions = (fields) =>
+  Object.fromEntries(Object.entries(OPTIONS).map(([name, read]) => [name, read(fields.get(name))]));
+
+export const NO_OPTIONS = Object.freeze(readOptions(new URLSearchParams()));
+
 /** Read a state from an address; ignore invalid parts. */
 export function readAddress(hash) {
   const fields = new URLSearchParams(hash.replace(/^#/, ""));
   const good = (pair) => pair.length === 2 && pair.every(whole);
   return {
     text: fields.get("text") ?? "",
-    style: fields.get("style") ?? "",
-    lexicon: entries(fields.get("lexicon")),
-    soft: fields.has("soft"),
-    wrapped: fields.has("wrapped"),
-    inner: fields.get("inner") === "latent" ? "latent" : "",
-    granularity: fields.get("granularity") === "coarse" ? "coarse" : "",
+    options: readOptions(fields),
     constraints: {
       pins: pairs(fields.get("pins")).filter(good),
       breaks: entries(fields.get("breaks")).map(Number).filter(whole),
@@ -37,15 +51,11 @@ export function readAddress(hash) {
 }
 
 /** Return a state as an address, "" if it is too long. */
-export function writeAddress({ text, constraints, ranks, ...options }) {
-  const { style, lexicon, soft, wrapped, inner, granularity } = options;
+export function writeAddress({ text, options, constraints, ranks }) {
   const fields = new URLSearchParams({ text });
-  if (style) fields.set("style", style);
-  if (lexicon.length) fields.set("lexicon", lexicon.join(","));
-  if (soft) fields.set("soft", "1");
-  if (wrapped) fields.set("wrapped", "1");
-  if (inner) fields.set("inner", inner);
-  if (granularity) fields.set("granularity", granularity);
+  for (const [name, value] of Object.entries(options)) {
+    if (value && value.length !== 0) fields.set(name, value === true ? "1" : value);
+  }
   const join = (list) => list.map((pair) => pair.join("-")).join(",");
   if (constraints.pins.length) fields.set("pins", join(constraints.pins));
   if (constraints.breaks.length) fields.set("breaks", constraints.breaks.join(","));

@@ -23,9 +23,9 @@ const SOFT_WEIGHT = 4; // weight of a soft lexicon
  * option of the service; empty options are not sent. Return the model's name and the sentences, each as a list of
  * analyses.
  */
-export async function parse(text, { pins, breaks, arcs }, { soft, ...options }, kBest, signal) {
+export async function parse(text, constraints, { soft, ...options }, kBest, signal) {
   const weight = soft && options.lexicon.length ? SOFT_WEIGHT : null;
-  const all = Object.entries({ ...options, lexicon_weight: weight, pins, breaks, arcs });
+  const all = Object.entries({ ...options, lexicon_weight: weight, ...constraints });
   const wanted = all.filter(([, value]) => value && value.length !== 0);
   const body = { text, k_best: kBest, ...Object.fromEntries(wanted) };
   const { model, documents } = await send("v1/parse", body, signal);

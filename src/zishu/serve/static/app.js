@@ -88,8 +88,9 @@ function showAll() {
 
 /** Show the state in the address. */
 function restore() {
-  const { text, constraints, ranks, ...options } = readAddress(location.hash);
-  const { lexicon, soft, wrapped, inner, granularity } = options;
+  const linked = readAddress(location.hash);
+  const { text } = linked;
+  const { lexicon, soft, wrapped, inner, granularity } = linked.options;
   $("text").value = text;
   $("lexicon").value = lexicon.join("\n");
   $("soft").checked = soft;
@@ -98,7 +99,7 @@ function restore() {
   $("granularity").value = granularity;
   showLexicon(lexicon.length > 0);
   showCount();
-  if (text.trim()) open({ text, options, constraints, ranks }, { remember: false });
+  if (text.trim()) open(linked, { remember: false });
   else if (position()) parseNew(position().text);
   else close();
 }

@@ -2,9 +2,8 @@
 // no word crosses), arcs [dependent, head or null for the root, relation or null] between pinned words, referred to by
 // their start, and tags [word, part of speech] of pinned words. All are plain values; every function returns new ones.
 //
-// The service knows pins and breaks only, so "these two characters belong together" becomes a pin of the word that
-// results: of the two words beside the gap, or of the word around it. A tag changes nothing else, so the page itself puts
-// it into the analyses (see `retag`).
+// The service joins characters by pins only, so "these two characters belong together" becomes a pin of the word that
+// results: of the two words beside the gap, or of the word around it.
 //
 // The newest correction wins: constraints that contradict it are dropped.
 
@@ -81,26 +80,6 @@ export function setTag(constraints, word, tag) {
   const pinned = tag ? pin(constraints, word) : constraints;
   const rest = pinned.tags.filter(([start]) => start !== word.start);
   return { ...pinned, tags: tag ? inOrder([...rest, [word.start, tag]]) : rest };
-}
-
-/** Return an analysis with the user's tags. They have probability 1; values that depend on the old tags are removed. */
-export function retag(analysis, constraints) {
-  if (!constraints.tags.length) return analysis;
-  const words = analysis.words.map((word) => {
-    const tag = tagOf(constraints, word);
-    if (!tag) return word;
-    const same = tag === word.upos;
-    const { boundary_prob: boundary, head_prob: head, label_prob: label } = word;
-    return {
-      ...word,
-      upos: tag,
-      xpos: same ? word.xpos : null,
-      feats: same ? word.feats : null,
-      prob: word.prob === null ? null : boundary * head * label,
-      upos_prob: word.upos_prob === null ? null : 1,
-    };
-  });
-  return { ...analysis, words };
 }
 
 /** Return the part that concerns the text from `start` to `end`, as offsets into that part. */

@@ -8,7 +8,7 @@ import { characters, visible } from "./text.js";
 const FONTS =
   '"Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "PingFang SC", "Hiragino Sans GB", ' +
   '"Microsoft YaHei", sans-serif';
-export const SIZES = { char: 24, relation: 12, tag: 11 };
+const SIZES = { char: 24, relation: 12, tag: 11 };
 
 // All in pixels.
 const MARGIN = 10;

@@ -1,7 +1,7 @@
 // The state of the page and its changes. Every change takes the same steps: ask the service, store the answer in
 // `state`, update the address, notify the `view` (see `connect`). Nothing is drawn here.
 
-import { writeAddress } from "./address.js";
+import { NO_OPTIONS, writeAddress } from "./address.js";
 import { describe, hasToken, parse, setToken } from "./api.js";
 import { comparable } from "./compare.js";
 import {
@@ -13,7 +13,6 @@ import {
   isPinned,
   nextGapState,
   pin,
-  retag,
   setGap,
   setHead,
   setTag,
@@ -23,16 +22,6 @@ import { codePoints } from "./text.js";
 
 const K_BEST = 5;
 const SHORT = 200; // code points; for longer texts, other analyses are fetched on demand
-
-// "" is the default: the model's first style, word formation inside words, affixes apart.
-export const NO_OPTIONS = Object.freeze({
-  style: "",
-  lexicon: [],
-  soft: false,
-  wrapped: false,
-  inner: "",
-  granularity: "",
-});
 
 // A sentence is {analyses, rank, all}: its analyses, the number of the displayed one, and whether all were fetched.
 // Sentences are never changed in place, so undo only restores the old list.
@@ -106,8 +95,7 @@ const sentence = (analyses, kBest, rank = 0) => ({
 async function parseText(text, constraints, signal) {
   const kBest = kBestFor(text);
   const { model, sentences } = await parse(text, constraints, state.options, kBest, signal);
-  const tagged = (analyses) => analyses.map((analysis) => retag(analysis, constraints));
-  return { model, sentences: sentences.map((analyses) => sentence(tagged(analyses), kBest)) };
+  return { model, sentences: sentences.map((analyses) => sentence(analyses, kBest)) };
 }
 
 /** Parse a sentence again with all its analyses; return null if it is not one sentence when it stands alone. */
@@ -115,7 +103,7 @@ async function parseSentence({ text, start, end }, constraints, rank, signal) {
   const { sentences } = await parse(text, inside(constraints, { start, end }), state.options, K_BEST, signal);
   if (sentences.length !== 1 || sentences[0][0].text !== text) return null;
   return sentence(
-    sentences[0].map((analysis) => retag(moved(analysis, start), constraints)),
+    sentences[0].map((analysis) => moved(analysis, start)),
     K_BEST,
     rank,
   );
@@ -277,7 +265,8 @@ function replace({ sentences, constraints }) {
 export function address() {
   const ranks = new Map();
   state.sentences.forEach(({ rank }, number) => rank && ranks.set(number, rank));
-  return writeAddress({ text: state.text, ...state.options, constraints: state.constraints, ranks });
+  const { text, options, constraints } = state;
+  return writeAddress({ text, options, constraints, ranks });
 }
 
 /** Update the address; a new text gets a new entry in the browser's history. */
