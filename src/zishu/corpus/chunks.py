@@ -25,8 +25,9 @@ CHUNK: Final = 16_000  # characters: half a second of work
 
 # Splits blocks of text into sentences, with the option `look_ahead`; see `zishu.splitting.iter_sentences`.
 Splitter: TypeAlias = "Callable[..., Iterable[RawSentence]]"
-Place = tuple[str, int]  # the id of a document, and the number of a sentence in it, from 1
-NOWHERE: Final[Place] = ("", 0)  # for a text without an id
+Place = tuple[
+    str, int
+]  # the id of a document, empty if it has none, and the number of a sentence in it, from 1
 
 
 @dataclass(slots=True)
@@ -56,7 +57,7 @@ def chunks(
 ) -> Iterator[Chunk]:
     """Split documents into chunks of at least `size` characters; `sentences` splits the blocks of one.
 
-    Unless `named`, sentences have no place. If the text is typed (`interactive`), every sentence is a chunk and does not
+    Unless `named`, documents have no ids. If the text is typed (`interactive`), every sentence is a chunk and does not
     wait for the next one, so some white space after it may be unknown. With `skip`, an error in a document is passed to
     that function, and the rest of the document is skipped.
     """
@@ -70,7 +71,7 @@ def chunks(
             for number, sentence in enumerate(found, start=1):
                 end = sentence.end
                 chunk.sentences.append(sentence)
-                chunk.places.append((document.doc_id, number) if named else NOWHERE)
+                chunk.places.append((document.doc_id if named else "", number))
                 chunk.size += len(sentence.text)
                 chunk.end = before + end
                 if chunk.size >= size:

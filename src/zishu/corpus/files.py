@@ -25,10 +25,10 @@ from zishu.corpus.chunks import Chunk, chunks
 from zishu.corpus.claim import RESUMABLE, cannot_extend, claimed
 from zishu.corpus.documents import MAX_DOCUMENT, RawDocument, expand, kind_of, read_documents
 from zishu.corpus.options import Format, Options
-from zishu.corpus.outputs import AnyOutput, Recipe, make_recipe, open_output
+from zishu.corpus.outputs import Recipe, make_recipe, open_output
 from zishu.errors import InputError, ZishuError, explain
 from zishu.reading import STANDARD, Errors, FilePath, Input, check_encoding
-from zishu.writing import check_not_input, truncate
+from zishu.writing import check_not_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -133,10 +133,11 @@ def parse_files(
         text = stack.enter_context(Input(sources[0], errors=errors, encoding=encoding)) if alone else None
         summary = Summary(len(sources))
 
-        def skip(error: Exception) -> None:
+        def report_bad(error: Exception) -> None:
             summary.failed += 1
             progress.fail(explain(error))
 
+        skip = report_bad if skip_bad else None
         # In interactive use, every sentence is answered immediately.
         interactive = text is not None and text.is_conversation()
         if text is not None:
@@ -145,15 +146,9 @@ def parse_files(
         else:
             documents = read_documents(
                 sources, text_field=text_field, id_field=id_field, errors=errors, encoding=encoding,
-                longest=max_document, skip=skip if skip_bad else None,
+                longest=max_document, skip=skip,
             )  # fmt: skip
-        found = chunks(
-            documents,
-            options.sentences,
-            named=not alone,
-            interactive=interactive,
-            skip=skip if skip_bad else None,
-        )
+        found = chunks(documents, options.sentences, named=not alone, interactive=interactive, skip=skip)
         progress.begin(summary, text.size if text else None, jobs or 1)
 
         def report(chunk: Chunk) -> None:
@@ -245,7 +240,7 @@ def _parse_chunks(
     """Parse chunks into the output; `name` describes the input, `record` holds all that the output depends on."""
     kind = recipe.format if recipe.format in RESUMABLE and not recipe.options.k_best else ""
     faults: list[BaseException] = []
-    out: AnyOutput | None = None
+    put: Callable[[list[Any]], None] | None = None
     with contextlib.ExitStack() as stack:
         claim = stack.enter_context(claimed(output, kind, record, resume=resume, force=force))
         # The last sentence of the output is parsed again to check that it is the same.
@@ -260,30 +255,31 @@ def _parse_chunks(
             lean = replace(recipe, options=replace(recipe.options, lexicon=None), threads=recipe.threads or 1)
             parsed = stack.enter_context(workers(jobs, lean.load))(coming)
         with contextlib.ExitStack() as open_files:
+
+            def start() -> Callable[[list[Any]], None]:
+                # Only now: a mistake must not cost the user an existing file.
+                claim.started = True
+                return open_files.enter_context(
+                    open_output(output, recipe.format, append=claim.sentences > 0, force=force)
+                )
+
             for chunk, sentences in _up_to_a_fault(parsed, faults):
                 done = max(0, claim.sentences - chunk.first)
-                new = list(chain.from_iterable(sentences[done:]))
-                if out is None:
+                if put is None:
                     if claim.sentences:
-                        claim.check("".join(sentences[done - 1]))
-                        if claim.torn:  # remove the incomplete last sentence
-                            truncate(output, claim.size)
-                    # Opened only now: a mistake must not cost the user an existing file.
-                    claim.started = True
-                    out = open_output(output, recipe.format, append=claim.sentences > 0, force=force)
-                    open_files.enter_context(out)
-                if new:
+                        claim.take_up("".join(sentences[done - 1]))
+                    put = start()
+                if new := list(chain.from_iterable(sentences[done:])):
                     if claim.finished:
                         raise cannot_extend(claim.path)
-                    out.put(new)
+                    put(new)
                 report(chunk)
-            if out is None and not faults:
+            if put is None and not faults:
                 if claim.sentences:
                     raise InputError(
                         f"{output}: has more sentences than {name}: was the input or were the options different?"
                     )
-                claim.started = True
-                open_files.enter_context(open_output(output, recipe.format, force=force))
+                start()
         for fault in faults:
             raise fault
 
