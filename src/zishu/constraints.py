@@ -249,19 +249,11 @@ def read_marks(
     return marks
 
 
-def read_tags(tags: TagsLike, pins: Iterable[Pin]) -> dict[Pin, str]:
-    """Return the parts of speech of pinned words by their pins; raise `InputError` for a tag without a pin."""
-    ends = dict(pins)
-    found: dict[Pin, str] = {}
-    for start, tag in tags_by_offset(tags).items():
-        if start not in ends:
-            raise InputError(f"the tag {tag!r} needs a pinned word that begins at {start}")
-        found[start, index(ends[start])] = tag
-    return found
+def read_tags(tags: TagsLike, known: Sequence[str] | None = None) -> dict[int, str]:
+    """Return parts of speech by the offsets of their words.
 
-
-def tags_by_offset(tags: TagsLike) -> dict[int, str]:
-    """Check the types of parts of speech, and return them by the offsets of their words."""
+    Raise `InputError` for anything else, and for one that is not `known` to the model.
+    """
     try:
         found = {index(start): tag for start, tag in dict(tags).items()}
     except (TypeError, ValueError):
@@ -271,14 +263,7 @@ def tags_by_offset(tags: TagsLike) -> dict[int, str]:
     for tag in found.values():
         if not isinstance(tag, str):
             raise InputError(f"a part of speech is a string, not {tag!r:.40}")
-    return found
-
-
-def known_tags(tags: TagsLike, known: Sequence[str]) -> dict[int, str]:
-    """Return parts of speech by offset; raise an error for one that is not `known` to the model."""
-    found = tags_by_offset(tags)
-    for tag in found.values():
-        if tag not in known:
+        if known is not None and tag not in known:
             raise InputError(f"unknown part of speech {tag!r}: this model has {', '.join(known) or 'none'}")
     return found
 

@@ -25,13 +25,13 @@ Cost: the model's, which is linear in the length of the text because no sentence
 from __future__ import annotations
 
 import os
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, Unpack, get_args
 
 from zishu import chart
 from zishu.arguments import MOST_ANALYSES, iterator_of, whole_number
-from zishu.constraints import Pin, TagsLike, known_tags
+from zishu.constraints import Pin, TagsLike, read_tags
 from zishu.document import Document, Sentence, Token, Tokens
 from zishu.errors import InputError
 from zishu.lexicon import Lexicon, LexiconLike
@@ -40,7 +40,7 @@ from zishu.model.settings import CONFIG
 from zishu.sentences import Knowledge, line_sentences, stream_sentences, text_sentences, words_document
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 
     from zishu.arcs import ArcLike
     from zishu.model.decode import Decoding
@@ -52,6 +52,8 @@ DEFAULT: Final = "default"
 
 InnerTrees = Literal["structure", "latent"]
 INNER_TREES: Final = get_args(InnerTrees)
+
+_T = TypeVar("_T", bound="Sized")
 
 # Number of characters read before the model runs: about fifteen batches, so that lengths even out.
 LOOK_AHEAD: Final = 30_000
@@ -250,23 +252,19 @@ class Parser:
         coming, known = iterator_of(texts, "texts"), Lexicon.of(lexicon)
         patterns = patterns and decoding != "vanilla"
 
-        def parse(group: list[tuple[str, list[RawSentence]]]) -> Iterator[Document]:
-            raw = [sentence for _, sentences in group for sentence in sentences]
-            parsed = parser.analyse(raw, confidence=confidence, decoding=decoding, batch_chars=batch_chars)
-            for text, sentences in group:
-                yield Document(text, tuple(best for [best] in islice(parsed, len(sentences))))
-
         def documents() -> Iterator[Document]:
-            """Parse texts in groups of `batch_chars` characters."""
-            group, size = [], 0
-            for text in coming:
-                raw = list(text_sentences(text, lexicon=known, patterns=patterns, wrapped=wrapped))
-                group.append((text, raw))
-                size += 1 + sum(map(len, raw))  # a blank text takes memory, too
-                if size >= batch_chars:
-                    yield from parse(group)
-                    group, size = [], 0
-            yield from parse(group)
+            split = (
+                (text, list(text_sentences(text, lexicon=known, patterns=patterns, wrapped=wrapped)))
+                for text in coming
+            )
+            # A blank text takes memory, too.
+            for group in _chunks(split, batch_chars, lambda item: 1 + sum(map(len, item[1]))):
+                raw = chain.from_iterable(sentences for _, sentences in group)
+                parsed = parser.analyse(
+                    raw, confidence=confidence, decoding=decoding, batch_chars=batch_chars
+                )
+                for text, sentences in group:
+                    yield Document(text, tuple(best for [best] in islice(parsed, len(sentences))))
 
         return documents()
 
@@ -353,7 +351,7 @@ class Parser:
 
     def check_tags(self, tags: TagsLike) -> dict[int, str]:
         """Return parts of speech by offset; raise an error for one that the model does not have."""
-        return known_tags(tags, self.model.settings.upos)
+        return read_tags(tags, self.model.settings.upos)
 
 
 def _strings(pieces: Iterable[str]) -> Iterator[str]:
@@ -363,13 +361,13 @@ def _strings(pieces: Iterable[str]) -> Iterator[str]:
         yield piece
 
 
-def _chunks(sentences: Iterable[RawSentence], size: int) -> Iterator[list[RawSentence]]:
-    """Collect sentences until they have `size` characters together."""
-    chunk: list[RawSentence] = []
+def _chunks(items: Iterable[_T], size: int, length: Callable[[_T], int] = len) -> Iterator[list[_T]]:
+    """Collect sentences, or texts, until they have `size` characters together."""
+    chunk: list[_T] = []
     count = 0
-    for sentence in sentences:
-        chunk.append(sentence)
-        count += len(sentence)
+    for item in items:
+        chunk.append(item)
+        count += length(item)
         if count >= size:
             yield chunk
             chunk, count = [], 0

@@ -64,10 +64,12 @@ def text_sentences(
     if not (arcs or tags):
         yield from ready
         return
-    found = list(ready)
-    for (start, end), tag in read_tags(tags, pins).items():
-        sentence = next(one for one in reversed(found) if one.start <= start)
-        sentence.tags = {**sentence.tags, char_span(sentence.starts, start, end): tag}
+    found, ends = list(ready), dict(pins)
+    for start, tag in read_tags(tags).items():
+        if start not in ends:
+            raise InputError(f"the tag {tag!r} needs a pinned word that begins at {start}")
+        sentence = found[bisect_right(found, start, key=lambda one: one.start) - 1]
+        sentence.tags = {**sentence.tags, char_span(sentence.starts, start, ends[start]): tag}
     for sentence, fixed in zip(found, place_arcs(arcs, pins, [one.starts for one in found]), strict=True):
         sentence.arcs = fixed
     yield from found

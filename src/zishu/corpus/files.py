@@ -20,7 +20,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from zishu.arguments import list_of, whole_number
-from zishu.constraints import Pin, TagsLike, known_tags
+from zishu.constraints import Pin, TagsLike, read_tags
 from zishu.corpus.chunks import Chunk, chunks
 from zishu.corpus.claim import RESUMABLE, cannot_extend, claimed
 from zishu.corpus.documents import MAX_DOCUMENT, RawDocument, expand, kind_of, read_documents
@@ -204,15 +204,14 @@ def parse_texts(
         from zishu.model.settings import read_settings
         from zishu.parser import find_model
 
-        tags = known_tags(tags, read_settings(find_model(model)).upos)
-    fixed = bool(pins or breaks or arcs or tags)
-    if fixed and (len(texts) != 1 or options.words):
+        tags = read_tags(tags, read_settings(find_model(model)).upos)
+    if (pins or breaks or arcs or tags) and (len(texts) != 1 or options.words):
         raise InputError("pins, breaks, arcs and tags need a single text without given words")
     options.check_fixed(arcs=arcs, tags=tags)
-    known = partial(options.sentences, pins=pins, breaks=breaks, arcs=arcs, tags=tags)
     named = len(texts) > 1 or recipe.format == "parquet"
     documents = [RawDocument(str(k) if named else "", (text,)) for k, text in enumerate(texts, start=1)]
-    found = chunks(documents, known if fixed else options.sentences, named=named)
+    split = partial(options.sentences, pins=pins, breaks=breaks, arcs=arcs, tags=tags)
+    found = chunks(documents, split, named=named)
     _parse_chunks(found, "the texts", output, recipe, recipe.record(), force=force)
 
 

@@ -88,7 +88,7 @@ class Options:
             return line_sentences(blocks, look_ahead=look_ahead)
         # Vanilla decoding cannot honour constraints.
         patterns, wrapped = self.patterns and self.decoding != "vanilla", self.wrapped
-        if known:
+        if any(known.values()):
             known |= {"lexicon": self.lexicon, "patterns": patterns, "wrapped": wrapped}
             return text_sentences("".join(blocks), **known)
         return stream_sentences(
