@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from zishu.errors import InputError
+from zishu.errors import InputError, until_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -91,18 +91,10 @@ def _sentences(
 ) -> Iterator[RawSentence]:
     """Yield the sentences of a document; an error is raised or passed to `skip` after the sentences before it."""
     fault: InputError | OSError | None = None
-    torn = False  # the text ends inside its last sentence
-
-    def good_blocks() -> Iterator[str]:
-        nonlocal fault, torn
-        try:
-            yield from document.blocks
-        except (InputError, OSError) as error:
-            fault, torn = error, True
-
+    torn: list[InputError | OSError] = []  # the error that ended the text, perhaps inside its last sentence
     last: RawSentence | None = None
     try:
-        for sentence in split(good_blocks(), look_ahead=look_ahead):
+        for sentence in split(until_error(document.blocks, torn, InputError, OSError), look_ahead=look_ahead):
             if last is not None:
                 yield last
             last = sentence
@@ -113,6 +105,7 @@ def _sentences(
         fault = InputError(f"{document.doc_id}: {error}" if document.doc_id else str(error))
     if last is not None and not torn:
         yield last
+    fault = fault or next(iter(torn), None)
     if fault is not None:
         if skip is None:
             raise fault

@@ -17,7 +17,7 @@ import os
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from zishu.arguments import list_of, whole_number
 from zishu.constraints import Pin, TagsLike, read_tags
@@ -26,7 +26,7 @@ from zishu.corpus.claim import RESUMABLE, cannot_extend, claimed
 from zishu.corpus.documents import MAX_DOCUMENT, RawDocument, expand, kind_of, read_documents
 from zishu.corpus.options import Format, Options
 from zishu.corpus.outputs import Recipe, make_recipe, open_output
-from zishu.errors import InputError, ZishuError, explain
+from zishu.errors import InputError, ZishuError, explain, until_error
 from zishu.reading import STANDARD, Errors, FilePath, Input, check_encoding
 from zishu.writing import check_not_input
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from zishu.arcs import ArcLike
 
 _DEFAULT: Final = Options()
-_T = TypeVar("_T")
 
 
 @dataclass(slots=True)
@@ -108,6 +107,8 @@ def parse_files(
         jobs = whole_number(jobs, "the number of jobs", least=1)
     max_document = whole_number(max_document, "max_document", least=1)
     check_encoding(encoding)
+    if engine not in ("local", "ray"):
+        raise InputError(f"unknown engine {engine!r}: choose from local, ray")
     if engine == "ray" and format is None:
         format = "conllu"  # noqa: A001 (the output is a folder)
     recipe = make_recipe(options, output, format, model, threads)
@@ -262,12 +263,11 @@ def _parse_chunks(
                     open_output(output, recipe.format, append=claim.sentences > 0, force=force)
                 )
 
-            for chunk, sentences in _up_to_a_fault(parsed, faults):
-                done = max(0, claim.sentences - chunk.first)
-                if put is None:
-                    if claim.sentences:
-                        claim.take_up("".join(sentences[done - 1]))
-                    put = start()
+            # The output before an error is kept, and closed properly before the error is raised.
+            for chunk, sentences in until_error(parsed, faults, InputError, OSError, KeyboardInterrupt):
+                if done := max(0, claim.sentences - chunk.first):
+                    claim.take_up("".join(sentences[done - 1]))
+                put = put or start()
                 if new := list(chain.from_iterable(sentences[done:])):
                     if claim.finished:
                         raise cannot_extend(claim.path)
@@ -281,11 +281,3 @@ def _parse_chunks(
                 start()
         for fault in faults:
             raise fault
-
-
-def _up_to_a_fault(items: Iterator[_T], faults: list[BaseException]) -> Iterator[_T]:
-    """Yield items until an error, which is stored: the output before it is kept, and closed properly first."""
-    try:
-        yield from items
-    except (InputError, OSError, KeyboardInterrupt) as error:
-        faults.append(error)

@@ -18,7 +18,7 @@ import sys
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from zishu.compression import plain_name
 from zishu.corpus.options import ONLY_FORMATS, Format, Options
@@ -64,6 +64,8 @@ def make_recipe(
 ) -> Recipe:
     """Return the recipe for an output; raise `InputError` if its format cannot represent what the options ask for."""
     chosen = chosen or format_of(output, options.only)
+    if chosen not in get_args(Format):
+        raise InputError(f"unknown format {chosen!r}: choose from {', '.join(get_args(Format))}")
     standard = os.fspath(output) == STANDARD
     if chosen == "parquet" and standard:
         raise InputError("a Parquet table needs a file: it cannot go to standard output")
