@@ -78,7 +78,7 @@ def _fill_gaps(sentence: RawSentence, marks: Marks, lexicon: Lexicon | None, tok
         if upos:
             sentence.tags = {(first + 1, last + 1): upos, **sentence.tags}
         for known in (gaps,) if bare is None else (gaps, bare):
-            _keep_token(known, first, last, ends=ends)
+            _keep_whole(known, first, last, ends=ends)
     sentence.gaps = np.frombuffer(gaps, dtype=np.int8)
     if bare is not None:
         sentence.gaps_without_lexicon = np.frombuffer(bare, dtype=np.int8)
@@ -86,26 +86,23 @@ def _fill_gaps(sentence: RawSentence, marks: Marks, lexicon: Lexicon | None, tok
 
 def _look_up(sentence: RawSentence, gaps: bytearray, lexicon: Lexicon) -> bytearray | None:
     """Find the lexicon words and record them; return the gaps without them, None if there are no such words."""
-    bare, chars, n = bytearray(gaps), sentence.chars, len(sentence)
+    bare, chars = bytearray(gaps), sentence.chars
     if lexicon.soft:
         found = lexicon.occurrences(chars, gaps)
         if found:
-            sentence.favoured = np.array(lexicon.favour(found, n))
+            sentence.favoured = np.array(lexicon.favour(found, len(chars)))
         spans = [(first, last) for first, last, _ in found]
     else:
         spans = list(lexicon.matches(chars, gaps))
         for first, last in spans:
-            gaps[first + 1 : last] = bytes((JOIN,)) * (last - first - 1)
-            gaps[first] = BREAK
-            if last < n:
-                gaps[last] = BREAK
+            _keep_whole(gaps, first, last)
     tagged = ((first, last, lexicon.entry(chars[first:last]).upos) for first, last in spans)
     sentence.tags = {(first + 1, last + 1): upos for first, last, upos in tagged if upos}
     return bare if spans else None
 
 
-def _keep_token(gaps: bytearray, first: int, last: int, *, ends: bool) -> None:
-    """Join the characters of a token, with boundaries on both sides if it `ends` there; known gaps stay."""
+def _keep_whole(gaps: bytearray, first: int, last: int, *, ends: bool = True) -> None:
+    """Join the characters of a word, with boundaries on both sides if it `ends` there; known gaps stay."""
     if BREAK in gaps[first + 1 : last]:
         return
     gaps[first + 1 : last] = bytes((JOIN,)) * (last - first - 1)
