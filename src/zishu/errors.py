@@ -12,13 +12,14 @@ ZishuError               any error that Zishu raises on purpose
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import TypeVar
 
-_T = TypeVar("_T")
-_Error = TypeVar("_Error", bound=BaseException)
+    _T = TypeVar("_T")
+    _Error = TypeVar("_Error", bound=BaseException)
 
 
 class ZishuError(Exception):

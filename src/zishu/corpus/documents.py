@@ -203,10 +203,10 @@ def _read_jsonl(fields: _Fields, lines: Iterable[str]) -> Iterator[RawDocument |
         try:
             record = json.loads(line.rstrip())
         except (ValueError, RecursionError) as error:
-            # Without the line that Python counts, always 1.
-            reason = (
-                f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else error
-            )
+            reason = str(error)
+            if isinstance(error, json.JSONDecodeError):
+                # Without the line that Python counts, always 1. Some messages end in "at".
+                reason = f"{error.msg.removesuffix(' at')} at column {error.colno}"
             yield fault(f"not JSON: {reason}")
             continue
         if not isinstance(record, dict):
