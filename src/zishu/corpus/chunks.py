@@ -25,9 +25,8 @@ CHUNK: Final = 16_000  # characters: half a second of work
 
 # Splits blocks of text into sentences, with the option `look_ahead`; see `zishu.splitting.iter_sentences`.
 Splitter: TypeAlias = "Callable[..., Iterable[RawSentence]]"
-Place = tuple[
-    str, int
-]  # the id of a document, empty if it has none, and the number of a sentence in it, from 1
+# The id of a document, empty if it has none, and the number of a sentence in it, from 1.
+Place = tuple[str, int]
 
 
 @dataclass(slots=True)
