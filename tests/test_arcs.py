@@ -16,15 +16,15 @@ import zishu
 from oracle import has_arc
 from strategies import fixed_arcs, gap_vectors
 from zishu import cli
-from zishu.arcs import ROOT_SPAN, FixedArc, place_arcs
+from zishu.arcs import ROOT_SPAN, FixedArc
 from zishu.chart import TreeDistribution
 from zishu.errors import InputError
 from zishu.model.batch import allowed_arcs, over_words
-from zishu.splitting import split_sentences
+from zishu.sentences import text_sentences
 
 
 def place(text: str, pins: Any, arcs: Any) -> list[tuple[FixedArc, ...]]:
-    return place_arcs(arcs, pins, [sentence.starts for sentence in split_sentences(text)])
+    return [sentence.arcs for sentence in text_sentences(text, pins=pins, arcs=arcs)]
 
 
 def test_arcs_are_placed_by_the_characters_of_their_sentence() -> None:

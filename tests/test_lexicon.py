@@ -187,6 +187,7 @@ def test_lines_as_jieba_has_them() -> None:
     ("entry", "message"),
     [
         (("台中", "n"), "frequency of '台中' is a number above 0, not 'n'"),
+        (("台中", 1, ["n"]), r"\['n'\] after '台中' is not a part of speech"),
         (("台中", True), "frequency"),
         (("台中", 1, "noun"), "not a part of speech"),
         (("台中", 1, "n", 2), "more than"),

@@ -13,7 +13,6 @@ Cost: a few microseconds per arc.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass
 from operator import index
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zishu.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 # What users write: the offsets of a word and of its head (None for the root), and optionally a relation.
 ArcLike = tuple[int, int | None] | tuple[int, int | None, str | None]
@@ -58,17 +57,16 @@ class _Offsets:
 
 
 def place_arcs(
-    arcs: Iterable[ArcLike], pins: Iterable[tuple[int, int]], sentences: Sequence[Sequence[int]]
-) -> list[tuple[FixedArc, ...]]:
-    """Return the fixed arcs of each sentence of a text; raise `InputError` for contradictions.
+    arcs: Iterable[ArcLike], words: Mapping[int, tuple[int, tuple[int, int]]]
+) -> dict[int, tuple[FixedArc, ...]]:
+    """Return the fixed arcs of a text by the numbers of their sentences; raise `InputError` for contradictions.
 
-    A sentence is given by the offsets of its characters. No sentence may end inside a pin.
+    `words` gives, for each pinned word by its offset, the number of its sentence and its span of characters.
     """
-    ends = dict(pins)
     heads: dict[int, _Offsets] = {}
     for arc in dict.fromkeys(map(_read, arcs)):
         for offset in (arc.dependent, arc.head):
-            if offset is not None and offset not in ends:
+            if offset is not None and offset not in words:
                 raise InputError(f"the arc {arc} needs a pinned word that begins at {offset}")
         if arc.head == arc.dependent:
             raise InputError(f"the arc {arc} makes a word its own head")
@@ -77,31 +75,20 @@ def place_arcs(
             raise InputError(f"the arcs {other} and {arc} give one word two {what}")
         heads[arc.dependent] = arc
 
-    starts = [sentence[0] for sentence in sentences]
     found: dict[int, list[_Offsets]] = defaultdict(list)
     for arc in heads.values():
-        number = bisect_right(starts, arc.dependent) - 1
-        if arc.head is not None and bisect_right(starts, arc.head) - 1 != number:
+        number, _ = words[arc.dependent]
+        if arc.head is not None and words[arc.head][0] != number:
             raise InputError(f"the arc {arc} connects words of two sentences")
         found[number].append(arc)
     for several in found.values():
         _check_tree(several)
 
-    def span(sentence: Sequence[int], offset: int | None) -> tuple[int, int]:
-        return ROOT_SPAN if offset is None else char_span(sentence, offset, ends[offset])
+    def fixed(arc: _Offsets) -> FixedArc:
+        head = ROOT_SPAN if arc.head is None else words[arc.head][1]
+        return FixedArc(words[arc.dependent][1], head, arc.relation)
 
-    return [
-        tuple(
-            FixedArc(span(sentence, arc.dependent), span(sentence, arc.head), arc.relation)
-            for arc in found.get(number, ())
-        )
-        for number, sentence in enumerate(sentences)
-    ]
-
-
-def char_span(starts: Sequence[int], start: int, end: int) -> tuple[int, int]:
-    """Return the characters between two offsets as a half-open span, numbered from 1; `starts` are their offsets."""
-    return bisect_right(starts, start), bisect_right(starts, end - 1) + 1
+    return {number: tuple(map(fixed, several)) for number, several in found.items()}
 
 
 def check_arcs(arcs: Iterable[ArcLike]) -> None:

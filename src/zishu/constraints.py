@@ -78,7 +78,7 @@ def _fill_gaps(sentence: RawSentence, marks: Marks, lexicon: Lexicon | None, tok
         if upos:
             sentence.tags = {(first + 1, last + 1): upos, **sentence.tags}
         for known in (gaps,) if bare is None else (gaps, bare):
-            _keep_token(known, first, last, ends=ends)
+            _keep_whole(known, first, last, ends=ends)
     sentence.gaps = np.frombuffer(gaps, dtype=np.int8)
     if bare is not None:
         sentence.gaps_without_lexicon = np.frombuffer(bare, dtype=np.int8)
@@ -86,26 +86,23 @@ def _fill_gaps(sentence: RawSentence, marks: Marks, lexicon: Lexicon | None, tok
 
 def _look_up(sentence: RawSentence, gaps: bytearray, lexicon: Lexicon) -> bytearray | None:
     """Find the lexicon words and record them; return the gaps without them, None if there are no such words."""
-    bare, chars, n = bytearray(gaps), sentence.chars, len(sentence)
+    bare, chars = bytearray(gaps), sentence.chars
     if lexicon.soft:
         found = lexicon.occurrences(chars, gaps)
         if found:
-            sentence.favoured = np.array(lexicon.favour(found, n))
+            sentence.favoured = np.array(lexicon.favour(found, len(chars)))
         spans = [(first, last) for first, last, _ in found]
     else:
         spans = list(lexicon.matches(chars, gaps))
         for first, last in spans:
-            gaps[first + 1 : last] = bytes((JOIN,)) * (last - first - 1)
-            gaps[first] = BREAK
-            if last < n:
-                gaps[last] = BREAK
+            _keep_whole(gaps, first, last)
     tagged = ((first, last, lexicon.entry(chars[first:last]).upos) for first, last in spans)
     sentence.tags = {(first + 1, last + 1): upos for first, last, upos in tagged if upos}
     return bare if spans else None
 
 
-def _keep_token(gaps: bytearray, first: int, last: int, *, ends: bool) -> None:
-    """Join the characters of a token, with boundaries on both sides if it `ends` there; known gaps stay."""
+def _keep_whole(gaps: bytearray, first: int, last: int, *, ends: bool = True) -> None:
+    """Join the characters of a word, with boundaries on both sides if it `ends` there; known gaps stay."""
     if BREAK in gaps[first + 1 : last]:
         return
     gaps[first + 1 : last] = bytes((JOIN,)) * (last - first - 1)
@@ -249,19 +246,11 @@ def read_marks(
     return marks
 
 
-def read_tags(tags: TagsLike, pins: Iterable[Pin]) -> dict[Pin, str]:
-    """Return the parts of speech of pinned words by their pins; raise `InputError` for a tag without a pin."""
-    ends = dict(pins)
-    found: dict[Pin, str] = {}
-    for start, tag in tags_by_offset(tags).items():
-        if start not in ends:
-            raise InputError(f"the tag {tag!r} needs a pinned word that begins at {start}")
-        found[start, index(ends[start])] = tag
-    return found
+def read_tags(tags: TagsLike, known: Sequence[str] | None = None) -> dict[int, str]:
+    """Return parts of speech by the offsets of their words.
 
-
-def tags_by_offset(tags: TagsLike) -> dict[int, str]:
-    """Check the types of parts of speech, and return them by the offsets of their words."""
+    Raise `InputError` for anything else, and for one that is not `known` to the model.
+    """
     try:
         found = {index(start): tag for start, tag in dict(tags).items()}
     except (TypeError, ValueError):
@@ -271,14 +260,7 @@ def tags_by_offset(tags: TagsLike) -> dict[int, str]:
     for tag in found.values():
         if not isinstance(tag, str):
             raise InputError(f"a part of speech is a string, not {tag!r:.40}")
-    return found
-
-
-def known_tags(tags: TagsLike, known: Sequence[str]) -> dict[int, str]:
-    """Return parts of speech by offset; raise an error for one that is not `known` to the model."""
-    found = tags_by_offset(tags)
-    for tag in found.values():
-        if tag not in known:
+        if known is not None and tag not in known:
             raise InputError(f"unknown part of speech {tag!r}: this model has {', '.join(known) or 'none'}")
     return found
 

@@ -12,6 +12,14 @@ ZishuError               any error that Zishu raises on purpose
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import TypeVar
+
+    _T = TypeVar("_T")
+    _Error = TypeVar("_Error", bound=BaseException)
 
 
 class ZishuError(Exception):
@@ -79,3 +87,11 @@ _CONTROL = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u202a-\
 def portable(error: BaseException) -> ZishuError:
     """Return an equivalent error with the same message that any process can unpickle."""
     return (InputError if isinstance(error, InputError) else ZishuError)(explain(error))
+
+
+def until_error(items: Iterable[_T], errors: list[_Error], *kinds: type[_Error]) -> Iterator[_T]:
+    """Yield items until one of these kinds of errors, which is stored: the caller can first finish what came before."""
+    try:
+        yield from items
+    except kinds as error:
+        errors.append(error)

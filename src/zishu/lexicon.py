@@ -101,19 +101,21 @@ class Lexicon:
         self._trie: _Trie = {}
         self.longest = 0  # number of characters of the longest word that can be found
         for given in words:
-            word, *more = given if isinstance(given, tuple) and given else (given,)
-            _check_word(word)
-            entry = _entry(word, more)
-            if word in self._entries and not more:
-                continue
-            self._entries[word] = entry
-            chars = characters(word)
-            if len(chars) <= LIMIT:
-                self.longest = max(self.longest, len(chars))
-                node = self._trie
-                for char in simplify(chars):
-                    node = node.setdefault(char, {})
-                node[_END] = entry
+            self._add(*(given if isinstance(given, tuple) and given else (given,)))
+
+    def _add(self, word: Any, *more: Any) -> None:
+        """Add a word, perhaps with its frequency and part of speech; without these, a known word keeps its own."""
+        entry = _entry(word, more)
+        if word in self._entries and not more:
+            return
+        self._entries[word] = entry
+        chars = characters(word)
+        if len(chars) <= LIMIT:
+            self.longest = max(self.longest, len(chars))
+            node = self._trie
+            for char in simplify(chars):
+                node = node.setdefault(char, {})
+            node[_END] = entry
 
     @classmethod
     def of(cls, words: LexiconLike) -> Lexicon | None:
@@ -128,19 +130,19 @@ class Lexicon:
         A line is `word`, `word frequency`, `word tag` or `word frequency tag`.
         """
         name = source_name(source)
-        words: list[str | tuple[Any, ...]] = []
+        lexicon = cls(soft=soft, weight=weight)
         try:
             for number, line in enumerate(read_lines(source, name), start=1):
                 word, *more = line.split() or ("#",)
                 if word.startswith("#"):
                     continue
                 try:
-                    words.append((word, *_entry(word, _fields(word, more))) if more else word)
+                    lexicon._add(word, *(_fields(word, more) if more else ()))
                 except InputError as error:
                     raise FormatError(str(error), path=name, line=number) from None
         except OSError as error:
             raise InputError(explain(error)) from error
-        return cls(words, soft=soft, weight=weight)
+        return lexicon
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -287,16 +289,6 @@ def _edges(chars: Sequence[str], gaps: Sequence[int] | None) -> list[bool]:
     return edges
 
 
-def _check_word(word: object) -> None:
-    """Reject what is not a valid word of a lexicon."""
-    if not isinstance(word, str):
-        raise InputError(f"a word of a lexicon is a string, not {word!r}")
-    if not word:
-        raise InputError("a word of a lexicon is empty")
-    if any(map(str.isspace, word)):
-        raise InputError(f"white space in {word!r}: a word cannot contain white space")
-
-
 def _fields(word: str, more: Sequence[str]) -> tuple[float | None, str | None]:
     """Read frequency and tag from the rest of a line."""
     frequency: float | None = None
@@ -310,8 +302,14 @@ def _fields(word: str, more: Sequence[str]) -> tuple[float | None, str | None]:
     return frequency, rest[0] if rest else None
 
 
-def _entry(word: str, more: Sequence[Any]) -> Entry:
-    """Check what is given in addition to a word."""
+def _entry(word: object, more: Sequence[Any]) -> Entry:
+    """Check a word and what is given in addition to it."""
+    if not isinstance(word, str):
+        raise InputError(f"a word of a lexicon is a string, not {word!r}")
+    if not word:
+        raise InputError("a word of a lexicon is empty")
+    if any(map(str.isspace, word)):
+        raise InputError(f"white space in {word!r}: a word cannot contain white space")
     if len(more) > 2:
         raise InputError(f"the entry of {word!r} has more than a word, a frequency and a part of speech")
     frequency, tag = (*more, None, None)[:2]
@@ -319,10 +317,9 @@ def _entry(word: str, more: Sequence[Any]) -> Entry:
     is_number = isinstance(frequency, int | float) and not isinstance(frequency, bool)
     if not (is_number and 0 < frequency < float("inf")):
         raise InputError(f"the frequency of {word!r} is a number above 0, not {frequency!r}")
-    if tag is None or tag in UPOS:
-        return Entry(float(frequency), tag)
-    if tag not in _JIEBA:
+    known = tag is None or (isinstance(tag, str) and (tag in UPOS or tag in _JIEBA))
+    if not known:
         raise InputError(
             f"{tag!r} after {word!r} is not a part of speech, and a word cannot contain white space"
         )
-    return Entry(float(frequency), _JIEBA[tag])
+    return Entry(float(frequency), _JIEBA.get(tag, tag))

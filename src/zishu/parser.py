@@ -25,13 +25,13 @@ Cost: the model's, which is linear in the length of the text because no sentence
 from __future__ import annotations
 
 import os
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, Unpack, get_args
 
 from zishu import chart
 from zishu.arguments import MOST_ANALYSES, iterator_of, whole_number
-from zishu.constraints import Pin, TagsLike, known_tags
+from zishu.constraints import Pin, TagsLike, read_tags
 from zishu.document import Document, Sentence, Token, Tokens
 from zishu.errors import InputError
 from zishu.lexicon import Lexicon, LexiconLike
@@ -40,7 +40,7 @@ from zishu.model.settings import CONFIG
 from zishu.sentences import Knowledge, line_sentences, stream_sentences, text_sentences, words_document
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 
     from zishu.arcs import ArcLike
     from zishu.model.decode import Decoding
@@ -52,6 +52,8 @@ DEFAULT: Final = "default"
 
 InnerTrees = Literal["structure", "latent"]
 INNER_TREES: Final = get_args(InnerTrees)
+
+_T = TypeVar("_T", bound="Sized")
 
 # Number of characters read before the model runs: about fifteen batches, so that lengths even out.
 LOOK_AHEAD: Final = 30_000
@@ -105,16 +107,31 @@ def load(
 class Parser:
     """Parse text with a model.
 
-    Offsets are half-open and count code points. `pins` are words that must be kept as exactly one word,
-    `breaks` are offsets that no word may cross (white space and the ends of the text always are),
-    `lexicon` holds words that are kept whole wherever they occur, as a `Lexicon` (build it once if it is large) or any
-    collection of strings. `arcs` are pairs (dependent, head) of pinned words that the tree must have, given by the offsets
-    where the words begin; the head None is the root, and a third entry fixes the relation. `tags` are parts of speech of
-    pinned words, by the same offsets; they do not influence the tree. See `zishu.constraints` and
-    `zishu.arcs`. `style` names the treebank whose conventions for words and relations
-    are followed; `parser.styles` lists those that the model knows. `inner` selects the trees inside words:
-    "structure" (the default), those of the structure scorer, with relations, if the model has one (see
-    docs/word-structure.md); "latent", those of the paper, which the parser has learned without annotation.
+    A call may say what is known about the text. Offsets are half-open and count code points; `zishu.constraints` and
+    `zishu.arcs` say what contradicts what.
+
+    - `pins`: spans of the text that are exactly one word each.
+    - `breaks`: offsets that no word may cross; white space and the ends of the text always are such boundaries.
+    - `arcs`: pairs (dependent, head) of pinned words that the tree must have, given by the offsets where the words begin;
+      the head None is the root, and a third entry fixes the relation.
+    - `tags`: parts of speech of pinned words, by the same offsets; they do not influence the tree.
+    - `lexicon`: words that are kept whole wherever they occur, as a `Lexicon` (build it once if it is large) or any
+      collection of strings.
+    - `patterns`: whether addresses, dates, numbers and Latin words are kept whole (`zishu.patterns`).
+    - `wrapped`: whether a line break is plain white space; then a sentence ends at a blank line.
+
+    And how it is parsed:
+
+    - `style`: the treebank whose conventions for words and relations are followed; `parser.styles` lists those that the
+      model knows.
+    - `inner`: the trees inside words. "structure" (the default): those of the structure scorer, with relations, if the
+      model has one (see docs/word-structure.md). "latent": those of the paper, which the parser has learned without
+      annotation.
+    - `confidence`: without it, probabilities are None and parsing is faster.
+    - `decoding`: "mbr", the tree with the highest expected number of correct heads; "viterbi", the most probable
+      character tree; or "vanilla", which decodes a model with one role as the paper does, where trees may need repairs.
+      Vanilla decoding cannot honour constraints, so sentences with any (even a space) use "viterbi", and patterns are
+      not used.
     """
 
     __slots__ = ("inner", "model", "path", "style")
@@ -149,14 +166,11 @@ class Parser:
 
     def in_style(self, style: str | None, inner: InnerTrees | None = None) -> Parser:
         """Return a parser with the same model and another style or other inner trees; None changes nothing."""
-        if style in (None, self.style) and inner in (None, self.inner):
+        style = self.style if style is None else style
+        inner = self.inner if inner is None else inner
+        if (style, inner) == (self.style, self.inner):
             return self
-        return Parser(
-            self.model,
-            path=self.path,
-            style=self.style if style is None else style,
-            inner=self.inner if inner is None else inner,
-        )
+        return Parser(self.model, path=self.path, style=style, inner=inner)
 
     def __call__(
         self,
@@ -174,17 +188,10 @@ class Parser:
         confidence: bool = True,
         decoding: Decoding = "mbr",
     ) -> Document:
-        """Parse a text.
-
-        Without `confidence`, probabilities are None and parsing is faster. `decoding` is "mbr", the tree with
-        the highest expected number of correct heads; "viterbi", the most probable character tree; or "vanilla", which
-        decodes a model with one role as the paper does, where trees may need repairs. Vanilla decoding cannot honour
-        constraints, so sentences with any (even a space) use "viterbi", and patterns are not used.
-        """
+        """Parse a text; the class explains the options."""
         patterns = patterns and decoding != "vanilla"
-        raw = text_sentences(
-            text, pins=pins, breaks=breaks, arcs=arcs, tags=self.check_tags(tags), lexicon=lexicon,
-            patterns=patterns, wrapped=wrapped,
+        raw = self._sentences(
+            text, pins=pins, breaks=breaks, arcs=arcs, tags=tags, lexicon=lexicon, patterns=patterns, wrapped=wrapped
         )  # fmt: skip
         parsed = self.in_style(style, inner).analyse(raw, confidence=confidence, decoding=decoding)
         return Document(text, tuple(best for [best] in parsed))
@@ -203,8 +210,7 @@ class Parser:
         return [(token.form, token.upos) for token in self._tokens(text, style, known, tags=True)]
 
     def _tokens(self, text: str, style: str | None, known: Knowledge, *, tags: bool) -> Iterator[Token]:
-        known["tags"] = self.check_tags(known.get("tags", ()))
-        for found in self.in_style(style).tokens(text_sentences(text, **known), tags=tags):
+        for found in self.in_style(style).tokens(self._sentences(text, **known), tags=tags):
             yield from found.words
 
     def parse_words(
@@ -250,23 +256,19 @@ class Parser:
         coming, known = iterator_of(texts, "texts"), Lexicon.of(lexicon)
         patterns = patterns and decoding != "vanilla"
 
-        def parse(group: list[tuple[str, list[RawSentence]]]) -> Iterator[Document]:
-            raw = [sentence for _, sentences in group for sentence in sentences]
-            parsed = parser.analyse(raw, confidence=confidence, decoding=decoding, batch_chars=batch_chars)
-            for text, sentences in group:
-                yield Document(text, tuple(best for [best] in islice(parsed, len(sentences))))
-
         def documents() -> Iterator[Document]:
-            """Parse texts in groups of `batch_chars` characters."""
-            group, size = [], 0
-            for text in coming:
-                raw = list(text_sentences(text, lexicon=known, patterns=patterns, wrapped=wrapped))
-                group.append((text, raw))
-                size += 1 + sum(map(len, raw))  # a blank text takes memory, too
-                if size >= batch_chars:
-                    yield from parse(group)
-                    group, size = [], 0
-            yield from parse(group)
+            split = (
+                (text, list(text_sentences(text, lexicon=known, patterns=patterns, wrapped=wrapped)))
+                for text in coming
+            )
+            # A blank text takes memory, too.
+            for group in _chunks(split, batch_chars, lambda item: 1 + sum(map(len, item[1]))):
+                raw = chain.from_iterable(sentences for _, sentences in group)
+                parsed = parser.analyse(
+                    raw, confidence=confidence, decoding=decoding, batch_chars=batch_chars
+                )
+                for text, sentences in group:
+                    yield Document(text, tuple(best for [best] in islice(parsed, len(sentences))))
 
         return documents()
 
@@ -320,8 +322,11 @@ class Parser:
         the arguments from `pins` to `wrapped` of a call of the parser.
         """
         k = whole_number(k, "k", least=1, most=MOST_ANALYSES)
+        return list(self.in_style(style, inner).analyse(self._sentences(text, **known), k_best=k))
+
+    def _sentences(self, text: str, **known: Unpack[Knowledge]) -> Iterator[RawSentence]:
         known["tags"] = self.check_tags(known.get("tags", ()))
-        return list(self.in_style(style, inner).analyse(text_sentences(text, **known), k_best=k))
+        return text_sentences(text, **known)
 
     def analyse(
         self,
@@ -353,7 +358,7 @@ class Parser:
 
     def check_tags(self, tags: TagsLike) -> dict[int, str]:
         """Return parts of speech by offset; raise an error for one that the model does not have."""
-        return known_tags(tags, self.model.settings.upos)
+        return read_tags(tags, self.model.settings.upos)
 
 
 def _strings(pieces: Iterable[str]) -> Iterator[str]:
@@ -363,13 +368,13 @@ def _strings(pieces: Iterable[str]) -> Iterator[str]:
         yield piece
 
 
-def _chunks(sentences: Iterable[RawSentence], size: int) -> Iterator[list[RawSentence]]:
-    """Collect sentences until they have `size` characters together."""
-    chunk: list[RawSentence] = []
+def _chunks(items: Iterable[_T], size: int, length: Callable[[_T], int] = len) -> Iterator[list[_T]]:
+    """Collect sentences, or texts, until they have `size` characters together."""
+    chunk: list[_T] = []
     count = 0
-    for sentence in sentences:
-        chunk.append(sentence)
-        count += len(sentence)
+    for item in items:
+        chunk.append(item)
+        count += length(item)
         if count >= size:
             yield chunk
             chunk, count = [], 0

@@ -45,6 +45,7 @@ TABLE: Final = (
 TAGS: Final = {"emoji": "SYM", "laughter": "INTJ"}
 
 _ANY: Final = regex.compile("|".join(f"(?P<{name}>{form})" for name, form, _ in TABLE), regex.VERSION1)
+_ENDS: Final = {name: ends for name, _, ends in TABLE}
 # Every token contains one of these; searching for them is much faster.
 _HINT: Final = re.compile(
     "[0-9A-Za-z\u00c0-\u024f０-９Ａ-Ｚａ-ｚ@#哈呵嘿嘻呜嗷\u2190-\u2bff\U0001f000-\U0001faff]"
@@ -60,5 +61,5 @@ def find_tokens(text: str) -> Iterator[Token]:
     if not _HINT.search(text):
         return
     for found in _ANY.finditer(text):
-        name, ends = next((name, ends) for name, _, ends in TABLE if found[name] is not None)
-        yield found.start(), found.end(), ends, TAGS.get(name)
+        name = found.lastgroup  # the outermost one, which ends last
+        yield found.start(), found.end(), _ENDS[name], TAGS.get(name)

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, TypedDict
 
-from zishu.arcs import ArcLike, char_span, place_arcs
+from zishu.arcs import ArcLike, place_arcs
 from zishu.arguments import iterator_of, list_of
 from zishu.constraints import Pin, TagsLike, constrain, read_marks, read_tags
 from zishu.errors import InputError
@@ -65,11 +65,19 @@ def text_sentences(
         yield from ready
         return
     found = list(ready)
-    for (start, end), tag in read_tags(tags, pins).items():
-        sentence = next(one for one in reversed(found) if one.start <= start)
-        sentence.tags = {**sentence.tags, char_span(sentence.starts, start, end): tag}
-    for sentence, fixed in zip(found, place_arcs(arcs, pins, [one.starts for one in found]), strict=True):
-        sentence.arcs = fixed
+    starts = [sentence.start for sentence in found]
+    words = {}  # pinned ones by their offsets: the number of the sentence, and the span of characters, from 1
+    for start, end in pins:
+        number = bisect_right(starts, start) - 1
+        chars = found[number].starts
+        words[start] = number, (bisect_right(chars, start), bisect_right(chars, end - 1) + 1)
+    for start, tag in read_tags(tags).items():
+        if start not in words:
+            raise InputError(f"the tag {tag!r} needs a pinned word that begins at {start}")
+        number, span = words[start]
+        found[number].tags = {**found[number].tags, span: tag}
+    for number, fixed in place_arcs(arcs, words).items():
+        found[number].arcs = fixed
     yield from found
 
 

@@ -74,7 +74,7 @@ def test_short_documents_share_chunks() -> None:
     assert [first.sentences[1].start, [s.after for s in first.sentences], first.end] == [0, ["", ""], 9]
     assert (second.first, second.places, second.sentences[0].after, second.end) == (2, [("c", 2)], "\n", 15)
     unnamed = chunking.chunks([RawDocument("a", [EASY])], Options().sentences, named=False)
-    assert next(unnamed).places == [chunking.NOWHERE]
+    assert next(unnamed).places == [("", 1)]
 
 
 @pytest.mark.parametrize("error", [InputError("a: byte 18 is bad"), OSError(5, "Input/output error")])

@@ -96,6 +96,7 @@ def test_json_lines(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("{", "not JSON: Expecting property name enclosed in double quotes at column 2"),
+        ('{"text": "a\tb"}', "not JSON: Invalid control character at column 12"),
         ("[" * 100_000, "not JSON"),
         ('["text"]', "expected a JSON object"),
         ('{"body": "x"}', "no key 'text': choose one with --text-field; found: 'body'"),

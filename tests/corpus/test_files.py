@@ -145,6 +145,8 @@ def test_texts(tmp_path: Path) -> None:
         ("out.json", {"k_best": 2}, {"resume": True}, "several analyses per sentence cannot be resumed"),
         ("-", {}, {"resume": True, "format": "json"}, "standard output cannot be resumed"),
         ("-", {}, {"format": "parquet"}, "a Parquet table needs a file"),
+        ("out", {}, {"format": "xml"}, "unknown format 'xml': choose from tree, text, conllu"),
+        ("out", {}, {"engine": "Ray"}, "unknown engine 'Ray': choose from local, ray"),
         ("out.parquet", {"k_best": 2}, {}, "one analysis per sentence"),
         ("out", {"k_best": -1}, {}, "k_best must be at least 0"),
         ("out", {"k_best": 2, "decoding": "viterbi"}, {}, "k_best ranks by probability"),

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from parsed_sentences import SHANGHAI
-from zishu.corpus.chunks import NOWHERE
 from zishu.corpus.options import Options
 from zishu.corpus.outputs import Recipe, format_of
 
@@ -37,5 +36,5 @@ def test_documents_are_named_once_and_analyses_ranked() -> None:
     assert later.startswith("# sent_id = 8\n")
     record = json.loads(Recipe(Options(), "json").show(SHANGHAI, 7, ("a", 2)))
     assert (record["sent_id"], record["doc_id"], "rank" in record) == ("8", "a", False)
-    assert "doc_id" not in json.loads(Recipe(Options(), "json").show(SHANGHAI, 0, NOWHERE))
+    assert "doc_id" not in json.loads(Recipe(Options(), "json").show(SHANGHAI, 0, ("", 1)))
     assert Recipe(Options(), "parquet").show(SHANGHAI, 7, ("a", 2)) == ("a", 8, SHANGHAI)

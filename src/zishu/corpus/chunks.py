@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from zishu.errors import InputError
+from zishu.errors import InputError, until_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -25,8 +25,8 @@ CHUNK: Final = 16_000  # characters: half a second of work
 
 # Splits blocks of text into sentences, with the option `look_ahead`; see `zishu.splitting.iter_sentences`.
 Splitter: TypeAlias = "Callable[..., Iterable[RawSentence]]"
-Place = tuple[str, int]  # the id of a document, and the number of a sentence in it, from 1
-NOWHERE: Final[Place] = ("", 0)  # for a text without an id
+# The id of a document, empty if it has none, and the number of a sentence in it, from 1.
+Place = tuple[str, int]
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ def chunks(
 ) -> Iterator[Chunk]:
     """Split documents into chunks of at least `size` characters; `sentences` splits the blocks of one.
 
-    Unless `named`, sentences have no place. If the text is typed (`interactive`), every sentence is a chunk and does not
+    Unless `named`, documents have no ids. If the text is typed (`interactive`), every sentence is a chunk and does not
     wait for the next one, so some white space after it may be unknown. With `skip`, an error in a document is passed to
     that function, and the rest of the document is skipped.
     """
@@ -70,7 +70,7 @@ def chunks(
             for number, sentence in enumerate(found, start=1):
                 end = sentence.end
                 chunk.sentences.append(sentence)
-                chunk.places.append((document.doc_id, number) if named else NOWHERE)
+                chunk.places.append((document.doc_id if named else "", number))
                 chunk.size += len(sentence.text)
                 chunk.end = before + end
                 if chunk.size >= size:
@@ -90,18 +90,10 @@ def _sentences(
 ) -> Iterator[RawSentence]:
     """Yield the sentences of a document; an error is raised or passed to `skip` after the sentences before it."""
     fault: InputError | OSError | None = None
-    torn = False  # the text ends inside its last sentence
-
-    def good_blocks() -> Iterator[str]:
-        nonlocal fault, torn
-        try:
-            yield from document.blocks
-        except (InputError, OSError) as error:
-            fault, torn = error, True
-
+    torn: list[InputError | OSError] = []  # the error that ended the text, perhaps inside its last sentence
     last: RawSentence | None = None
     try:
-        for sentence in split(good_blocks(), look_ahead=look_ahead):
+        for sentence in split(until_error(document.blocks, torn, InputError, OSError), look_ahead=look_ahead):
             if last is not None:
                 yield last
             last = sentence
@@ -112,6 +104,7 @@ def _sentences(
         fault = InputError(f"{document.doc_id}: {error}" if document.doc_id else str(error))
     if last is not None and not torn:
         yield last
+    fault = fault or next(iter(torn), None)
     if fault is not None:
         if skip is None:
             raise fault

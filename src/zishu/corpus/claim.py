@@ -29,7 +29,7 @@ from zishu import __version__
 from zishu.compression import DamagedFile
 from zishu.errors import InputError
 from zishu.reading import STANDARD, FilePath, open_bytes
-from zishu.writing import NO_FOLLOW, NO_WAIT, lock
+from zishu.writing import NO_FOLLOW, NO_WAIT, lock, truncate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -56,14 +56,19 @@ class Claim:
     finished: bool = False  # there is no record of its options: it can be checked, but not extended
     started: bool = False  # this run has written to it
 
-    def check(self, again: str) -> None:
-        """Raise InputError unless the last sentence equals this run's sentence of the same number."""
+    def take_up(self, again: str) -> None:
+        """Prepare to append; raise InputError unless the last sentence equals this run's sentence of the same number.
+
+        An incomplete sentence after it is removed.
+        """
         # A lone surrogate cannot be encoded in UTF-8 and is written as an escape.
         as_written = again.encode("utf-8", "backslashreplace").decode()
         if _identity(self.last, self.kind) != _identity(as_written, self.kind):
             raise InputError(
                 f"{self.path}: sentence {self.sentences} does not match: was the input or were the options different?"
             )
+        if self.torn:
+            truncate(self.path, self.size)
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from zishu.compression import plain_name
 from zishu.corpus.tables import arrow, check_uncompressed
@@ -137,12 +137,11 @@ def read_documents(
                     found = _read_parquet(fields)
                 else:
                     lines = stack.enter_context(Input(path, errors=errors, encoding=encoding)).lines(longest)
-                    read = (
-                        _read_jsonl
+                    found = (
+                        _read_jsonl(fields, lines)
                         if kind == "jsonl"
-                        else partial(_read_csv, tabs=kind == "tsv", longest=longest)
+                        else _read_csv(fields, lines, tabs=kind == "tsv", longest=longest)
                     )
-                    found = read(fields, lines)
                 for document in found:
                     if isinstance(document, RawDocument):
                         yield document
@@ -157,6 +156,9 @@ def _blocks(path: str, errors: Errors, encoding: str) -> Iterator[str]:
         yield from text.blocks()
 
 
+_Fault: TypeAlias = "Callable[[str], InputError]"  # returns an error that names the file and the row
+
+
 @dataclass(frozen=True, slots=True)
 class _Fields:
     """Define what to read from the rows of a file."""
@@ -165,17 +167,17 @@ class _Fields:
     text: str
     id: str | None
 
-    def document(self, text: object, id_: object, row: int) -> RawDocument | str:
-        """Return the document of a row, or what is wrong with it."""
+    def document(self, text: object, id_: object, row: int, fault: _Fault) -> RawDocument | InputError:
+        """Return the document of a row, or the error if it is bad."""
         if not isinstance(text, str):
-            return _wrong(self.text, text, "not a string")
+            return fault(_wrong(self.text, text, "not a string"))
         if self.id is None:
             id_ = f"{self.path}:{row}"
         elif not isinstance(id_, str | int) or isinstance(id_, bool):
-            return _wrong(self.id, id_, "neither a string nor a whole number")
+            return fault(_wrong(self.id, id_, "neither a string nor a whole number"))
         return RawDocument(str(id_), (text,))
 
-    def place(self, names: list[str], fault: Callable[[str], Exception]) -> tuple[int, int]:
+    def place(self, names: list[str], fault: _Fault) -> tuple[int, int]:
         """Return the positions of text and id in a row, -1 if no id is wanted."""
         for name, option in ((self.text, "--text-field"), (self.id, "--id-field")):
             if name is not None and (count := names.count(name)) != 1:
@@ -197,23 +199,23 @@ def _read_jsonl(fields: _Fields, lines: Iterable[str]) -> Iterator[RawDocument |
     for number, line in enumerate(lines, start=1):
         if line.isspace():
             continue
+        fault = partial(FormatError, path=fields.path, line=number)
         try:
             record = json.loads(line.rstrip())
         except (ValueError, RecursionError) as error:
-            # Without the line that Python counts, always 1.
-            reason = (
-                f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else error
-            )
-            found: RawDocument | str = f"not JSON: {reason}"
+            reason = str(error)
+            if isinstance(error, json.JSONDecodeError):
+                # Without the line that Python counts, always 1. Some messages end in "at".
+                reason = f"{error.msg.removesuffix(' at')} at column {error.colno}"
+            yield fault(f"not JSON: {reason}")
+            continue
+        if not isinstance(record, dict):
+            yield fault(f"expected a JSON object on every line, not {line.strip()!r:.40}")
+        elif fields.text not in record:
+            keys = ", ".join(map(repr, record)) or "none"
+            yield fault(f"no key {fields.text!r}: choose one with --text-field; found: {keys}"[:300])
         else:
-            if not isinstance(record, dict):
-                found = f"expected a JSON object on every line, not {line.strip()!r:.40}"
-            elif fields.text not in record:
-                keys = ", ".join(map(repr, record)) or "none"
-                found = f"no key {fields.text!r}: choose one with --text-field; found: {keys}"[:300]
-            else:
-                found = fields.document(record[fields.text], record.get(fields.id), number)
-        yield FormatError(found, path=fields.path, line=number) if isinstance(found, str) else found
+            yield fields.document(record[fields.text], record.get(fields.id), number, fault)
 
 
 def _read_csv(
@@ -269,8 +271,7 @@ def _read_csv(
             count = f"{len(values)} field{'s' * (len(values) != 1)}"
             yield fault(problem or f"{count}, but the header has {len(header)}")
         else:
-            found = fields.document(values[text], values[id_], row)
-            yield fault(found) if isinstance(found, str) else found
+            yield fields.document(values[text], values[id_], row, fault)
     if row < 0:
         raise fault("no header: the first line must name the columns")
 
@@ -294,8 +295,8 @@ def _read_parquet(fields: _Fields) -> Iterator[RawDocument | InputError]:
                 ids = [None] * batch.num_rows if fields.id is None else batch[fields.id]
                 for text, id_ in zip(batch[fields.text], ids, strict=True):
                     row += 1
-                    found = fields.document(text.as_py(), None if id_ is None else id_.as_py(), row)
-                    yield fault(found) if isinstance(found, str) else found
+                    id_ = None if id_ is None else id_.as_py()
+                    yield fields.document(text.as_py(), id_, row, fault)
     except UnicodeDecodeError as error:
         raise fault(f"not valid UTF-8: {error.reason}") from None
     except (pa.ArrowException, OSError) as error:

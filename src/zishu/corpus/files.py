@@ -17,18 +17,18 @@ import os
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from zishu.arguments import list_of, whole_number
-from zishu.constraints import Pin, TagsLike, known_tags
+from zishu.constraints import Pin, TagsLike, read_tags
 from zishu.corpus.chunks import Chunk, chunks
 from zishu.corpus.claim import RESUMABLE, cannot_extend, claimed
 from zishu.corpus.documents import MAX_DOCUMENT, RawDocument, expand, kind_of, read_documents
 from zishu.corpus.options import Format, Options
-from zishu.corpus.outputs import AnyOutput, Recipe, make_recipe, open_output
-from zishu.errors import InputError, ZishuError, explain
+from zishu.corpus.outputs import Recipe, make_recipe, open_output
+from zishu.errors import InputError, ZishuError, explain, until_error
 from zishu.reading import STANDARD, Errors, FilePath, Input, check_encoding
-from zishu.writing import check_not_input, truncate
+from zishu.writing import check_not_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from zishu.arcs import ArcLike
 
 _DEFAULT: Final = Options()
-_T = TypeVar("_T")
 
 
 @dataclass(slots=True)
@@ -108,6 +107,8 @@ def parse_files(
         jobs = whole_number(jobs, "the number of jobs", least=1)
     max_document = whole_number(max_document, "max_document", least=1)
     check_encoding(encoding)
+    if engine not in ("local", "ray"):
+        raise InputError(f"unknown engine {engine!r}: choose from local, ray")
     if engine == "ray" and format is None:
         format = "conllu"  # noqa: A001 (the output is a folder)
     recipe = make_recipe(options, output, format, model, threads)
@@ -133,10 +134,11 @@ def parse_files(
         text = stack.enter_context(Input(sources[0], errors=errors, encoding=encoding)) if alone else None
         summary = Summary(len(sources))
 
-        def skip(error: Exception) -> None:
+        def report_bad(error: Exception) -> None:
             summary.failed += 1
             progress.fail(explain(error))
 
+        skip = report_bad if skip_bad else None
         # In interactive use, every sentence is answered immediately.
         interactive = text is not None and text.is_conversation()
         if text is not None:
@@ -145,15 +147,9 @@ def parse_files(
         else:
             documents = read_documents(
                 sources, text_field=text_field, id_field=id_field, errors=errors, encoding=encoding,
-                longest=max_document, skip=skip if skip_bad else None,
+                longest=max_document, skip=skip,
             )  # fmt: skip
-        found = chunks(
-            documents,
-            options.sentences,
-            named=not alone,
-            interactive=interactive,
-            skip=skip if skip_bad else None,
-        )
+        found = chunks(documents, options.sentences, named=not alone, interactive=interactive, skip=skip)
         progress.begin(summary, text.size if text else None, jobs or 1)
 
         def report(chunk: Chunk) -> None:
@@ -209,15 +205,14 @@ def parse_texts(
         from zishu.model.settings import read_settings
         from zishu.parser import find_model
 
-        tags = known_tags(tags, read_settings(find_model(model)).upos)
-    fixed = bool(pins or breaks or arcs or tags)
-    if fixed and (len(texts) != 1 or options.words):
+        tags = read_tags(tags, read_settings(find_model(model)).upos)
+    if (pins or breaks or arcs or tags) and (len(texts) != 1 or options.words):
         raise InputError("pins, breaks, arcs and tags need a single text without given words")
     options.check_fixed(arcs=arcs, tags=tags)
-    known = partial(options.sentences, pins=pins, breaks=breaks, arcs=arcs, tags=tags)
     named = len(texts) > 1 or recipe.format == "parquet"
     documents = [RawDocument(str(k) if named else "", (text,)) for k, text in enumerate(texts, start=1)]
-    found = chunks(documents, known if fixed else options.sentences, named=named)
+    split = partial(options.sentences, pins=pins, breaks=breaks, arcs=arcs, tags=tags)
+    found = chunks(documents, split, named=named)
     _parse_chunks(found, "the texts", output, recipe, recipe.record(), force=force)
 
 
@@ -245,7 +240,7 @@ def _parse_chunks(
     """Parse chunks into the output; `name` describes the input, `record` holds all that the output depends on."""
     kind = recipe.format if recipe.format in RESUMABLE and not recipe.options.k_best else ""
     faults: list[BaseException] = []
-    out: AnyOutput | None = None
+    put: Callable[[list[Any]], None] | None = None
     with contextlib.ExitStack() as stack:
         claim = stack.enter_context(claimed(output, kind, record, resume=resume, force=force))
         # The last sentence of the output is parsed again to check that it is the same.
@@ -260,37 +255,29 @@ def _parse_chunks(
             lean = replace(recipe, options=replace(recipe.options, lexicon=None), threads=recipe.threads or 1)
             parsed = stack.enter_context(workers(jobs, lean.load))(coming)
         with contextlib.ExitStack() as open_files:
-            for chunk, sentences in _up_to_a_fault(parsed, faults):
-                done = max(0, claim.sentences - chunk.first)
-                new = list(chain.from_iterable(sentences[done:]))
-                if out is None:
-                    if claim.sentences:
-                        claim.check("".join(sentences[done - 1]))
-                        if claim.torn:  # remove the incomplete last sentence
-                            truncate(output, claim.size)
-                    # Opened only now: a mistake must not cost the user an existing file.
-                    claim.started = True
-                    out = open_output(output, recipe.format, append=claim.sentences > 0, force=force)
-                    open_files.enter_context(out)
-                if new:
+
+            def start() -> Callable[[list[Any]], None]:
+                # Only now: a mistake must not cost the user an existing file.
+                claim.started = True
+                return open_files.enter_context(
+                    open_output(output, recipe.format, append=claim.sentences > 0, force=force)
+                )
+
+            # The output before an error is kept, and closed properly before the error is raised.
+            for chunk, sentences in until_error(parsed, faults, InputError, OSError, KeyboardInterrupt):
+                if done := max(0, claim.sentences - chunk.first):
+                    claim.take_up("".join(sentences[done - 1]))
+                put = put or start()
+                if new := list(chain.from_iterable(sentences[done:])):
                     if claim.finished:
                         raise cannot_extend(claim.path)
-                    out.put(new)
+                    put(new)
                 report(chunk)
-            if out is None and not faults:
+            if put is None and not faults:
                 if claim.sentences:
                     raise InputError(
                         f"{output}: has more sentences than {name}: was the input or were the options different?"
                     )
-                claim.started = True
-                open_files.enter_context(open_output(output, recipe.format, force=force))
+                start()
         for fault in faults:
             raise fault
-
-
-def _up_to_a_fault(items: Iterator[_T], faults: list[BaseException]) -> Iterator[_T]:
-    """Yield items until an error, which is stored: the output before it is kept, and closed properly first."""
-    try:
-        yield from items
-    except (InputError, OSError, KeyboardInterrupt) as error:
-        faults.append(error)

@@ -47,8 +47,7 @@ class Options:
     only: Only | None = None  # find only words, or words and their tags, without a tree
 
     def __post_init__(self) -> None:
-        if self.lexicon is not None and not isinstance(self.lexicon, Lexicon):
-            object.__setattr__(self, "lexicon", Lexicon(self.lexicon))
+        object.__setattr__(self, "lexicon", Lexicon.of(self.lexicon))
         whole_number(self.k_best, "k_best", least=0, most=MOST_ANALYSES)
         if self.granularity not in GRANULARITIES:
             raise InputError(
@@ -88,7 +87,7 @@ class Options:
             return line_sentences(blocks, look_ahead=look_ahead)
         # Vanilla decoding cannot honour constraints.
         patterns, wrapped = self.patterns and self.decoding != "vanilla", self.wrapped
-        if known:
+        if any(known.values()):
             known |= {"lexicon": self.lexicon, "patterns": patterns, "wrapped": wrapped}
             return text_sentences("".join(blocks), **known)
         return stream_sentences(

@@ -11,13 +11,14 @@ The formats themselves are in `zishu.formats`, `zishu.render` and `zishu.corpus.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from zishu.compression import plain_name
 from zishu.corpus.options import ONLY_FORMATS, Format, Options
@@ -30,7 +31,7 @@ from zishu.reading import STANDARD, FilePath
 from zishu.writing import Output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator
 
     from zishu.corpus.chunks import Chunk, Place
 
@@ -63,6 +64,8 @@ def make_recipe(
 ) -> Recipe:
     """Return the recipe for an output; raise `InputError` if its format cannot represent what the options ask for."""
     chosen = chosen or format_of(output, options.only)
+    if chosen not in get_args(Format):
+        raise InputError(f"unknown format {chosen!r}: choose from {', '.join(get_args(Format))}")
     standard = os.fspath(output) == STANDARD
     if chosen == "parquet" and standard:
         raise InputError("a Parquet table needs a file: it cannot go to standard output")
@@ -129,9 +132,8 @@ class Recipe:
                 document = {"doc_id": doc_id} if doc_id else {}
                 return to_json(sentence, sent_id=name, **document, **more) + "\n"
             case "conllu" | "chars":
-                head = (
-                    f"# newdoc id = {' '.join(doc_id.split())}\n" if number_in_document == rank == 1 else ""
-                )
+                begins = doc_id and number_in_document == rank == 1
+                head = f"# newdoc id = {' '.join(doc_id.split())}\n" if begins else ""
                 write: Callable[..., str] = to_conllu if self.format == "conllu" else to_chars_conllu
                 return head + write(sentence, sent_id=f"{name}-{rank}" if options.k_best else name, **more)
         if isinstance(sentence, Tokens):
@@ -186,69 +188,53 @@ _PAGE_END: Final = "</body>\n</html>\n"
 # ---- output to files
 
 
-def open_output(path: FilePath, kind: Format, *, append: bool = False, force: bool = False) -> AnyOutput:
-    """Open the output for sentences of a format; its method `put` writes analyses."""
+@contextlib.contextmanager
+def open_output(
+    path: FilePath, kind: Format, *, append: bool = False, force: bool = False
+) -> Iterator[Callable[[list[Any]], None]]:
+    """Open the output for sentences of a format, and provide the function that writes their analyses."""
     if kind == "svg" and os.fspath(path) != STANDARD:
-        return _Figures(Path(path), force=force)
-    if kind == "parquet":
-        return ParquetWriter(path)
-    return _Text(path, page=kind == "html", append=append)
+        with _figures(Path(path), force=force) as put:
+            yield put
+    elif kind == "parquet":
+        with ParquetWriter(path) as table:
+            yield table.put
+    else:
+        with Output(path, append=append) as file:
+            if kind == "html":
+                file.write(_PAGE_HEAD)
+            yield lambda analyses: file.write("".join(analyses))
+            if kind == "html":
+                file.write(_PAGE_END)
 
 
-class _Text(Output):
-    """Write sentences, or the figures of a page, to a file or standard output; `put` flushes them."""
-
-    def __init__(self, path: FilePath, *, page: bool, append: bool) -> None:
-        super().__init__(path, append=append)
-        self._page = page
-        if page:
-            self.write(_PAGE_HEAD)
-
-    def put(self, analyses: Sequence[str]) -> None:
-        self.write("".join(analyses))
-
-    def __exit__(self, *error: Any) -> None:
-        if self._page and error[1] is None:
-            self.write(_PAGE_END)
-        super().__exit__(*error)
-
-
-class _Figures:
+@contextlib.contextmanager
+def _figures(path: Path, *, force: bool) -> Iterator[Callable[[list[str]], None]]:
     """Write one file per figure: `figure.svg` if there is only one, else `figure-1.svg`, `figure-2.svg` and so on."""
+    plain = Path(plain_name(path.name))
+    packed = path.name.removeprefix(plain.name)
+    waiting: list[str] = []  # the first figure, until its name is known
+    number = 0  # of the last figure that has a file
 
-    def __init__(self, path: Path, *, force: bool) -> None:
-        self._path = path
-        self._force = force
-        self._count = 0
-        self._first = ""
+    def put(figures: list[str]) -> None:
+        nonlocal number
+        waiting.extend(figures)
+        if number or len(waiting) > 1:
+            for figure in waiting:
+                number += 1
+                marked = path.with_name(f"{plain.stem}-{number}{plain.suffix}{packed}")
+                # The claim covers only the name that the user gave.
+                if not force and os.path.lexists(marked):
+                    raise InputError(f"{marked}: exists; overwrite it with --force")
+                write(marked, figure)
+            waiting.clear()
 
-    def put(self, analyses: Sequence[str]) -> None:
-        # The first figure waits until its name is known.
-        for figure in analyses:
-            self._count += 1
-            if self._count == 1:
-                self._first = figure
-                continue
-            if self._count == 2:
-                self._write("-1", self._first)
-            self._write(f"-{self._count}", figure)
-
-    def _write(self, mark: str, figure: str) -> None:
-        plain = Path(plain_name(self._path.name))
-        packed = self._path.name.removeprefix(plain.name)
-        path = self._path.with_name(f"{plain.stem}{mark}{plain.suffix}{packed}")
-        # The claim covers only the name that the user gave.
-        if mark and not self._force and os.path.lexists(path):
-            raise InputError(f"{path}: exists; overwrite it with --force")
-        with Output(path) as file:
+    def write(name: Path, figure: str) -> None:
+        with Output(name) as file:
             file.write(figure)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        if self._count == 1:
-            self._write("", self._first)
-
-
-AnyOutput = _Figures | _Text | ParquetWriter
+    try:
+        yield put
+    finally:
+        if waiting and not number:
+            write(path, waiting[0])

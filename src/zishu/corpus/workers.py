@@ -18,7 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from zishu.errors import ZishuError, portable
+from zishu.errors import ZishuError, portable, until_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -66,25 +66,17 @@ def workers(
 
         def run(tasks: Iterable[_Task]) -> Iterator[tuple[_Task, _Result]]:
             waiting: deque[tuple[_Task, Future[Any]]] = deque()
-            coming = iter(tasks)
-            failure: Exception | None = None
-            while True:
-                try:
-                    task = next(coming)
-                except StopIteration:
-                    break
-                except Exception as error:
-                    # No more tasks, but the results of earlier ones are still returned.
-                    failure = error
-                    break
+            errors: list[Exception] = []
+            # If there are no more tasks because of an error, the results of earlier ones are still returned.
+            for task in until_error(tasks, errors, Exception):
                 waiting.append((task, threads.submit(ask, task)))
                 if len(waiting) >= _AHEAD * count:
-                    task, answer = waiting.popleft()
-                    yield task, answer.result()
-            for task, answer in waiting:
-                yield task, answer.result()
-            if failure is not None:
-                raise failure
+                    done, answer = waiting.popleft()
+                    yield done, answer.result()
+            for done, answer in waiting:
+                yield done, answer.result()
+            for error in errors:
+                raise error
 
         yield run
         ended = True

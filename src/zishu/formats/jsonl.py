@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,7 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 _UNSAFE = re.compile("[\ud800-\udfff\x85\u2028\u2029]")
 
 _SENTENCE_KEYS = frozenset(SENTENCE["properties"])
+_PROBS = tuple(field.name for field in fields(Word) if "_prob" in field.name)
 
 
 def to_json(sentence: Sentence | Tokens, **extra: object) -> str:
@@ -216,6 +218,7 @@ def _read_word(number: int, record: object) -> Word:
         if any(type(relation) is not str for relation in char_rels):
             raise InputError(f"word {number}: char_rels is not a list of strings: {list(char_rels)}")
     tags = {name: None if record.get(name) is None else _get(record, name, str) for name in COLUMNS}
+    probs: dict[str, Any] = {name: _get_prob(record, name) for name in _PROBS}
     return Word(
         id=number,
         form=_get(record, "form", str),
@@ -224,14 +227,9 @@ def _read_word(number: int, record: object) -> Word:
         head=_get(record, "head", int),
         deprel=_get(record, "deprel", str),
         char_heads=char_heads,
-        boundary_prob=_get_prob(record, "boundary_prob"),
-        head_prob=_get_prob(record, "head_prob"),
-        label_prob=_get_prob(record, "label_prob"),
-        upos_prob=_get_prob(record, "upos_prob"),
         char_rels=char_rels,
-        structure_prob=_get_prob(record, "structure_prob"),
-        boundary_prob_without_lexicon=_get_prob(record, "boundary_prob_without_lexicon"),
         **tags,
+        **probs,
     )
 
 

@@ -133,10 +133,9 @@ def to_chars_conllu(sentence: Sentence, *, sent_id: str, **comments: object) -> 
 
 def _comments(sentence: Sentence | Tokens, sent_id: str, more: dict[str, object]) -> list[str]:
     lines = [f"# sent_id = {sent_id}", f"# text = {sentence.text.translate(_ONE_LINE)}"]
-    if not isinstance(sentence, Tokens) and sentence.prob is not None:
-        lines.append(f"# prob = {sentence.prob:.4g}")
-    if not isinstance(sentence, Tokens) and sentence.prob_without_lexicon is not None:
-        lines.append(f"# prob_without_lexicon = {sentence.prob_without_lexicon:.4g}")
+    if not isinstance(sentence, Tokens):
+        probs = {"prob": sentence.prob, "prob_without_lexicon": sentence.prob_without_lexicon}
+        lines += [f"# {name} = {prob:.4g}" for name, prob in probs.items() if prob is not None]
     if sentence.cut:
         lines.append("# cut = yes")
     lines += [f"# {key} = {value}" for key, value in more.items()]

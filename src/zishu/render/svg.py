@@ -113,11 +113,12 @@ class Layout(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """Hold a word before it has a position: characters with centres relative to its left edge, width, root."""
+    """Hold the place of a word: its left edge and width, its characters, their centres, and which one is the root."""
 
+    left: float
+    width: float
     chars: list[str]
     centres: list[float]
-    width: float
     root: int
 
     @property
@@ -129,10 +130,7 @@ class _Shape(NamedTuple):
 def layout(sentence: Sentence, *, relations: bool = False) -> Layout:
     """Place everything so that no two texts overlap; `relations` adds the relations inside words."""
     words = sentence.words
-    shapes = [_shape(word) for word in words]
-    lefts = _places(words, shapes)
-    anchors = [left + shape.anchor for left, shape in zip(lefts, shapes, strict=True)]
-
+    shapes = _place(words)
     levels = _levels([(word.head, word.id) for word in words if word.head != ROOT])
     top_level = max(levels.values(), default=0) + 1
     foot = _MARGIN + _LABEL_HEIGHT + _FIRST_LEVEL + (top_level - 1) * _LEVEL
@@ -142,23 +140,23 @@ def layout(sentence: Sentence, *, relations: bool = False) -> Layout:
     arcs: list[Curve] = []
     labels: list[Label] = []
     for word in words:
-        end = anchors[word.id - 1]
+        end = shapes[word.id - 1].anchor
         top = foot - _FIRST_LEVEL - (levels.get((word.head, word.id), top_level) - 1) * _LEVEL
         if word.head == ROOT:
             arcs.append(Curve("root", end, end, foot, top))
             labels.append(_label("relation", word.deprel, end, top - _LABEL_HEIGHT))
         else:
-            start = anchors[word.head - 1] + _side(word.head, word.id) * _PORT
+            start = shapes[word.head - 1].anchor + _side(word.head, word.id) * _PORT
             arcs.append(Curve("inter", start, end, foot, top))
             labels.append(_label("relation", word.deprel, (start + end) / 2, top - _LABEL_HEIGHT - 1))
 
     deepest = inner_foot
-    for word, left, shape in zip(words, lefts, shapes, strict=True):
+    for word, shape in zip(words, shapes, strict=True):
         for char, centre in zip(shape.chars, shape.centres, strict=True):
             width = _text_width(char, _CHAR_SIZE)
-            labels.append(Label("char", char, Box(left + centre - width / 2, box_top, width, _BOX_HEIGHT)))
+            labels.append(Label("char", char, Box(centre - width / 2, box_top, width, _BOX_HEIGHT)))
         named = relations and word.char_rels is not None
-        for arc, relation in _inner_arcs(word, left, shape, inner_foot, named=named):
+        for arc, relation in _inner_arcs(word, shape, inner_foot, named=named):
             arcs.append(arc)
             deepest = max(deepest, arc.top)
             if named:
@@ -166,14 +164,15 @@ def layout(sentence: Sentence, *, relations: bool = False) -> Layout:
                 labels.append(_label("inner", relation, centre, arc.top))
                 deepest = max(deepest, arc.top + _INNER_HEIGHT)
     tag_top = deepest + 4.0
-    for word, left, shape in zip(words, lefts, shapes, strict=True):
+    for word, shape in zip(words, shapes, strict=True):
         if word.upos:
-            labels.append(_label("tag", word.upos, left + shape.width / 2, tag_top))
-    boxes = [Box(left, box_top, shape.width, _BOX_HEIGHT) for left, shape in zip(lefts, shapes, strict=True)]
+            labels.append(_label("tag", word.upos, shape.left + shape.width / 2, tag_top))
+    boxes = [Box(shape.left, box_top, shape.width, _BOX_HEIGHT) for shape in shapes]
     return _framed(boxes, labels, arcs)
 
 
 def _shape(word: Word) -> _Shape:
+    """Return the shape of a word at the left edge."""
     chars = [visible(char) for char in word.chars]
     centres: list[float] = []
     edge = _BOX_PADDING
@@ -182,7 +181,7 @@ def _shape(word: Word) -> _Shape:
         centres.append(edge + width / 2)
         edge += width
     root = len(chars) - 1 if word.root is None else word.root
-    return _Shape(chars, centres, edge + _BOX_PADDING, root)
+    return _Shape(0.0, edge + _BOX_PADDING, chars, centres, root)
 
 
 def _text_width(text: str, size: float) -> float:
@@ -190,29 +189,28 @@ def _text_width(text: str, size: float) -> float:
     return size * sum(1.0 if cells(c) == 2 else 0.9 if c in _BROAD else 0.62 for c in characters(text))
 
 
-def _places(words: Sequence[Word], shapes: Sequence[_Shape]) -> list[float]:
-    """Return the left edge of every word: as close to its neighbour as tags and relations allow."""
-    lefts: list[float] = []
+def _place(words: Sequence[Word]) -> list[_Shape]:
+    """Place every word as close to its neighbour as tags and relations allow."""
+    shapes: list[_Shape] = []
     ends: list[list[Word]] = [[] for _ in range(len(words) + 1)]  # dependents by the right end of their arc
     for word in words:
         if word.head != ROOT:
             ends[max(word.head, word.id)].append(word)
-    for b, shape in enumerate(shapes, start=1):
-        place = 0.0
-        if lefts:
-            before = shapes[b - 2]
+    for b, shape in enumerate(map(_shape, words), start=1):
+        left = 0.0
+        if shapes:
+            before = shapes[-1]
             tags = (
                 _text_width(words[b - 2].upos or "", _TAG_SIZE)
                 + _text_width(words[b - 1].upos or "", _TAG_SIZE)
             ) / 2
-            middle = lefts[-1] + before.width / 2
-            place = max(lefts[-1] + before.width + _WORD_GAP, middle + tags + 6.0 - shape.width / 2)
+            middle = before.left + before.width / 2
+            left = max(before.left + before.width + _WORD_GAP, middle + tags + 6.0 - shape.width / 2)
         for word in ends[b]:
-            a = min(word.head, word.id)
             need = _text_width(visible(word.deprel), _LABEL_SIZE) + _LABEL_ROOM + _PORT
-            place = max(place, lefts[a - 1] + shapes[a - 1].anchor + need - shape.anchor)
-        lefts.append(place)
-    return lefts
+            left = max(left, shapes[min(word.head, word.id) - 1].anchor + need - shape.anchor)
+        shapes.append(shape._replace(left=left, centres=[left + centre for centre in shape.centres]))
+    return shapes
 
 
 def _levels(arcs: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int]:
@@ -230,9 +228,7 @@ def _side(head: int, dependent: int) -> int:
     return 1 if dependent > head else -1
 
 
-def _inner_arcs(
-    word: Word, left: float, shape: _Shape, foot: float, *, named: bool
-) -> list[tuple[Curve, str]]:
+def _inner_arcs(word: Word, shape: _Shape, foot: float, *, named: bool) -> list[tuple[Curve, str]]:
     """Return the arcs inside a word and their relations, with space for the relation names below them."""
     heads = drawn_heads(word)
     if heads is None:
@@ -241,9 +237,9 @@ def _inner_arcs(
     step = _INNER_LEVEL + (_INNER_HEIGHT if named else 0.0)
     found = []
     for (h, d), level in _levels(pairs).items():
-        start = left + shape.centres[h - 1] + _side(h, d) * _INNER_PORT
+        start = shape.centres[h - 1] + _side(h, d) * _INNER_PORT
         top = foot + _FIRST_INNER_LEVEL + (level - 1) * step
-        arc = Curve("inner", start, left + shape.centres[d - 1], foot, top)
+        arc = Curve("inner", start, shape.centres[d - 1], foot, top)
         found.append((arc, word.char_rels[d - 1] if word.char_rels else ""))
     return found
 
