@@ -30,16 +30,16 @@ def rows(*lines):
 
 
 def test_text_with_spaces_gives_words(tmp_path):
-    found = read_annotations(write(tmp_path, "a.txt", "上海 计划\n\n发展　金融业\n"))
-    assert [tree.chars for tree in found.trees] == [tuple("上海计划"), tuple("发展金融业")]
-    assert found.trees[1].gaps[1:5].tolist() == [JOIN, BREAK, JOIN, JOIN]
-    assert found.trees[1].source.endswith("a.txt:3")
-    assert not found.problems
+    trees, problems = read_annotations(write(tmp_path, "a.txt", "上海 计划\n\n发展　金融业\n"))
+    assert [tree.chars for tree in trees] == [tuple("上海计划"), tuple("发展金融业")]
+    assert trees[1].gaps[1:5].tolist() == [JOIN, BREAK, JOIN, JOIN]
+    assert trees[1].source.endswith("a.txt:3")
+    assert not problems
 
 
 def test_conllu_leaves_open_what_it_does_not_say(tmp_path):
     text = rows("上海 PROPN 2 _", "计划 _ _ root", "发展 _ _ _")
-    [tree] = read_annotations(write(tmp_path, "a.conllu", text)).trees
+    [tree], _ = read_annotations(write(tmp_path, "a.conllu", text))
     assert tree.words == (
         KnownWord((1, 3), (3, 5), None, {"upos": "PROPN"}),
         KnownWord((3, 5), None, "root"),
@@ -52,7 +52,7 @@ def test_a_comment_names_unknown_words(tmp_path):
     text = "# unknown_words = 2-3 4\n" + rows(
         "上海 _ 5 nsubj", "计 _ _ _", "划 _ _ _", "发展 _ _ _", "好 _ 0 root"
     )
-    [tree] = read_annotations(write(tmp_path, "a.conllu", text)).trees
+    [tree], _ = read_annotations(write(tmp_path, "a.conllu", text))
     # Between the two stretches, 计划 and 发展, a word ends.
     assert tree.gaps[1:7].tolist() == [JOIN, BREAK, FREE, BREAK, FREE, BREAK]
     assert tree.words == (KnownWord((1, 3), (7, 8), "nsubj"), KnownWord((7, 8), ROOT_SPAN, "root"))
@@ -60,7 +60,7 @@ def test_a_comment_names_unknown_words(tmp_path):
 
 def test_features_are_known_where_the_part_of_speech_is(tmp_path):
     text = rows("他 PRON 2 nsubj", "来 VERB 0 root", "了 _ 2 _").replace("PRON\t_\t_", "PRON\t_\tPerson=3")
-    [tree] = read_annotations(write(tmp_path, "a.conllu", text)).trees
+    [tree], _ = read_annotations(write(tmp_path, "a.conllu", text))
     assert [dict(word.tags) for word in tree.words] == [
         {"upos": "PRON", "feats": "Person=3"},
         {"upos": "VERB", "feats": "_"},
@@ -80,9 +80,9 @@ def test_features_are_known_where_the_part_of_speech_is(tmp_path):
 )
 def test_contradictions_are_told_with_their_place_and_left_out(tmp_path, text, message):
     good = rows("上海 _ _ _", "计划 _ 0 root")
-    found = read_annotations(write(tmp_path, "a.conllu", good + text + good))
-    assert len(found.trees) == 2
-    [problem] = found.problems
+    trees, problems = read_annotations(write(tmp_path, "a.conllu", good + text + good))
+    assert len(trees) == 2
+    [problem] = problems
     assert "a.conllu:4: " in problem
     assert message in problem
 
@@ -96,13 +96,11 @@ def test_a_comment_that_breaks_the_format_is_an_error(tmp_path, comment):
 
 def test_a_parse_as_json_is_known_completely(tmp_path):
     document = zishu.load("fast")("上海计划发展金融业。他来了。")
-    found = read_annotations(write(tmp_path, "a.jsonl", document.to_json()))
-    assert [tree.is_full for tree in found.trees] == [True, True]
+    trees, _ = read_annotations(write(tmp_path, "a.jsonl", document.to_json()))
+    assert [tree.is_full for tree in trees] == [True, True]
     first = document.sentences[0]
-    assert [tree.form(word.span) for tree in found.trees[:1] for word in tree.words] == [
-        w.form for w in first
-    ]
-    assert found.trees[0].deprels == tuple(word.deprel for word in first)
+    assert [tree.form(word.span) for tree in trees[:1] for word in tree.words] == [w.form for w in first]
+    assert [word.deprel for word in trees[0].words] == [word.deprel for word in first]
 
 
 def test_of_the_pages_json_only_what_is_listed_is_known(tmp_path):
@@ -113,7 +111,7 @@ def test_of_the_pages_json_only_what_is_listed_is_known(tmp_path):
         "tags": [[2, "VERB"]],
     }
     line = json.dumps({"text": "上海计划发展金融业", "words": "whatever", "known": known})
-    [tree] = read_annotations(write(tmp_path, "a.json", line + "\n")).trees
+    [tree], _ = read_annotations(write(tmp_path, "a.json", line + "\n"))
     assert tree.gaps[1:9].tolist() == [JOIN, BREAK, JOIN, BREAK, FREE, BREAK, FREE, FREE]
     assert tree.words == (
         KnownWord((1, 3), (3, 5), "nsubj"),
@@ -132,8 +130,7 @@ def test_of_the_pages_json_only_what_is_listed_is_known(tmp_path):
     ],
 )
 def test_bad_records_are_told_with_their_line(tmp_path, record, message):
-    found = read_annotations(write(tmp_path, "a.jsonl", f"\n{json.dumps(record)}\n"))
-    [problem] = found.problems
+    _, [problem] = read_annotations(write(tmp_path, "a.jsonl", f"\n{json.dumps(record)}\n"))
     assert "a.jsonl:2: " in problem
     assert message in problem
 
@@ -148,7 +145,7 @@ def test_no_json_and_no_sentence_are_errors(tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_written_is_read_back(tmp_path, kind):
     tree = KINDS[kind]
-    [found] = read_annotations(write(tmp_path, "a.conllu", partial_to_conllu(tree, sent_id="1"))).trees
+    [found], _ = read_annotations(write(tmp_path, "a.conllu", partial_to_conllu(tree, sent_id="1")))
     assert found.chars == tree.chars
     known = {word.span: word for word in found.words}
     for word in tree.words:

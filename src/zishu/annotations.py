@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,7 @@ import numpy as np
 from zishu.arcs import ROOT_SPAN, check_arcs
 from zishu.compression import plain_name
 from zishu.errors import FormatError, InputError
-from zishu.formats.conllu import ConlluSentence, ConlluToken, read_conllu
+from zishu.formats.conllu import ConlluSentence, ConlluToken, format_sentence, read_conllu
 from zishu.formats.jsonl import from_record
 from zishu.gaps import FREE, word_gaps
 from zishu.partial import KnownWord, PartialTree, partial_of_raw, partial_tree
@@ -54,16 +54,8 @@ if TYPE_CHECKING:
 UNKNOWN_WORDS = "unknown_words"  # the comment
 
 
-@dataclass(frozen=True, slots=True)
-class Annotations:
-    """Hold the sentences of a file, and one message for each sentence that contradicts itself."""
-
-    trees: tuple[PartialTree, ...]
-    problems: tuple[str, ...] = ()
-
-
-def read_annotations(path: str | os.PathLike[str]) -> Annotations:
-    """Read a file; return what is known about each sentence, and which sentences were left out."""
+def read_annotations(path: str | os.PathLike[str]) -> tuple[list[PartialTree], list[str]]:
+    """Read a file; return what is known about each sentence, and a message for each that contradicts itself."""
     name = source_name(path)
     ending = Path(plain_name(name)).suffix.lower()
     found: Iterator[PartialTree | str]
@@ -76,10 +68,8 @@ def read_annotations(path: str | os.PathLike[str]) -> Annotations:
     both = list(found)
     if not both:
         raise InputError(f"{name}: no sentences found")
-    return Annotations(
-        tuple(one for one in both if not isinstance(one, str)),
-        tuple(one for one in both if isinstance(one, str)),
-    )
+    problems = [one for one in both if isinstance(one, str)]
+    return [one for one in both if not isinstance(one, str)], problems
 
 
 def partial_to_conllu(tree: PartialTree, *, sent_id: str) -> str:
@@ -90,19 +80,17 @@ def partial_to_conllu(tree: PartialTree, *, sent_id: str) -> str:
     stretches = tree.stretches()
     number = {span: k for k, span in enumerate(stretches, start=1)} | {ROOT_SPAN: ROOT}
     known = {word.span: word for word in tree.words}
-    rows, unknown = [], []
-    for k, span in enumerate(stretches, start=1):
+    sentence = ConlluSentence([f"# sent_id = {sent_id}"])
+    for span in stretches:
         word = known.get(span, KnownWord(span))
-        if not tree.is_word(*span):
-            unknown.append(str(k))
-        head = EMPTY if word.head is None else number[word.head]
-        tags = [word.tags.get(column, EMPTY) for column in ("upos", "xpos", "feats")]
-        columns = (k, tree.form(span), EMPTY, *tags, head, word.deprel or EMPTY, EMPTY, "SpaceAfter=No")
-        rows.append("\t".join(map(str, columns)))
-    comments = [f"# sent_id = {sent_id}"]
-    if unknown:
-        comments.append(f"# {UNKNOWN_WORDS} = {' '.join(unknown)}")
-    return "\n".join([*comments, *rows]) + "\n\n"
+        token = ConlluToken(number[span], tree.form(span), misc="SpaceAfter=No")
+        token.head = None if word.head is None else number[word.head]
+        token.deprel = word.deprel or EMPTY
+        token.upos, token.xpos, token.feats = (word.tags.get(c, EMPTY) for c in ("upos", "xpos", "feats"))
+        sentence.tokens.append(token)
+    if unknown := [str(number[span]) for span in stretches if not tree.is_word(*span)]:
+        sentence.comments.append(f"# {UNKNOWN_WORDS} = {' '.join(unknown)}")
+    return format_sentence(sentence)
 
 
 # --- text with spaces -------------------------------------------------------------------------------------------

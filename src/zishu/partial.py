@@ -98,11 +98,6 @@ class PartialTree:
             for word in self.words
         )
 
-    @property
-    def deprels(self) -> tuple[str, ...]:
-        """Return the known relations."""
-        return tuple(word.deprel for word in self.words if word.deprel is not None)
-
     def form(self, span: Span) -> str:
         """Return the characters of a span as a string."""
         return "".join(self.chars[span[0] - 1 : span[1] - 1])

@@ -110,7 +110,7 @@ def run_torch(network: Network, sentences, word_lengths=None) -> tuple[Outputs, 
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
     pool = None if word_lengths is None else torch.from_numpy(pooling(word_lengths))
     with torch.inference_mode():
-        raw = network(tensors["chars"], tensors.get("bigrams"), tensors["lengths"], pool)
+        raw = network(network.encoder(**tensors), pool)
 
     def score_labels(dep, head):
         with torch.inference_mode():
@@ -517,11 +517,6 @@ def test_what_is_on_disk(joint, directory):
     config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     assert (config["format"], config["task"], config["roles"], config["name"]) == (1, "parse", 2, "小")
     assert config["labels"] == [INTRA, *LABELS]
-
-
-def test_training_is_kept_for_people_to_read(tmp_path):
-    model = export_model(make_network(), tmp_path / "model", training={"seed": 1, "dev": {"lf": 63.2}})
-    assert model.settings.training == {"seed": 1, "dev": {"lf": 63.2}}
 
 
 def test_a_model_replaces_a_model_but_nothing_else(tmp_path):

@@ -684,7 +684,7 @@ def test_a_walk_through_suggested_sentences(page: Page, tmp_path: Path, parser: 
     page.click("#corrected-download")
     saved = tmp_path / "zishu-corrected.jsonl"
     page.until(saved.exists)
-    known, full = read_annotations(saved).trees
+    (known, full), _ = read_annotations(saved)
     assert known.gaps[1:6].tolist() == [FREE, FREE, FREE, BREAK, FREE]
     assert not known.words
     assert full.is_full

@@ -76,7 +76,7 @@ def test_raw_text_gives_words_of_the_lexicon_and_what_is_sure(folder, tmp_path):
     files = {"text": (str(tmp_path / "text.txt"),), "lexicon": str(tmp_path / "lexicon.txt")}
     options = AdaptOptions(**files, model=str(folder / "run"), epochs=1, sure=0.6)
     adapt(tmp_path / "new", options, threads=1)
-    trees = read_annotations(tmp_path / "new" / "data" / "sure.conllu").trees
+    trees, _ = read_annotations(tmp_path / "new" / "data" / "sure.conllu")
     assert {"".join(tree.chars) for tree in trees} == set(text.split())
     [first] = [tree for tree in trees if tree.chars[0] == "上"]
     assert first.is_word(2, 4)

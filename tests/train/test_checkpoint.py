@@ -292,5 +292,4 @@ def test_write_atomically(tmp_path: Path) -> None:
 
 def test_interrupted_says_where_the_run_is(tmp_path: Path) -> None:
     interrupted = Interrupted(tmp_path)
-    assert interrupted.folder == tmp_path
     assert str(interrupted) == f"interrupted; the run is saved in {tmp_path}"

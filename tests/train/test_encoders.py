@@ -112,7 +112,7 @@ def sentences(*lengths: int, width: int = 0) -> tuple[Tensor, Tensor, Tensor]:
     size = 1 + max(*lengths, width)
     chars = torch.randint(5, 30, (len(lengths), size))
     chars[:, 0] = 2
-    return chars, torch.randint(4, 36, (len(lengths), size)), torch.tensor(lengths)
+    return chars, torch.tensor(lengths), torch.randint(4, 36, (len(lengths), size))
 
 
 # --- all three ------------------------------------------------------------------------------------------------
@@ -148,31 +148,31 @@ def test_shape(kind: str, bert: str) -> None:
 @pytest.mark.parametrize("lengths", [(9, 4, 1, 6), (50, 4, 31, 30)])  # the second needs windows in a BERT
 def test_a_sentence_is_encoded_as_if_it_were_alone(kind: str, bert: str, lengths: tuple[int, ...]) -> None:
     encoder = build(kind, bert).eval()
-    chars, bigrams, counts = sentences(*lengths, width=max(lengths) + 2)
-    together = encoder(chars, bigrams, counts)
+    chars, counts, bigrams = sentences(*lengths, width=max(lengths) + 2)
+    together = encoder(chars, counts, bigrams)
     assert together.shape[:2] == chars.shape
     for b, n in enumerate(lengths):
-        alone = encoder(chars[b : b + 1, : n + 1], bigrams[b : b + 1, : n + 1], counts[b : b + 1])
+        alone = encoder(chars[b : b + 1, : n + 1], counts[b : b + 1], bigrams[b : b + 1, : n + 1])
         torch.testing.assert_close(together[b, : n + 1], alone[0], atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_position_sees_the_whole_sentence(kind: str, bert: str) -> None:
     encoder = build(kind, bert).eval()
-    chars, bigrams, lengths = sentences(6)
-    plain = encoder(chars, bigrams, lengths)
+    chars, lengths, bigrams = sentences(6)
+    plain = encoder(chars, lengths, bigrams)
     for changed in (1, 6):
         other = chars.clone()
         other[0, changed] = 4 + other[0, changed] % 20
-        difference = (encoder(other, bigrams, lengths) - plain).abs().amax(-1)[0]
+        difference = (encoder(other, lengths, bigrams) - plain).abs().amax(-1)[0]
         assert (difference > 0).all(), "both directions, ROOT included"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_reach_the_embeddings(kind: str, bert: str) -> None:
     encoder = build(kind, bert, dropout=0.0, embedding_dropout=0.0)
-    chars, bigrams, lengths = sentences(5, 3)
-    encoder(chars, bigrams, lengths)[0, 1, 0].backward()
+    chars, lengths, bigrams = sentences(5, 3)
+    encoder(chars, lengths, bigrams)[0, 1, 0].backward()
     if isinstance(encoder, Bert):
         tables = [(encoder.core.model.get_input_embeddings(), chars)]
     else:
@@ -226,14 +226,14 @@ def test_onnx_gives_the_same_encodings(kind: str, bert: str, tmp_path: Path) -> 
             path,
             dynamo=False,
             opset_version=17,
-            input_names=["chars", "bigrams", "lengths"],
+            input_names=["chars", "lengths", "bigrams"],
             output_names=["encoded"],
             dynamic_axes={"chars": rows, "bigrams": rows, "lengths": {0: "batch"}, "encoded": rows},
         )
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     names = {node.name for node in session.get_inputs()}
     for lengths in ((7, 2, 5), (1,), (1, 1, 1, 1), (30,), (30, 1), (2,) * 9):
-        inputs = dict(zip(("chars", "bigrams", "lengths"), sentences(*lengths), strict=True))
+        inputs = dict(zip(("chars", "lengths", "bigrams"), sentences(*lengths), strict=True))
         (encoded,) = session.run(None, {k: v.numpy() for k, v in inputs.items() if k in names})
         expected = encoder(**inputs).detach().numpy()
         for b, n in enumerate(lengths):
@@ -246,17 +246,17 @@ def test_onnx_gives_the_same_encodings(kind: str, bert: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("kind", ["bilstm", "transformer"])
 def test_bigrams_are_optional(kind: str) -> None:
     encoder = build_encoder(tiny(kind, bigram_width=0), VOCABULARY, None).eval()
-    chars, bigrams, lengths = sentences(5, 3)
-    assert torch.equal(encoder(chars, None, lengths), encoder(chars, bigrams, lengths))
+    chars, lengths, bigrams = sentences(5, 3)
+    assert torch.equal(encoder(chars, lengths), encoder(chars, lengths, bigrams))
     with pytest.raises(ConfigError, match="bigram_width"):
         build_encoder(tiny(kind), VOCABULARY, None)
     with pytest.raises(ValueError, match="bigrams"):
-        build_encoder(tiny(kind), VOCABULARY, BIGRAMS)(chars, None, lengths)
+        build_encoder(tiny(kind), VOCABULARY, BIGRAMS)(chars, lengths)
 
 
 def test_characters_are_forgotten_in_training_only() -> None:
     embeddings = Embeddings(tiny("bilstm", character_dropout=0.5, embedding_dropout=0.0), VOCABULARY, BIGRAMS)
-    chars, bigrams, _ = sentences(400)
+    chars, _, bigrams = sentences(400)
     unknown = embeddings.chars.weight[VOCABULARY.unknown]
     unknown_pair = embeddings.bigrams.weight[BIGRAMS.unknown]
 
@@ -331,14 +331,14 @@ def test_bilstm_equals_torch_with_packed_sequences() -> None:
         f"{name}_reverse": weight for name, weight in encoder.recurrence.backwards[0].state_dict().items()
     }
     twin.load_state_dict(weights)
-    chars, bigrams, lengths = sentences(8, 1, 5)
+    chars, lengths, bigrams = sentences(8, 1, 5)
     embedded = encoder.embeddings(chars, bigrams)
     packed = torch.nn.utils.rnn.pack_padded_sequence(
         embedded, lengths + 1, batch_first=True, enforce_sorted=False
     )
     expected, _ = torch.nn.utils.rnn.pad_packed_sequence(twin(packed)[0], batch_first=True)
     inside = torch.arange(9) <= lengths[:, None]
-    torch.testing.assert_close(encoder(chars, bigrams, lengths)[inside], expected[inside])
+    torch.testing.assert_close(encoder(chars, lengths, bigrams)[inside], expected[inside])
 
 
 def test_distances_far_apart_share_a_bucket() -> None:
@@ -367,7 +367,7 @@ def test_transformer_knows_positions() -> None:
     swapped = torch.tensor([[2, 8, 7, 9]])
     same = torch.full_like(chars, 5)
     torch.nn.init.normal_(encoder.blocks[0].distances.weight)
-    one, other = (encoder(ids, same, torch.tensor([3]))[0, 3] for ids in (chars, swapped))
+    one, other = (encoder(ids, torch.tensor([3]), same)[0, 3] for ids in (chars, swapped))
     assert not torch.allclose(one, other, atol=1e-4)
 
 
@@ -375,11 +375,11 @@ def test_a_recurrent_layer_on_top() -> None:
     base = build_encoder(tiny("transformer"), VOCABULARY, BIGRAMS).eval()
     topped = build_encoder(tiny("transformer", top=5), VOCABULARY, BIGRAMS, weights=base.state_dict()).eval()
     assert isinstance(topped, Topped)
-    chars, bigrams, lengths = sentences(7, 4)
-    encoded = topped(chars, bigrams, lengths)
+    chars, lengths, bigrams = sentences(7, 4)
+    encoded = topped(chars, lengths, bigrams)
     assert encoded.shape == (2, 8, topped.width) == (2, 8, 10)
-    torch.testing.assert_close(topped.base(chars, bigrams, lengths), base(chars, bigrams, lengths))
-    alone = topped(chars[1:, :5], bigrams[1:, :5], lengths[1:])
+    torch.testing.assert_close(topped.base(chars, lengths, bigrams), base(chars, lengths, bigrams))
+    alone = topped(chars[1:, :5], lengths[1:], bigrams[1:, :5])
     torch.testing.assert_close(encoded[1, :5], alone[0])
 
 
@@ -387,11 +387,11 @@ def test_a_recurrent_layer_on_a_bert(bert: str) -> None:
     topped = build("bert", bert, top=5).eval()
     assert isinstance(topped, Bert)
     assert topped.top is not None
-    chars, _, lengths = sentences(7, 4)
-    encoded = topped(chars, None, lengths)
+    chars, lengths, _ = sentences(7, 4)
+    encoded = topped(chars, lengths)
     assert encoded.shape == (2, 8, topped.width) == (2, 8, 10)
     torch.testing.assert_close(encoded, topped.top(topped.core(chars, lengths), lengths))
-    alone = topped(chars[1:, :5], None, lengths[1:])
+    alone = topped(chars[1:, :5], lengths[1:])
     torch.testing.assert_close(encoded[1, :5], alone[0])
 
 
@@ -435,7 +435,7 @@ def test_bert_reads_what_its_own_tokeniser_gives(bert: str) -> None:
     chars = torch.zeros(3, 10, dtype=torch.long)
     for row, text in zip(chars, texts, strict=True):
         row[: len(text) + 1] = torch.tensor([vocabulary.bos, *vocabulary.ids(list(text))])
-    encoded = encoder(chars, None, torch.tensor([9, 2, 4]))
+    encoded = encoder(chars, torch.tensor([9, 2, 4]))
     for b, text in enumerate(texts):
         n = len(text) + 1
         torch.testing.assert_close(encoded[b, :n], expected[b, :n], atol=1e-5, rtol=1e-5)
@@ -445,8 +445,8 @@ def test_windows_are_plain_passes_over_parts_of_the_sentence(bert: str) -> None:
     encoder = build("bert", bert).eval()
     assert isinstance(encoder, Bert)
     assert encoder.longest == POSITIONS - 2
-    chars, _, lengths = sentences(45)
-    encoded = encoder(chars, None, lengths)[0]
+    chars, lengths, _ = sentences(45)
+    encoded = encoder(chars, lengths)[0]
     head = encoder.core(chars[:, :31], torch.tensor([30]))[0]
     tail = encoder.core(torch.cat((chars[:, :1], chars[:, 16:]), 1), torch.tensor([30]))[0]
     # Windows 1..30 and 16..45 share 16..30; 23 is the middle.
@@ -457,9 +457,9 @@ def test_windows_are_plain_passes_over_parts_of_the_sentence(bert: str) -> None:
 def test_gradients_pass_through_windows(bert: str) -> None:
     encoder = build("bert", bert)
     assert isinstance(encoder, Bert)
-    chars, _, lengths = sentences(100)
+    chars, lengths, _ = sentences(100)
     chars[0, 1:] = torch.arange(100) % 25 + 7
-    encoder(chars, None, lengths)[0, 100, 0].backward()
+    encoder(chars, lengths)[0, 100, 0].backward()
     assert encoder.core.model.get_input_embeddings().weight.grad[chars[0, 100]].abs().sum() > 0
 
 
@@ -479,13 +479,13 @@ def test_the_last_layers_of_a_bert_are_mixed(bert: str) -> None:
     with torch.no_grad():
         encoder.core.mix.weights.copy_(torch.tensor([0.0, 1.5]))
         encoder.core.mix.scale.fill_(2.0)
-    chars, _, lengths = sentences(6)
+    chars, lengths, _ = sentences(6)
     tokens = torch.cat((chars, torch.tensor([[3]])), dim=1)
     states = BertModel.from_pretrained(bert).eval()(tokens, output_hidden_states=True).hidden_states
     share = 1 / (1 + np.exp(1.5))
     expected = 2 * (share * states[-2] + (1 - share) * states[-1])
-    torch.testing.assert_close(encoder(chars, None, lengths), expected[:, :-1], atol=1e-5, rtol=1e-5)
-    encoder(chars, None, lengths).square().sum().backward()
+    torch.testing.assert_close(encoder(chars, lengths), expected[:, :-1], atol=1e-5, rtol=1e-5)
+    encoder(chars, lengths).square().sum().backward()
     assert encoder.core.mix.weights.grad is not None
     assert encoder.core.mix.weights.grad.abs().sum() > 0
 
@@ -494,21 +494,21 @@ def test_the_first_layers_of_a_bert_can_be_all_of_it(bert: str) -> None:
     encoder = build("bert", bert, first_layers=1).eval()
     assert isinstance(encoder, Bert)
     assert encoder.hf_config["num_hidden_layers"] == 1  # so a stored model is built again with as many
-    chars, _, lengths = sentences(6)
+    chars, lengths, _ = sentences(6)
     tokens = torch.cat((chars, torch.tensor([[3]])), dim=1)
     states = BertModel.from_pretrained(bert).eval()(tokens, output_hidden_states=True).hidden_states
-    torch.testing.assert_close(encoder(chars, None, lengths), states[1][:, :-1], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(encoder(chars, lengths), states[1][:, :-1], atol=1e-5, rtol=1e-5)
 
 
 def test_a_bert_without_separator_reads_the_characters_only(bert: str) -> None:
     encoder = build("bert", bert, separator=False).eval()
-    chars, _, lengths = sentences(6, 3)
-    encoded = encoder(chars, None, lengths)
+    chars, lengths, _ = sentences(6, 3)
+    encoded = encoder(chars, lengths)
     model = BertModel.from_pretrained(bert).eval()
     for b, n in enumerate((6, 3)):
         expected = model(chars[b : b + 1, : n + 1]).last_hidden_state[0]
         torch.testing.assert_close(encoded[b, : n + 1], expected, atol=1e-5, rtol=1e-5)
-    with_separator = build("bert", bert).eval()(chars, None, lengths)
+    with_separator = build("bert", bert).eval()(chars, lengths)
     assert not torch.allclose(encoded[0], with_separator[0], atol=1e-3)
 
 

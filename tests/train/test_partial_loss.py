@@ -18,6 +18,7 @@ from zishu.model.vocabulary import Vocabulary
 from zishu.partial import KnownWord
 from zishu.train.config import ScorerConfig, StructureConfig
 from zishu.train.data import TrainingTree, collate, make_example
+from zishu.train.encoders import Encoder
 from zishu.train.network import Network
 from zishu.tree import INTRA
 
@@ -30,7 +31,7 @@ def make_network(roles=2, *, root_as_head=True):
     settings = Settings("parse", roles=roles, root_as_head=root_as_head, labels=LABELS, upos=("NOUN", "VERB"))
     scorer = ScorerConfig(arc=4, label=3, dropout=0.0)
     torch.manual_seed(0)
-    encoder = nn.Identity()
+    encoder = Encoder()
     encoder.width = 5
     network = Network(settings, vocabulary, None, encoder, scorer=scorer).double()
     nn.init.normal_(network.label_scorer.weight)

@@ -249,8 +249,8 @@ def test_the_encoder_of_a_bundled_model_reads_as_the_model_does_in_its_first_sty
     if pairs:
         pair_ids = _padded([[pairs.bos, *pairs.ids(bigrams(sentence))] for sentence in sentences], pairs.pad)
     first = torch.zeros(2, dtype=torch.long)
-    found = encoder.base(ids, pair_ids, lengths)
-    expected = network.eval().encoder.base(ids, pair_ids, lengths, first)
+    found = encoder.base(ids, lengths, pair_ids)
+    expected = network.eval().encoder.base(ids, lengths, pair_ids, first)
     inside = torch.arange(ids.shape[1]) <= lengths[:, None]
     assert (found - expected)[inside].abs().max() < 1e-4
     # The test is not trivial: the two sentences have different encodings.

@@ -129,6 +129,13 @@ def test_a_transition_parser_honours_words_and_says_what_it_cannot_do(treebank, 
         check_members([model.settings, model.settings])
 
 
+def assert_training_is_kept(model, config, result):
+    """Check that a model's settings tell people its configuration and its scores."""
+    kept = dict(model.settings.training)
+    assert config_from_dict({k: v for k, v in kept.pop("config").items() if v}) == config
+    assert kept == result
+
+
 def in_pieces(tree):
     """Return a tree in another convention: every character is a word and depends on the preceding one."""
     chars = tree.chars
@@ -153,6 +160,8 @@ def test_one_model_learns_the_conventions_of_several_styles(encoder, treebank, t
     )
     assert scores["dev-whole.lf"] == scores["dev-pieces.lf"] == 100
     model = load_model(tmp_path / "run" / "model")
+    result = json.loads((tmp_path / "run" / "result.json").read_text(encoding="utf-8"))
+    assert_training_is_kept(model, config, result)
     assert model.settings.styles == ("whole", "pieces")
     found = {style: parse_trees(model.in_style(style), tiny.TREES) for style in (None, "whole", "pieces")}
     assert [tree.heads for tree in found["pieces"]] == [tree.heads for tree in pieces]
@@ -225,7 +234,7 @@ def test_an_8_bit_model_parses_alike_whatever_the_batch(task, treebank, tmp_path
     name = "seg" if task == "segment" else "lf"
     assert result["int8"][name] == result["float32"][name] == 100
     model = load_model(tmp_path / "run" / "model")
-    assert model.settings.training["int8"] == result["int8"]
+    assert_training_is_kept(model, config, result)
     assert model.settings.temperature > 0
     chars = [tree.chars for tree in tiny.TREES]
     together = model.networks.encode(features(chars, model.networks.chars, None))

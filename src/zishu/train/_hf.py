@@ -55,7 +55,7 @@ class Bert(Encoder):
         self, model: nn.Module, vocabulary: Vocabulary, config: EncoderConfig, *, styles: int = 0
     ) -> None:
         super().__init__()
-        overlap, described = config.window_overlap, cast("Any", model.config)
+        described = cast("Any", model.config)
         layers = described.num_hidden_layers
         if config.mixed_layers > layers:
             raise ConfigError(
@@ -67,20 +67,20 @@ class Bert(Encoder):
         self.top = Recurrence(self.core.width, 1, config.top, dropout=config.dropout) if config.top else None
         self.width = self.core.width if self.top is None else self.top.width
         self.longest = _capacity(model)
-        self.overlap = overlap
+        self.overlap = config.window_overlap
         self.hf_config = json.loads(described.to_json_string(use_diff=False))
         del self.hf_config["_name_or_path"]  # do not record where it was loaded from
-        if self.longest is not None and not overlap < self.longest:
+        if self.longest is not None and not self.overlap < self.longest:
             raise ConfigError(
                 f"encoder.window_overlap: must be less than the {self.longest} characters that this model reads "
-                f"at once, not {overlap}"
+                f"at once, not {self.overlap}"
             )
 
     def forward(
         self,
         chars: Tensor,
-        bigrams: Tensor | None,  # noqa: ARG002
         lengths: Tensor,
+        bigrams: Tensor | None = None,  # noqa: ARG002
         styles: Tensor | None = None,
     ) -> Tensor:
         """Encode sentences; bigrams are not used."""

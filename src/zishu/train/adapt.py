@@ -183,7 +183,7 @@ def _configure(folder: Path, options: AdaptOptions, settings: Settings, *, threa
         if its not in (settings.styles or ("",)):
             raise InputError(f"--rehearsal {treebank}: the model has no style {its!r}")
         treebanks.setdefault(its, []).append(file)
-    chars = sum(len(tree.chars) for path in partial for tree in read_annotations(path).trees)
+    chars = sum(len(tree.chars) for path in partial for tree in read_annotations(path)[0])
     taught = {name: [ours] if name == style else [ours, own] for name in settings.styles or ("",)}
     rehearsed = sum(sum(map(len, read_lines(path))) for paths in taught.values() for path in paths)
     known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # torch 2.10 or later says so

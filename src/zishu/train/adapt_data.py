@@ -114,9 +114,11 @@ def prepare(data: Path, options: AdaptOptions) -> tuple[dict[str, int], tuple[st
 
 def _read_known(options: AdaptOptions) -> tuple[list[PartialTree], list[PartialTree], list[str]]:
     """Return what the user knows, the part of it that is held out, and messages about contradictions."""
-    read = [read_annotations(path) for path in (*options.gold, *options.words)]
-    known = [tree for found in read for tree in found.trees]
-    problems = [problem for found in read for problem in found.problems]
+    known: list[PartialTree] = []
+    problems: list[str] = []
+    for trees, contradictions in map(read_annotations, (*options.gold, *options.words)):
+        known += trees
+        problems += contradictions
     if options.dev or not options.hold_out:
         return known, [], problems
     full = [tree for tree in known if tree.is_full]

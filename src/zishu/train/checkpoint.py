@@ -56,7 +56,6 @@ class Interrupted(ZishuError):
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         super().__init__(f"interrupted; the run is saved in {os.fspath(folder)}")
-        self.folder = Path(folder)
 
 
 def save_checkpoint(

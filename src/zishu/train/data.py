@@ -77,9 +77,9 @@ def read_treebank(config: Config) -> tuple[list[TrainingTree], list[str]]:
     problems = [f"{left_out:,} non-projective sentence{'s' if left_out > 1 else ''}"] if left_out else []
     for style, paths in by_style(data.partial).items():
         weight = data.weights.get(style, 1.0) * data.partial_weight
-        for known in map(read_annotations, paths):
-            treebank += [TrainingTree(tree, style, weight) for tree in known.trees]
-            problems += known.problems
+        for partial, contradictions in map(read_annotations, paths):
+            treebank += [TrainingTree(tree, style, weight) for tree in partial]
+            problems += contradictions
     return treebank, problems
 
 

@@ -1,7 +1,7 @@
 """Turn characters into vectors: a BiLSTM, a small transformer, or a pre-trained BERT (`_hf.py`).
 
     encoder = build_encoder(config.encoder, vocabulary, bigram_vocabulary)
-    encoded = encoder(chars, bigrams, lengths, styles)   # batch n+1 encoder.width
+    encoded = encoder(chars, lengths, bigrams, styles)   # batch n+1 encoder.width
 
 Position 0 is the beginning of the sentence and represents ROOT; `lengths` counts the characters after it. Padding never
 changes a sentence's encoding. Section 3.4 of the paper uses only BERT; the other two learn from the treebank alone and
@@ -36,13 +36,15 @@ class Encoder(nn.Module):
     """Numbers in a character's encoding."""
     longest: int | None = None
     """The most characters that one pass, and so the exported graph, can read; None: any number."""
+    overlap: int = 0
+    """Characters that neighbouring passes over a longer sentence share."""
     hf_config: dict[str, Any] | None = None
     """What `build_encoder` needs to build a BERT again without its original folder."""
 
     def forward(
-        self, chars: Tensor, bigrams: Tensor | None, lengths: Tensor, styles: Tensor | None = None
+        self, chars: Tensor, lengths: Tensor, bigrams: Tensor | None = None, styles: Tensor | None = None
     ) -> Tensor:
-        """Encode sentences: `[batch, n+1]` twice and `[batch]` twice to `[batch, n+1, width]`."""
+        """Encode sentences: chars and bigrams `[batch, n+1]`, lengths and styles `[batch]` to `[batch, n+1, width]`."""
         raise NotImplementedError
 
 
@@ -244,7 +246,7 @@ class BiLSTM(Encoder):
         self.width = self.recurrence.width
 
     def forward(
-        self, chars: Tensor, bigrams: Tensor | None, lengths: Tensor, styles: Tensor | None = None
+        self, chars: Tensor, lengths: Tensor, bigrams: Tensor | None = None, styles: Tensor | None = None
     ) -> Tensor:
         """Encode sentences."""
         encoded: Tensor = self.recurrence(self.embeddings(chars, bigrams, styles), lengths)
@@ -265,10 +267,10 @@ class Topped(Encoder):
         self.width = self.top.width
 
     def forward(
-        self, chars: Tensor, bigrams: Tensor | None, lengths: Tensor, styles: Tensor | None = None
+        self, chars: Tensor, lengths: Tensor, bigrams: Tensor | None = None, styles: Tensor | None = None
     ) -> Tensor:
         """Encode sentences."""
-        encoded: Tensor = self.top(self.base(chars, bigrams, lengths, styles), lengths)
+        encoded: Tensor = self.top(self.base(chars, lengths, bigrams, styles), lengths)
         return encoded
 
 
@@ -311,7 +313,7 @@ class Transformer(Encoder):
         self.norm = nn.LayerNorm(config.hidden)
 
     def forward(
-        self, chars: Tensor, bigrams: Tensor | None, lengths: Tensor, styles: Tensor | None = None
+        self, chars: Tensor, lengths: Tensor, bigrams: Tensor | None = None, styles: Tensor | None = None
     ) -> Tensor:
         """Encode sentences."""
         position = torch.arange(chars.shape[1], device=chars.device)

@@ -126,7 +126,7 @@ def finish(
         compact(network.encoder)
     result: dict[str, Any] = {"name": config.name, "seed": config.seed, "best_epoch": best_epoch}
     result |= _final_scores(config, network_model(network), dev)
-    model = export_model(network, folder / MODEL, training={"config": asdict(config), **result})
+    model = export_model(network, folder / MODEL)
     if config.export.precision == "int8":
         # Imported here because the quantiser imports onnx.
         from zishu.train.quantise import quantise
@@ -138,8 +138,8 @@ def finish(
         result["float32"] = dev_scores(model, dev)
         model = quantise(folder / MODEL, samples)
         result["int8"] = dev_scores(model, dev)
-        settings = replace(model.settings, training={"config": asdict(config), **result})
-        write_json(folder / MODEL / CONFIG, settings.to_json())
+    settings = replace(model.settings, training={"config": asdict(config), **result})
+    write_json(folder / MODEL / CONFIG, settings.to_json())
     if dev and config.can.parses and not model.settings.beam:
         default = next(iter(dev))
         set_temperatures(folder / MODEL, calibrate(model.in_style(default or None), dev[default]))

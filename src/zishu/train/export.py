@@ -39,7 +39,7 @@ from zishu.model.settings import (
 from zishu.tags import COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from zishu.train.network import Network
@@ -66,16 +66,9 @@ _DIMENSIONS = {
 }
 
 
-def settings_of(network: Network, training: Mapping[str, Any] | None = None) -> Settings:
-    """Return the present settings of a network, including learned ones."""
-    settings = replace(
-        network.settings,
-        bigrams=network.bigram_vocabulary is not None,
-        window=getattr(network.encoder, "longest", None) or 0,
-        window_overlap=getattr(network.encoder, "overlap", 0),
-    )
-    if training is not None:
-        settings = replace(settings, training=training)
+def settings_of(network: Network) -> Settings:
+    """Return the present settings of a network, including the numbers that it learned and that no graph holds."""
+    settings = network.settings
     if settings.beam:  # the bias is the last number of an action's row
         actions = torch.cat([network.actions.weight, network.actions.bias[:, None]], dim=1)
         settings = replace(settings, actions=tuple(map(tuple, actions.tolist())))
@@ -87,24 +80,21 @@ def settings_of(network: Network, training: Mapping[str, Any] | None = None) -> 
     return settings
 
 
-def export_model(network: Network, directory: Path, *, training: Mapping[str, Any] | None = None) -> Model:
-    """Write a network as a model directory, replacing an existing one, and return it as loaded from there.
-
-    `training` is kept in config.json for information: the configuration of the run, its scores.
-    """
+def export_model(network: Network, directory: Path) -> Model:
+    """Write a network as a model directory, replacing an existing one, and return it as loaded from there."""
     # A copy, because tracing needs evaluation mode on the CPU, and the encoder will be removed.
     network = copy.deepcopy(network).cpu().eval()
     compared = _example(network, _COMPARED)
     with torch.inference_mode():
         expected = _run(network, compared)
     with fresh_directory(directory) as folder:
-        _write(network, settings_of(network, training), folder)
+        _write(network, folder)
         return _check(compared, expected, folder)
 
 
-def _write(network: Network, settings: Settings, folder: Path) -> None:
+def _write(network: Network, folder: Path) -> None:
     """Write all files of a model directory; removes the network's encoder."""
-    write_json(folder / CONFIG, settings.to_json())
+    write_json(folder / CONFIG, settings_of(network).to_json())
     write_json(folder / CHARS, network.vocabulary.to_json())
     if network.bigram_vocabulary is not None:
         write_json(folder / BIGRAMS, network.bigram_vocabulary.to_json())
@@ -112,48 +102,27 @@ def _write(network: Network, settings: Settings, folder: Path) -> None:
     example = _example(network, _TRACED)
     pool = {"pool": example.pop("pool")} if "pool" in example else {}
     with torch.no_grad():
-        encoder = _Encoder(network.encoder, list(example))
-        write_graph(encoder, example, ["encoded"], folder / ENCODER)
-        encoded = {"encoded": encoder(*example.values())}
-        network.encoder = _Given()
-        outputs = _Scorer(network)(*encoded.values(), *pool.values())
-        write_graph(_Scorer(network), {**encoded, **pool}, list(outputs), folder / SCORER)
-        if settings.can.parses:
+        write_graph(_Part("encoder", network.encoder, example), example, ["encoded"], folder / ENCODER)
+        inputs = {"encoded": network.encoder(**example), **pool}
+        del network.encoder  # its weights have no place in the other graphs
+        outputs = network(**inputs)
+        write_graph(_Part("network", network, inputs), inputs, list(outputs), folder / SCORER)
+        if network.settings.can.parses:
             ends = {"dep": outputs["label_dep"][0], "head": outputs["label_head"][0]}
             write_graph(network.label_scorer, ends, ["labels"], folder / LABELS)
 
 
-class _Encoder(nn.Module):
-    """Wrap an encoder so that its inputs are in the order of their names."""
+class _Part(nn.Module):
+    """Wrap a part of a network: inputs come in the order of their names, and the names of all nodes begin with its own."""
 
-    def __init__(self, encoder: nn.Module, names: list[str]) -> None:
+    def __init__(self, name: str, part: nn.Module, inputs: Iterable[str]) -> None:
         super().__init__()
-        self.encoder = encoder
-        self.names = names
+        self.add_module(name, part)
+        self.names = list(inputs)
 
-    def forward(self, *inputs: Tensor) -> Tensor:
-        named = {"bigrams": None, **dict(zip(self.names, inputs, strict=True))}
-        encoded: Tensor = self.encoder(**named)
-        return encoded
-
-
-class _Scorer(nn.Module):
-    """Wrap a network whose encoder is `_Given`: everything after the encoder."""
-
-    def __init__(self, network: Network) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, encoded: Tensor, pool: Tensor | None = None) -> dict[str, Tensor]:
-        outputs: dict[str, Tensor] = self.network(encoded, None, None, pool)
-        return outputs
-
-
-class _Given(nn.Module):
-    """Replace an encoder that has already run: return the input instead of encoding characters."""
-
-    def forward(self, encoded: Tensor, _bigrams: None, _lengths: None, _styles: None) -> Tensor:
-        return encoded
+    def forward(self, *inputs: Tensor) -> Any:
+        [part] = self.children()
+        return part(**dict(zip(self.names, inputs, strict=True)))
 
 
 def write_graph(
@@ -204,7 +173,8 @@ def _example(network: Network, word_lengths: Sequence[Sequence[int]]) -> dict[st
 
 def _run(network: Network, example: dict[str, Tensor]) -> dict[str, Tensor]:
     """Run a network on an artificial batch; all arcs between neighbours get labels."""
-    outputs: dict[str, Tensor] = network(**{"bigrams": None, **example})
+    characters = {name: tensor for name, tensor in example.items() if name != "pool"}
+    outputs: dict[str, Tensor] = network(network.encoder(**characters), example.get("pool"))
     if network.settings.can.parses:
         outputs["labels"] = network.label_scorer(*_neighbours(outputs["label_dep"], outputs["label_head"]))
     return outputs

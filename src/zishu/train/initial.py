@@ -148,7 +148,6 @@ def build_network(
 ) -> Network:
     """Return a network with these settings and vocabularies; `options` say how its encoder starts (`build_encoder`)."""
     encoder = build_encoder(config.encoder, chars, pairs, styles=len(settings.styles), **options)
-    settings = replace(settings, bigrams=pairs is not None)
     return Network(settings, chars, pairs, encoder, scorer=config.scorer, objective=config.objective)
 
 
@@ -161,7 +160,7 @@ def describe_network(network: Network) -> dict[str, Any]:
             "bigrams": pairs.to_json() if pairs else None,
             **{name: getattr(settings, name) for name in ("labels", "tags", "styles", "absent_tags")},
         },
-        "encoder": getattr(network.encoder, "hf_config", None),
+        "encoder": network.encoder.hf_config,
     }
 
 

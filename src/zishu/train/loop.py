@@ -20,12 +20,13 @@ share of every batch; only the writer touches files, scores, and shows progress.
 
 from __future__ import annotations
 
+import copy
 import math
 import signal
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -85,13 +86,17 @@ class _Run:
 
     config: Config
     network: Network
+    average: Network | None  # of the network so far; None without averaging
     optimiser: torch.optim.Optimizer
     group: Group
-    average: dict[str, Tensor] = field(default_factory=dict)  # empty without averaging
-    position: _Position = field(default_factory=_Position)
+    position: _Position
     teacher: Teacher | None = None
-    examples: list[Example] = field(default_factory=list)
     steps: int = 0  # of the whole run
+
+    @property
+    def scored(self) -> Network:
+        """Return the network that is scored and exported."""
+        return self.average or self.network
 
 
 @denormals_flushed()
@@ -124,23 +129,22 @@ def train(config: Config, *, resume: bool = False, group: Group = ALONE) -> dict
         record_run(config, folder, device=run.network.device.type, processes=group.size)
         cut_metrics(folder / METRICS, epochs=run.position.epoch)
     run.teacher = load_teacher(config, run.network.settings)
-    run.examples = make_examples(config, run.network, treebank, problems)
-    run.examples += read_raw_text(config, run.network.settings.styles)
+    examples = make_examples(config, run.network, treebank, problems)
+    examples += read_raw_text(config, run.network.settings.styles)
     console = Console(stderr=True, quiet=not group.is_writer)
-    with _interruptible() as interrupted, Progress(config, len(run.examples), console=console) as progress:
+    with _interruptible() as interrupted, Progress(config, len(examples), console=console) as progress:
         for problem in problems:
             progress.say(f"left out: {problem}")
         epochs, patience = config.optimiser.epochs, config.run.patience or math.inf
-        run.steps = sum(len(epoch_batches(config, run.examples, epoch)) for epoch in range(epochs))
+        run.steps = sum(len(epoch_batches(config, examples, epoch)) for epoch in range(epochs))
         while (epoch := run.position.epoch) < epochs and epoch - 1 - run.position.best_epoch < patience:
-            _train_epoch(run, epoch_batches(config, run.examples, epoch), progress, interrupted)
+            _train_epoch(run, epoch_batches(config, examples, epoch), progress, interrupted)
             _end_epoch(run, dev, progress)
     if group.is_writer:
         plot_curve(folder / METRICS, folder / CURVE)
         # The results are those of the best weights.
         run = _restore(config, group, BEST)
-        with _averaged(run):
-            finish(config, run.network, treebank, dev, best_epoch=run.position.best_epoch + 1)
+        finish(config, run.scored, treebank, dev, best_epoch=run.position.best_epoch + 1)
     group.barrier()
     return read_result(folder) if group.is_writer else {}
 
@@ -209,9 +213,8 @@ def _end_epoch(run: _Run, dev: Gold, progress: Progress) -> None:
     position = run.position
     scores: dict[str, float] = {}
     if run.group.is_writer:
-        with _averaged(run):
-            model = network_model(run.network)
-            scores = dev_scores(model, dev, decoding=paper_decoding(model.settings))
+        model = network_model(run.scored)
+        scores = dev_scores(model, dev, decoding=paper_decoding(model.settings))
     line = {
         "epoch": position.epoch + 1,
         "step": position.step,
@@ -254,9 +257,8 @@ def _train_pipeline(config: Config, group: Group, *, resume: bool) -> dict[str, 
 def _begin(config: Config, group: Group, network: Network) -> _Run:
     """Return a run before its first step."""
     network.to(group.device(config.run.device))
-    weights = network.named_parameters() if config.optimiser.averaging else ()
-    average = {name: weight.detach().clone() for name, weight in weights}
-    return _Run(config, network, _optimiser(config, network), group, average)
+    average = copy.deepcopy(network) if config.optimiser.averaging else None
+    return _Run(config, network, average, _optimiser(config, network), group, _Position())
 
 
 def _restore(config: Config, group: Group, name: str) -> _Run:
@@ -268,7 +270,8 @@ def _restore(config: Config, group: Group, name: str) -> _Run:
     network = build_network(config, *read_description(config, state), hf_config=state["encoder"])
     run = _begin(config, group, network)
     restore_training(tensors, network, {"": run.optimiser})
-    run.average = {key: value.to(network.device) for key, value in under("average.", tensors).items()}
+    if run.average:
+        run.average.load_state_dict({**network.state_dict(), **under("average.", tensors)})
     run.position = _Position(**state["position"])
     return run
 
@@ -277,7 +280,8 @@ def _save(run: _Run, name: str) -> None:
     if not run.group.is_writer:
         return
     tensors = training_state(run.network, {"": run.optimiser})
-    tensors |= {f"average.{key}": value for key, value in run.average.items()}
+    if run.average:
+        tensors |= {f"average.{name}": weight for name, weight in run.average.named_parameters()}
     state = {"config": asdict(run.config), "position": vars(run.position)}
     save_checkpoint(run.config.folder / name, tensors, {**state, **describe_network(run.network)})
 
@@ -306,27 +310,8 @@ def _update_average(run: _Run) -> None:
     """Move the average towards the weights; fast at first, because early weights are of little value."""
     if run.average:
         decay = min(run.config.optimiser.averaging, (1 + run.position.step) / (10 + run.position.step))
-        weights = dict(run.network.named_parameters())
         average = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
-        average(list(run.average.values()), [weights[name] for name in run.average], None)
-
-
-@contextmanager
-def _averaged(run: _Run) -> Iterator[None]:
-    """Use the averaged weights instead of the last ones inside the block."""
-    if not run.average:
-        yield
-        return
-    weights = dict(run.network.named_parameters())
-    with torch.no_grad():
-        kept = {name: weights[name].detach().clone() for name in run.average}
-        for name, value in run.average.items():
-            weights[name].copy_(value)
-        try:
-            yield
-        finally:
-            for name, value in kept.items():
-                weights[name].copy_(value)
+        average(list(run.average.parameters()), list(run.network.parameters()), None)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ that is the parser of Yan and others (2020), with annotated structures and parts
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,7 +63,12 @@ class Network(nn.Module):
         objective: TreeObjective = "tree-crf",
     ) -> None:
         super().__init__()
-        self.settings = settings
+        self.settings = replace(
+            settings,
+            bigrams=bigram_vocabulary is not None,
+            window=encoder.longest or 0,
+            window_overlap=encoder.overlap,
+        )
         self.objective = objective
         self.vocabulary = vocabulary
         self.bigram_vocabulary = bigram_vocabulary
@@ -70,7 +76,7 @@ class Network(nn.Module):
         self.label_numbers = _numbers(dict.fromkeys((*settings.labels, INTRA)))
         self.tag_numbers = {column: _numbers(tags) for column, tags in settings.tags.items()}
         width = encoder.width
-        self.encoder: nn.Module = encoder
+        self.encoder = encoder
         if not settings.can.parses:
             self.emissions = nn.Linear(width, 4)
             self.crf = ChainCRF()
@@ -93,16 +99,11 @@ class Network(nn.Module):
             self.register_buffer("legal", legal, persistent=False)
         self.tag_weights = {column: scorer.weight(column) for column in settings.tags}
 
-    def forward(
-        self,
-        chars: Tensor,
-        bigrams: Tensor | None,
-        lengths: Tensor,
-        pool: Tensor | None = None,
-        styles: Tensor | None = None,
-    ) -> dict[str, Tensor]:
-        """Return the outputs named in `zishu.model`: arc scores by role, ends of labelled arcs, tags."""
-        encoded = self.encoder(chars, bigrams, lengths, styles)
+    def forward(self, encoded: Tensor, pool: Tensor | None = None) -> dict[str, Tensor]:
+        """Return the outputs for encoded characters (`zishu.model.outputs`): scores of arcs, ends of labelled arcs, tags.
+
+        The encoder is not part of this, because it is exported separately.
+        """
         if not self.settings.can.parses:
             return {"tags": self.emissions(encoded)}
         if pool is not None:
@@ -137,10 +138,9 @@ class Network(nn.Module):
         arrays: dict[str, NDArray[Any]] = {**features(sentences, self.vocabulary, self.bigram_vocabulary)}
         if style is not None:
             arrays["styles"] = np.full(len(sentences), style)
-        if word_lengths is not None:
-            arrays["pool"] = pooling(word_lengths)
         inputs = {name: torch.from_numpy(array).to(self.device) for name, array in arrays.items()}
-        outputs: dict[str, Tensor] = self(**{"bigrams": None, **inputs})
+        pool = None if word_lengths is None else torch.from_numpy(pooling(word_lengths)).to(self.device)
+        outputs: dict[str, Tensor] = self(self.encoder(**inputs), pool)
         return {name: output.float() for name, output in outputs.items()}
 
     def loss(self, examples: Sequence[Example]) -> Tensor:

@@ -212,7 +212,7 @@ class Pretraining(nn.Module):
 
     def _encode(self, encoder: nn.Module, chars: Tensor, lengths: Tensor) -> Tensor:
         pairs = self.pairs(chars) if self.pairs is not None else None
-        encoded: Tensor = encoder(chars, pairs, lengths)
+        encoded: Tensor = encoder(chars, lengths, pairs)
         return encoded
 
     def _guess(self, encoded: Tensor) -> Tensor:

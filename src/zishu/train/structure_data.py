@@ -4,7 +4,7 @@ Text is CoNLL-U, whose words are used as they are, or plain text, one sentence o
 segments: words that it finds and that are in the lexicon count. Sentences are distributed over the styles of the model
 in turn, so the result serves all of them. Each word also occurs once by itself, for words without context.
 
-Cost: parsing the text. Memory: the encodings of `cap` occurrences per word of the lexicon.
+Cost: parsing the text. Memory: the encodings of a few occurrences per word of the lexicon.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _BATCH_CHARS = 2000
 _CHUNK = 4000  # number of sentences in memory at once
 _LONGEST = 128  # maximum number of characters of a sentence
+_KEPT = 3  # occurrences that are kept of a word, besides the one by itself
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,11 +61,10 @@ def collect(
     entries: Sequence[Structure],
     files: Iterable[Path],
     *,
-    cap: int,
     sentences: int,
     seed: int,
 ) -> Samples:
-    """Return up to `cap` random occurrences of each word in all files, and each word by itself.
+    """Return a few random occurrences of each word in all files, and each word by itself.
 
     Only the first `sentences` sentences of a plain text are read.
     """
@@ -82,7 +82,7 @@ def collect(
             for number, style in enumerate(styles):
                 share = chunk[number :: len(styles)]
                 if share:
-                    _collect(model.in_style(style), lexicon, share, found, cap, random)
+                    _collect(model.in_style(style), lexicon, share, found, random)
     alone = [list(form) for form in lexicon]
     for (form, entries_of), encoded in zip(lexicon.items(), _encode(model, alone), strict=True):
         found.occurrences.setdefault(form, []).append(Occurrence(entries_of[0], encoded))
@@ -94,7 +94,6 @@ def _collect(
     lexicon: Mapping[str, Sequence[Structure]],
     text: Sequence[RawSentence],
     found: Samples,
-    cap: int,
     random: np.random.Generator,
 ) -> None:
     """Add the words of some sentences."""
@@ -112,8 +111,8 @@ def _collect(
                 found.counts[form] += 1
                 kept = found.occurrences.setdefault(form, [])
                 # Each of the occurrences so far is kept with the same probability.
-                place = len(kept) if len(kept) < cap else int(random.integers(found.counts[form]))
-                if place < cap:
+                place = len(kept) if len(kept) < _KEPT else int(random.integers(found.counts[form]))
+                if place < _KEPT:
                     # The entry for the part of speech, or the first one.
                     entry = next((entry for entry in lexicon[form] if upos in entry.upos), lexicon[form][0])
                     kept[place : place + 1] = [Occurrence(entry, rows)]

@@ -147,19 +147,15 @@ def _behind(pairs: Tensor) -> Tensor:
     return torch.cat([torch.zeros_like(pairs[:, :1]), pairs[:, :-1]], 1)
 
 
-def tree_log_probs(arcs: Tensor) -> Tensor:
-    """Return the log-probabilities `[w, trees]` of all trees of words of one length, from `arcs [w, L, L+1]`."""
-    trees = torch.tensor(projective_trees(arcs.shape[1]))
-    return arcs[:, torch.arange(arcs.shape[1]), trees].sum(2).log_softmax(1)
-
-
 def structure_loss(arcs: Tensor, relations: Tensor, tree: Tensor, gold: Tensor) -> Tensor:
     """Return -log P(labelled tree) for words of one length.
 
     `tree` is the index of each word's tree in `projective_trees`, `gold [w, L]` the numbers of its relations.
     """
-    of_tree = tree_log_probs(arcs).gather(1, tree[:, None])[:, 0]
-    heads = torch.tensor(projective_trees(arcs.shape[1]))[tree]
+    trees = torch.tensor(projective_trees(arcs.shape[1]))
+    of_trees = arcs[:, torch.arange(arcs.shape[1]), trees].sum(2).log_softmax(1)  # w trees
+    of_tree = of_trees.gather(1, tree[:, None])[:, 0]
+    heads = trees[tree]
     at_head = (heads - 1).clamp(min=0)[..., None, None].expand(-1, -1, 1, relations.shape[3])
     of_relation = relations.gather(2, at_head)[:, :, 0].gather(2, gold[..., None])[..., 0]
     return -(of_tree + (of_relation * (heads > 0)).sum(1))

@@ -83,7 +83,6 @@ def train_structures(
     *,
     entries: Sequence[Structure] | None = None,
     epochs: int = 6,
-    cap: int = 3,
     sentences: int = 20_000,
     seed: int = 0,
     small: bool = False,
@@ -91,8 +90,7 @@ def train_structures(
 ) -> InnerSettings:
     """Train a structure scorer for the model in a directory on words of `entries` in files, and write it there.
 
-    The default `entries` are the bundled lexicon. `cap` is the maximum number of occurrences per word. A `small`
-    network has no tables of characters, and takes about 150 kB.
+    The default `entries` are the bundled lexicon. A `small` network has no tables of characters, and takes about 150 kB.
     """
     model = load_model(directory)
     if not isinstance(model, Model) or not isinstance(model.networks, Networks):
@@ -101,7 +99,7 @@ def train_structures(
         raise InputError(f"{directory}: only a character-level parser has trees inside words")
     entries = load_structures() if entries is None else entries
     short = [entry for entry in entries if len(entry.form) <= _LONGEST]
-    samples = collect(model, short, files, cap=cap, sentences=sentences, seed=seed)
+    samples = collect(model, short, files, sentences=sentences, seed=seed)
     found = sum(map(len, samples.occurrences.values()))
     report(f"{found:,} occurrences of {len(samples.occurrences):,} words")
     vocabulary = model.networks.chars
