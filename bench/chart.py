@@ -3,9 +3,9 @@
     python bench/chart.py [--quick]
 
 Every batch has 1,024 characters in sentences of one length, with float32 scores of both roles. The benchmark times
-the log partition with its gradient, the best tree (Numba alone has it), and the log partition of gold forests (random
-words with a random projective tree) against that of all trees. All candidates take turns after a warm-up, and the
-best of several rounds counts. Torch and Numba have the same number of threads.
+the log partition with its gradient, the best tree, and the log partition of gold forests (random words with a
+random projective tree) against that of all trees. All candidates take turns after a warm-up, and the best of
+several rounds counts. Torch and Numba have the same number of threads.
 
 The work of the recursions is known: six vector products for each span, 6 SUM_w w (n - w) = n^3 - n multiply-adds for
 the inside pass over n characters, and twice as many again for the gradient. The last table compares the speed of the
@@ -30,7 +30,7 @@ import torch
 from zishu import chart
 from zishu.chart import TreeDistribution
 from zishu.forest import build_forest
-from zishu.train.torch_chart import batched_log_partition
+from zishu.train import torch_chart
 from zishu.tree import INTRA, WordTree
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def contenders(n: int, random: np.random.Generator) -> Work:
     t_lengths = torch.tensor(lengths)
 
     def torch_gradient() -> Any:
-        logz = batched_log_partition(t_inter, t_lengths, t_intra)
+        logz = torch_chart.TreeDistribution(t_inter, t_lengths, t_intra).log_partition()
         return torch.autograd.grad(logz.sum(), (t_inter, t_intra))
 
     # Every call makes a new distribution, because a distribution caches its results.
@@ -105,6 +105,7 @@ def contenders(n: int, random: np.random.Generator) -> Work:
         "numba gradient": lambda: everything().marginals(),
         "torch gradient": torch_gradient,
         "numba best": lambda: everything().best(),
+        "torch best": lambda: torch_chart.TreeDistribution(t_inter, t_lengths, t_intra).best(),
         "numba partition": lambda: everything().log_partition(),
         "forest partition": lambda: forest().log_partition(),
         "forest gradient": lambda: forest().marginals(),
@@ -195,10 +196,12 @@ def print_backends(count: int, lengths: Any, times: dict[tuple[int, int], Times]
     rows = []
     for n in lengths:
         t = times[count, n]
-        ours, theirs = t["numba gradient"], t["torch gradient"]
-        gradient = [f"{1e3 * ours:.2f}", f"{1e3 * theirs:.1f}", f"{theirs / ours:.0f}x"]
-        rows.append([str(n), *gradient, f"{1e3 * t['numba best']:.2f}"])
-    header = ["length", "gradient numba", "torch", "ratio", "best tree numba"]
+        row = [str(n)]
+        for task in ("gradient", "best"):
+            numba_time, torch_time = t[f"numba {task}"], t[f"torch {task}"]
+            row += [f"{1e3 * numba_time:.2f}", f"{1e3 * torch_time:.1f}", f"{torch_time / numba_time:.0f}x"]
+        rows.append(row)
+    header = ["length", "gradient numba", "torch", "ratio", "best tree numba", "torch", "ratio"]
     print_table(f"Partition with gradient, and best tree; threads: {count}", header, rows)
 
 
@@ -217,7 +220,7 @@ def print_forests(count: int, lengths: Any, times: dict[tuple[int, int], Times])
 
 def print_scaling(threads: list[int], lengths: Any, times: dict[tuple[int, int], Times]) -> None:
     """Print how many times faster several threads are than one."""
-    tasks = ("numba gradient", "numba best", "torch gradient")
+    tasks = ("numba gradient", "numba best", "torch gradient", "torch best")
     rows = [
         [str(count), str(n), *(f"{times[1, n][task] / times[count, n][task]:.2f}x" for task in tasks)]
         for count in threads[1:]

@@ -8,7 +8,8 @@ import torch
 
 from zishu import chart
 from zishu.gaps import BREAK, FREE, JOIN
-from zishu.train.torch_chart import batched_log_partition, log_partition
+from zishu.train import torch_chart
+from zishu.train.torch_chart import log_partition
 
 LENGTHS = torch.tensor([4, 2])
 PARTIAL = np.array([[BREAK, FREE, JOIN, FREE, FREE], [BREAK, BREAK, FREE, FREE, FREE]], dtype=np.int8)
@@ -82,7 +83,7 @@ def test_scores_are_handed_to_the_chart_without_a_copy(monkeypatch):
 def test_both_backends_agree():
     ours, theirs = [scores(0), scores(1)], [scores(0), scores(1)]
     a = log_partition(ours[0], LENGTHS, ours[1], PARTIAL)
-    b = batched_log_partition(theirs[0], LENGTHS, theirs[1], PARTIAL)
+    b = torch_chart.TreeDistribution(theirs[0], LENGTHS, theirs[1], torch.from_numpy(PARTIAL)).log_partition()
     assert torch.allclose(a, b)
     a.sum().backward()
     b.sum().backward()
