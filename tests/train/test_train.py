@@ -34,7 +34,7 @@ from zishu.model.runtime import load_model
 from zishu.sentences import word_sentence
 from zishu.train import data, loop
 from zishu.train.checkpoint import Interrupted, load_checkpoint
-from zishu.train.config import EncoderConfig, load_config
+from zishu.train.config import EncoderConfig, config_from_dict, load_config
 from zishu.train.data import repeat_sentences
 from zishu.train.loop import train
 from zishu.tree import WordTree
