@@ -30,6 +30,7 @@ TABLE: Final = (
     ("mail", r"[0-9A-Za-z][0-9A-Za-z._%+-]*@[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)+", True),
     ("name", r"@[0-9A-Za-z_-]+|@[\w-]{2,20}(?=[\s:：,，]|$)", True),
     ("topic", r"#[^#\s。！？]{1,40}#|#[0-9A-Za-z_]*[A-Za-z_][0-9A-Za-z_]*", True),
+    ("phone", r"(?:\+86-?)?(?:1\d{2}-\d{4}-\d{4}|0\d{2,3}-\d{7,8}|400-(?:\d{3}-\d{4}|\d{4}-\d{3}))(?![\d-])", True),
     ("date", r"\d{4}(?P<SEPARATOR>[-/.])\d{1,2}(?P=SEPARATOR)\d{1,2}(?![\d.])", True),
     ("time", r"\d{1,2}[:：]\d{2}(?:[:：]\d{2})?(?![\d:：])", True),
     ("abbreviation", r"(?:\p{Latin}\.){2,}", True),

@@ -281,11 +281,12 @@ def test_a_file_is_parsed_like_its_text(tmp_path, capsys, small_chunks, ending):
     assert rebuild(read(out)) == TEXT
 
 
-def test_standard_input(capsys, monkeypatch):
+@pytest.mark.parametrize("arguments", [(), ("-",), ("-i", "-")])
+def test_standard_input(capsys, monkeypatch, arguments):
     monkeypatch.setattr(
         "sys.stdin", io.TextIOWrapper(io.BytesIO(("\ufeff" + TEXT).encode()), encoding="ascii")
     )
-    assert run() == 0
+    assert run(*arguments) == 0
     out, err = capsys.readouterr()
     assert err == ""  # not a terminal: no hint
     assert rebuild(out) == TEXT

@@ -23,7 +23,8 @@ _HINT = "Type Chinese text. Press Enter to parse a line, Ctrl-D to quit. (zishu 
 def parse_command(
     context: typer.Context,
     texts: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT", help="Parse these texts, each separately.")
+        list[str] | None,
+        typer.Argument(metavar="TEXT", help="Parse these texts, each separately; - for standard input."),
     ] = None,
     inputs: Annotated[
         list[str] | None,
@@ -208,6 +209,8 @@ def parse_command(
     from zishu.corpus.claim import record_of
     from zishu.lexicon import WEIGHT, Lexicon
 
+    if texts == [STANDARD]:
+        texts, inputs = None, [*(inputs or ()), STANDARD]
     soft, ray = soft_lexicon or lexicon_weight is not None, engine == "ray"
     # `zishu.corpus` checks what also applies to Python.
     for wrong, problem in (

@@ -64,7 +64,7 @@ class Options:
             raise InputError(f"unknown value {self.only!r} of only: choose from {', '.join(get_args(Only))}")
         if self.only and (self.k_best or self.granularity != "fine" or self.relations):
             raise InputError(
-                "k_best, granularity and relations cannot be combined with only, which finds no trees"
+                f"only={self.only!r} finds no trees: it cannot be combined with several analyses, coarse words or relations"
             )
         if self.only == "words" and self.words:
             raise InputError("only words are wanted, but the words are given: there is nothing to do")
