@@ -34,6 +34,7 @@ from zishu.cli import run as zishu
 
 PAGES = (Path("docs/results.md"), Path("docs/adapt.md"))
 TABLE = re.compile(r"(<!-- table: (?P<command>.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+ABSOLUTE = re.compile(r'"/[^"\n]*?([^"/\n]+/[^"/\n]+)"')
 RECORDS = ("run.json", "metrics.jsonl", "result.json", "evaluation/*.json.gz", "decoding/*.json")
 
 
@@ -114,14 +115,21 @@ def list_runs(folders: list[Path]) -> str:
 
 
 def collect(runs: Path, destination: Path) -> list[Path]:
-    """Copy the records of all finished runs below a folder; return the copies."""
+    """Copy the records of all finished runs below a folder; return the copies.
+
+    Of absolute paths only the last two parts are kept: the others say nothing to readers.
+    """
     copies = []
     for result in sorted(runs.rglob("result.json")):
         for pattern in RECORDS:
             for path in sorted(result.parent.glob(pattern)):
                 copy = destination / path.relative_to(runs)
                 copy.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, copy)
+                if path.suffix == ".gz":
+                    shutil.copyfile(path, copy)
+                else:
+                    text = path.read_text(encoding="utf-8")
+                    copy.write_text(ABSOLUTE.sub(r'"\1"', text), encoding="utf-8")
                 copies.append(copy)
     return copies
 

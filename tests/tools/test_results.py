@@ -43,7 +43,7 @@ def test_records_of_finished_runs_are_kept_without_weights(results, tmp_path):
         (folder / "evaluation").mkdir(parents=True)
         for name in ("run.json", "metrics.jsonl", "last.safetensors", "evaluation/dev.json.gz"):
             (folder / name).write_text("{}", encoding="utf-8")
-    (done / "result.json").write_text("{}", encoding="utf-8")
+    (done / "result.json").write_text('{"train": "/home/me/gsd/train.conllu"}', encoding="utf-8")
     results.collect(tmp_path / "runs", tmp_path / "kept")
     kept = sorted(
         path.relative_to(tmp_path / "kept").as_posix() for path in (tmp_path / "kept").rglob("*.json*")
@@ -52,6 +52,14 @@ def test_records_of_finished_runs_are_kept_without_weights(results, tmp_path):
         f"a/seed-0/{n}" for n in ("evaluation/dev.json.gz", "metrics.jsonl", "result.json", "run.json")
     ]
     assert not list((tmp_path / "kept").rglob("*.safetensors"))
+    kept_result = (tmp_path / "kept/a/seed-0/result.json").read_text(encoding="utf-8")
+    assert kept_result == '{"train": "gsd/train.conllu"}'  # no paths of somebody's machine
+
+
+def test_the_records_name_no_folders_of_a_machine(results):
+    for path in (ROOT / "docs/results").rglob("*.json*"):
+        if path.suffix != ".gz":
+            assert not results.ABSOLUTE.search(path.read_text(encoding="utf-8")), path
 
 
 def test_runs_are_listed_with_what_made_them(results, tmp_path):
