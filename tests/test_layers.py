@@ -77,8 +77,7 @@ LAYERS: dict[str, set[str]] = {
     "analysis": _RUNTIME | {"metrics", "treebank", "parser", "structures"},
     "granularity": _GROUND | {"document", "structures"},
     "corpus": _RUNTIME | {"lexicon", "constraints", "sentences", "parser", "granularity"},
-    "train": _RUNTIME
-    | {"metrics", "treebank", "structures", "sentences", "annotations", "parser", "lexicon"},
+    "train": _RUNTIME | {"metrics", "treebank", "structures", "sentences", "annotations", "lexicon"},
 }
 # The top: these may import everything below, not one another.
 _ALL = {*LAYERS}

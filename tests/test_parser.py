@@ -22,7 +22,8 @@ from zishu.corpus.options import Options
 from zishu.document import Document, Sentence
 from zishu.errors import InputError
 from zishu.lexicon import Lexicon
-from zishu.parser import LOOK_AHEAD, Parser, find_model
+from zishu.model.files import find_model
+from zishu.parser import LOOK_AHEAD, Parser
 from zishu.sentences import line_sentences, stream_sentences
 from zishu.splitting import split_sentences
 from zishu.text import LIMIT

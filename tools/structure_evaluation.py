@@ -30,7 +30,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zishu.formats.conllu import read_conllu
-from zishu.parser import Parser, find_model, load
+from zishu.model.files import find_model
+from zishu.parser import Parser, load
 from zishu.structures import Structure, by_form, formation, is_chinese, load_structures
 from zishu.tree import ROOT_LABEL
 from zishu.treebank.wist import read_wist

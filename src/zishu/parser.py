@@ -24,7 +24,6 @@ Cost: the model's, which is linear in the length of the text because no sentence
 
 from __future__ import annotations
 
-import os
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, Unpack, get_args
@@ -35,20 +34,18 @@ from zishu.constraints import Pin, TagsLike, read_tags
 from zishu.document import Document, Sentence, Token, Tokens
 from zishu.errors import InputError
 from zishu.lexicon import Lexicon, LexiconLike
+from zishu.model.files import find_model
 from zishu.model.runtime import load_model
-from zishu.model.settings import CONFIG
 from zishu.sentences import Knowledge, line_sentences, stream_sentences, text_sentences, words_document
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 
     from zishu.arcs import ArcLike
     from zishu.model.decode import Decoding
     from zishu.model.model import Model, Pipeline
     from zishu.text import RawSentence
-
-MODELS: Final = Path(__file__).parent / "models"
-DEFAULT: Final = "default"
 
 InnerTrees = Literal["structure", "latent"]
 INNER_TREES: Final = get_args(InnerTrees)
@@ -58,28 +55,6 @@ _T = TypeVar("_T", bound="Sized")
 # Number of characters read before the model runs: about fifteen batches, so that lengths even out.
 LOOK_AHEAD: Final = 30_000
 _MOST_THREADS: Final = 1024
-
-
-def find_model(model: str | os.PathLike[str] | None = None) -> Path:
-    """Return the directory of a bundled model, by name, or of the model in a directory.
-
-    Names of bundled models take precedence: write `./fast` for a directory of that name. The folder of a training run
-    means the model in it.
-    """
-    try:
-        name = os.fspath(model) if model is not None else DEFAULT
-        path = Path(name)
-    except TypeError:
-        raise InputError(f"a model is a name or a path, not {model!r:.40}") from None
-    if name in bundled_models():
-        return MODELS / name
-    inner = path / "model"
-    return inner if not (path / CONFIG).exists() and (inner / CONFIG).is_file() else path
-
-
-def bundled_models() -> list[str]:
-    """Return the names of the bundled models."""
-    return sorted(path.name for path in MODELS.iterdir() if path.is_dir())
 
 
 def load(

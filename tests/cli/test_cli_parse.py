@@ -27,7 +27,7 @@ from zishu.corpus.claim import claimed
 from zishu.errors import InputError
 from zishu.formats.conllu import read_conllu
 from zishu.formats.jsonl import from_json
-from zishu.parser import find_model
+from zishu.model.files import find_model
 from zishu.reading import open_bytes
 from zishu.tree import INTRA
 

@@ -17,7 +17,8 @@ import zishu
 from parsed_sentences import SHANGHAI, parsed
 from zishu.document import Document
 from zishu.errors import InputError, MissingExtra
-from zishu.parser import Parser, find_model
+from zishu.model.files import find_model
+from zishu.parser import Parser
 from zishu.text import characters
 
 spacy = pytest.importorskip("spacy")

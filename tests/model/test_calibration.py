@@ -14,10 +14,10 @@ from zishu import cli
 from zishu.chart import TreeDistribution
 from zishu.errors import InputError
 from zishu.model.calibration import Calibration, Fit, calibrate, reliability, set_temperatures
+from zishu.model.files import CONFIG, find_model
 from zishu.model.model import Model
 from zishu.model.outputs import Outputs
-from zishu.model.settings import CONFIG, Settings
-from zishu.parser import find_model
+from zishu.model.settings import Settings
 from zishu.tree import INTRA, CharTree, WordTree, recover
 
 LABELS = (INTRA, "root", "obj")

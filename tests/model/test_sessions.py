@@ -15,7 +15,7 @@ import pytest
 
 from zishu.errors import InputError
 from zishu.model import sessions
-from zishu.parser import find_model
+from zishu.model.files import find_model
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,9 +15,9 @@ from zishu import cli, load
 from zishu.errors import InputError, printable
 from zishu.model.calibration import Calibration, Fit, set_temperatures
 from zishu.model.directory import copy_model, write_ensemble
+from zishu.model.files import find_model
 from zishu.model.operators import ALLOWED, check_network
 from zishu.model.runtime import load_model
-from zishu.parser import find_model
 
 onnx = pytest.importorskip("onnx")
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from zishu.errors import InputError
 from zishu.model.features import features, number
-from zishu.model.settings import FORMAT, Settings, read_json, write_json
+from zishu.model.files import read_json, write_json
+from zishu.model.settings import FORMAT, Settings
 from zishu.model.vocabulary import Vocabulary, bigrams
 from zishu.tree import INTRA
 

@@ -11,8 +11,8 @@ import torch
 import tiny
 from tiny_training import make_config, read_lines
 from zishu.errors import ConfigError, InputError
+from zishu.model.files import find_model
 from zishu.model.runtime import load_model
-from zishu.parser import find_model
 from zishu.train.checkpoint import BEST, load_checkpoint, under
 from zishu.train.config import config_from_dict
 from zishu.train.data import read_treebank

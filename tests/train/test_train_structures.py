@@ -13,10 +13,11 @@ import tiny
 from oracle import trees
 from zishu import cli
 from zishu.errors import InputError
+from zishu.model.files import MODELS
 from zishu.model.inner import best_structures
 from zishu.model.runtime import load_model
 from zishu.model.vocabulary import Vocabulary
-from zishu.parser import MODELS, load
+from zishu.parser import load
 from zishu.structures import CLASSES, RELATIONS, is_chinese, load_structures
 from zishu.tree import projective_trees
 

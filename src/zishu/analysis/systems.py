@@ -13,8 +13,9 @@ from zishu.analysis.runs import seed_folders
 from zishu.analysis.study import Study, TokensOrTypes, study
 from zishu.errors import InputError
 from zishu.formats.conllu import read_conllu
+from zishu.model.files import CONFIG
 from zishu.model.runtime import load_model
-from zishu.model.settings import CONFIG, read_settings
+from zishu.model.settings import read_settings
 from zishu.treebank.wist import read_wist
 
 if TYPE_CHECKING:

@@ -268,7 +268,7 @@ def _write(report: Study, output: Path, figure_format: FigureFormat) -> None:
     from zishu.analysis.figures import draw_figures, labels
     from zishu.analysis.fonts import choose_fonts
     from zishu.analysis.study_files import study_to_dict
-    from zishu.model.settings import write_json
+    from zishu.model.files import write_json
 
     write_json(output / "analysis.json", study_to_dict(report))
     fonts = choose_fonts(labels(report))

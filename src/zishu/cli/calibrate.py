@@ -40,9 +40,9 @@ def calibrate_command(
     from zishu.errors import InputError
     from zishu.formats.conllu import read_conllu, trees_of
     from zishu.model.calibration import calibrate, reliability, set_temperatures
+    from zishu.model.files import find_model
     from zishu.model.model import Model
     from zishu.model.runtime import load_model
-    from zishu.parser import find_model
 
     folder = find_model(model)
     parser = load_model(folder).in_style(style)

@@ -77,9 +77,9 @@ def eval_command(
     if pred is not None:
         predictions = trees_of(read_conllu(pred))
     elif model is not None:
+        from zishu.model.files import find_model
         from zishu.model.model import parse_trees
         from zishu.model.runtime import load_model
-        from zishu.parser import find_model
 
         parser = load_model(find_model(model)).in_style(style)
         predictions = parse_trees(parser, gold_trees, given_words=gold_words, decoding=decoding or "mbr")

@@ -28,7 +28,7 @@ def info_command(
 
     Prints its task, labels and sizes, its training data and scores, and its model card.
     """
-    from zishu.parser import find_model
+    from zishu.model.files import find_model
 
     folder = find_model(model)
     if not folder.is_dir():
@@ -44,7 +44,8 @@ def info_command(
 
 def describe(folder: Path, *, part: bool = False) -> dict[str, Any]:
     """Read the description of a model from its directory; raise `InputError` if a file is invalid."""
-    from zishu.model.settings import CARD, LARGEST_JSON, part_names, read_file, read_settings
+    from zishu.model.files import CARD, LARGEST_JSON, read_file
+    from zishu.model.settings import part_names, read_settings
 
     settings = read_settings(folder, part=part)
     files = {file.name: file.stat().st_size for file in sorted(folder.iterdir()) if file.is_file()}
@@ -60,7 +61,7 @@ def describe(folder: Path, *, part: bool = False) -> dict[str, Any]:
 
 
 def _vocabulary(folder: Path) -> dict[str, int]:
-    from zishu.model.settings import BIGRAMS, CHARS, read_json
+    from zishu.model.files import BIGRAMS, CHARS, read_json
     from zishu.model.vocabulary import Vocabulary
 
     return {

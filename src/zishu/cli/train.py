@@ -145,7 +145,7 @@ def _train(run: Config, group: Group, *, resume: bool) -> dict[str, float]:
 def _report(runs: Sequence[Config], scores: Sequence[Mapping[str, float]], *, average: bool) -> None:
     """Print the scores, optionally with their averages, which also go to summary.json."""
     from zishu.metrics import average_seeds
-    from zishu.model.settings import write_json
+    from zishu.model.files import write_json
     from zishu.train.evaluation import MODEL
 
     averages = average_seeds(scores) if average else {}

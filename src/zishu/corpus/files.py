@@ -202,8 +202,8 @@ def parse_texts(
     texts = list_of(texts, "texts")
     pins, breaks, arcs = list_of(pins, "pins"), list_of(breaks, "breaks"), list_of(arcs, "arcs")
     if tags:
+        from zishu.model.files import find_model
         from zishu.model.settings import read_settings
-        from zishu.parser import find_model
 
         tags = read_tags(tags, read_settings(find_model(model)).upos)
     if (pins or breaks or arcs or tags) and (len(texts) != 1 or options.words):

@@ -35,7 +35,8 @@ import numpy as np
 from zishu.errors import InputError, MissingExtra
 from zishu.lexicon import Lexicon
 from zishu.model.directory import copy_model, fresh_directory
-from zishu.parser import Parser, find_model, load
+from zishu.model.files import find_model
+from zishu.parser import Parser, load
 from zishu.splitting import split_sentences
 from zishu.tags import EMPTY
 from zishu.text import characters

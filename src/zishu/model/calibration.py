@@ -39,10 +39,11 @@ from zishu.errors import InputError
 from zishu.forest import Forest, build_forest
 from zishu.model.batch import no_gaps
 from zishu.model.features import length_batches
+from zishu.model.files import CONFIG, write_json
 from zishu.model.labels import at_temperature, word_label_scores
 from zishu.model.model import Model, Pipeline, gold_sentence
 from zishu.model.scores import tree_distribution
-from zishu.model.settings import CONFIG, Settings, read_settings, write_json
+from zishu.model.settings import Settings, read_settings
 from zishu.model.tags import tag_scores
 from zishu.model.words import find_words
 from zishu.tags import tags_of

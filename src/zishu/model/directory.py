@@ -16,22 +16,19 @@ from typing import TYPE_CHECKING
 
 from zishu import __version__
 from zishu.errors import InputError, ZishuError
-from zishu.model.model import Model, Pipeline
-from zishu.model.runtime import load_model
-from zishu.model.settings import (
+from zishu.model.files import (
     CONFIG,
     FILES,
     LARGEST_NETWORK,
     MEMBER,
     SEGMENTER,
     TREECRF,
-    Settings,
-    TaskName,
     check_file,
-    part_names,
-    read_settings,
     write_json,
 )
+from zishu.model.model import Model, Pipeline
+from zishu.model.runtime import load_model
+from zishu.model.settings import Settings, TaskName, part_names, read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

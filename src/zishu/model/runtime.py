@@ -20,11 +20,7 @@ import numpy as np
 
 from zishu.chart._compiled import load_kernels
 from zishu.errors import InputError
-from zishu.model.inner import InnerSettings, StructureScorer
-from zishu.model.model import Model, Pipeline
-from zishu.model.networks import COMMON, Ensemble, Networks, check_members
-from zishu.model.sessions import Session, at_work, first_line
-from zishu.model.settings import (
+from zishu.model.files import (
     BIGRAMS,
     CHARS,
     CONFIG,
@@ -35,11 +31,13 @@ from zishu.model.settings import (
     STRUCTURES,
     STRUCTURES_CONFIG,
     TREECRF,
-    Settings,
-    part_names,
     read_json,
-    read_settings,
 )
+from zishu.model.inner import InnerSettings, StructureScorer
+from zishu.model.model import Model, Pipeline
+from zishu.model.networks import COMMON, Ensemble, Networks, check_members
+from zishu.model.sessions import Session, at_work, first_line
+from zishu.model.settings import Settings, part_names, read_settings
 from zishu.model.vocabulary import Vocabulary
 from zishu.transitions import FEATURES
 

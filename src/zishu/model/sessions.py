@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, Final
 import onnxruntime
 
 from zishu.errors import InputError
+from zishu.model.files import LARGEST_NETWORK, check_file
 from zishu.model.operators import check_network
-from zishu.model.settings import LARGEST_NETWORK, check_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

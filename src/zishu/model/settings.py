@@ -1,35 +1,20 @@
-"""Define the settings of a trained parser: the content of config.json in a model directory.
+"""Define the settings of a trained parser: the content of config.json in a model directory (`zishu.model.files`).
 
-A model directory contains
-
-    config.json      these settings
-    chars.json       the vocabulary of characters
-    bigrams.json     the vocabulary of bigrams, if the encoder uses them
-    encoder.onnx     characters -> encodings
-    scorer.onnx      encodings -> scores
-    labels.onnx      representations of dependents and heads -> log-probabilities of labels; not in a segmenter
-    structures.onnx  encodings of the characters of words -> scores of the trees inside them; optional
-    structures.json  the settings of the structure scorer (`zishu.model.inner`)
-
-and nothing that runs code when it is read. A pipeline is a directory with a config.json whose task is "pipeline" and
-two model directories, `segmenter` and `treecrf`. An ensemble has the task "ensemble" and model directories `member-1`,
-`member-2` and so on. The settings have a format number: a reader rejects newer formats instead of misreading them, and
-ignores unknown keys of its own format.
+The settings have a format number: a reader rejects newer formats instead of misreading them, and ignores unknown keys of
+its own format.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import chain, takewhile
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from zishu.errors import InputError
+from zishu.model.files import CONFIG, MEMBER, SEGMENTER, TREECRF, read_json
 from zishu.tags import COLUMNS
 from zishu.transitions import ACTIONS
 from zishu.tree import INTRA
@@ -61,27 +46,9 @@ TASKS: Final[dict[TaskName, Task]] = {
     "ensemble": Task(of_models=True),
 }
 
-CONFIG: Final = "config.json"
-CHARS: Final = "chars.json"
-BIGRAMS: Final = "bigrams.json"
-ENCODER: Final = "encoder.onnx"
-SCORER: Final = "scorer.onnx"
-LABELS: Final = "labels.onnx"
-STRUCTURES: Final = "structures.onnx"
-STRUCTURES_CONFIG: Final = "structures.json"
-SEGMENTER: Final = "segmenter"
-TREECRF: Final = "treecrf"
-MEMBER: Final = "member-"
-CARD: Final = "README.md"
-# All files that a model directory may contain.
-FILES: Final = (CONFIG, CHARS, BIGRAMS, ENCODER, SCORER, LABELS, STRUCTURES, STRUCTURES_CONFIG, CARD)
-
 # A model may be untrusted. Our models stay far below these limits.
 MOST_MEMBERS: Final = 64
 WIDEST_BEAM: Final = 1024
-LARGEST_JSON: Final = 1 << 26  # bytes
-LARGEST_NETWORK: Final = 1 << 32
-_DEEPEST: Final = 50  # maximum nesting of lists and objects
 _LARGEST_NUMBER: Final = 1e9
 _TEMPERATURES: Final = (1e-3, 1e3)
 _LISTS: Final = (list, tuple)  # JSON has one kind
@@ -259,67 +226,6 @@ def read_settings(folder: Path, *, part: bool = False) -> Settings:
     if part and settings.task in ("pipeline", "ensemble"):
         raise InputError(f"{folder}: a part of a model cannot be {settings.task!r} itself")
     return settings
-
-
-def read_json(path: Path) -> object:
-    """Read a JSON file; any problem raises an InputError of one line."""
-    try:
-        data = cast("object", json.loads(read_file(path, LARGEST_JSON).decode("utf-8")))
-    except RecursionError:
-        raise InputError(f"{path}: lists are nested too deeply") from None
-    except ValueError as error:  # neither UTF-8 nor JSON
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path}: not JSON: {error}") from error
-    if _is_deep(data):
-        raise InputError(f"{path}: lists or objects are nested more than {_DEEPEST} deep")
-    return data
-
-
-def read_file(path: Path, largest: int) -> bytes:
-    """Return the bytes of a file; reject pipes, devices and files of more than `largest` bytes."""
-    check_file(path, largest)
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from error
-
-
-def check_file(path: Path, largest: int) -> None:
-    """Raise InputError unless the path is a regular file of at most `largest` bytes."""
-    try:
-        status = os.stat(path)  # noqa: PTH116 (beside the other calls of the operating system)
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
-    if not stat.S_ISREG(status.st_mode):
-        raise InputError(f"{path}: is not a file")
-    if status.st_size > largest:
-        raise InputError(f"{path}: is too large: {status.st_size:,} bytes, the limit is {largest:,}")
-
-
-def _is_deep(value: object) -> bool:
-    """Tell whether lists and objects are nested too deeply."""
-    level = [value]
-    for _ in range(_DEEPEST):
-        level = [
-            inner
-            for item in level
-            if isinstance(item, dict | list)
-            for inner in (item.values() if isinstance(item, dict) else item)
-        ]
-        if not level:
-            return False
-    return True
-
-
-def write_json(path: Path, data: object) -> None:
-    """Write a human-readable JSON file, whole or not at all; a link is replaced, not followed."""
-    from zishu.writing import replacing  # imported here because parsing does not need it
-
-    with replacing(path, follow=False) as file:
-        file.write((json.dumps(data, ensure_ascii=False, indent=1) + "\n").encode())
 
 
 def _checked(name: str, kind: object, value: Any) -> Any:

@@ -26,17 +26,10 @@ import torch
 from zishu.annotations import read_annotations
 from zishu.errors import InputError
 from zishu.formats.conllu import read_conllu, trees_of
+from zishu.model.files import CONFIG, STRUCTURES, STRUCTURES_CONFIG, find_model, read_json, write_json
 from zishu.model.model import Model, parse_trees
 from zishu.model.runtime import load_model
-from zishu.model.settings import (
-    CONFIG,
-    STRUCTURES,
-    STRUCTURES_CONFIG,
-    read_json,
-    read_settings,
-    write_json,
-)
-from zishu.parser import find_model
+from zishu.model.settings import read_settings
 from zishu.reading import read_lines
 from zishu.text import characters
 from zishu.train.adapt_data import (

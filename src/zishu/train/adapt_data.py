@@ -27,8 +27,8 @@ from zishu.errors import InputError
 from zishu.formats.conllu import format_sentence, read_conllu, trees_of
 from zishu.gaps import BREAK, FREE, JOIN
 from zishu.lexicon import Lexicon
-from zishu.model.settings import read_json, write_json
-from zishu.parser import load
+from zishu.model.files import find_model, read_json, write_json
+from zishu.model.runtime import load_model
 from zishu.partial import KnownWord, PartialTree, partial_of_raw
 from zishu.reading import read_lines
 from zishu.sentences import text_sentences
@@ -133,7 +133,7 @@ def _read_text(options: AdaptOptions) -> Iterator[PartialTree]:
     Sentences with words of the lexicon come first. There are at most `_MOST_TEXT` sentences in all. In a style that is
     new to the model, only the words of the lexicon count.
     """
-    parser = load(options.model)
+    model = load_model(find_model(options.model))
     lexicon = Lexicon.load(options.lexicon) if options.lexicon else None
     raw = [
         sentence
@@ -148,9 +148,9 @@ def _read_text(options: AdaptOptions) -> Iterator[PartialTree]:
         order.sort(key=lambda k: not has_word[k])
     chosen = [raw[k] for k in sorted(order[:_MOST_TEXT])]
     trees: Iterable[PartialTree]
-    if options.style in (parser.styles or ("",)):
-        parsed = parser.in_style(options.style or None).analyse(chosen)
-        trees = (sure_tree(sentence, options.sure) for [sentence] in parsed)
+    if options.style in (model.settings.styles or ("",)):
+        parsed = model.in_style(options.style or None).parse(chosen, confidence=True)
+        trees = (sure_tree(sentence, options.sure) for sentence in parsed)
     else:
         trees = map(partial_of_raw, chosen)
     yield from (tree for tree in trees if tree.is_known)

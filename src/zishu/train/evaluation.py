@@ -20,10 +20,11 @@ from zishu.metrics import Evaluation, evaluation_file, save_evaluation
 from zishu.model.calibration import calibrate, set_temperatures
 from zishu.model.decode import Decoding, paper_decoding
 from zishu.model.directory import write_pipeline
+from zishu.model.files import CONFIG, read_json, write_json
 from zishu.model.model import Model, Pipeline, parse_trees
 from zishu.model.outputs import Outputs
 from zishu.model.runtime import load_model
-from zishu.model.settings import CONFIG, TASKS, TaskName, read_json, write_json
+from zishu.model.settings import TASKS, TaskName
 from zishu.tags import COLUMNS
 from zishu.train.compact import compact
 from zishu.train.data import Gold, TrainingTree, read_gold

@@ -23,25 +23,17 @@ from torch import Tensor, nn
 from zishu.errors import ZishuError
 from zishu.model.directory import fresh_directory
 from zishu.model.features import pooling
+from zishu.model.files import BIGRAMS, CHARS, CONFIG, ENCODER, LABELS, SCORER, write_json
 from zishu.model.model import Model
 from zishu.model.networks import Networks
 from zishu.model.runtime import load_model
-from zishu.model.settings import (
-    BIGRAMS,
-    CHARS,
-    CONFIG,
-    ENCODER,
-    LABELS,
-    SCORER,
-    Settings,
-    write_json,
-)
 from zishu.tags import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from zishu.model.settings import Settings
     from zishu.train.network import Network
 
 # LayerNormalization was added in this version; every ONNX Runtime that Zishu allows can read it.

@@ -16,9 +16,9 @@ import numpy as np
 import torch
 
 from zishu.errors import ConfigError
-from zishu.model.settings import BIGRAMS, CHARS, CONFIG, ENCODER, LABELS, SCORER, read_json, read_settings
+from zishu.model.files import BIGRAMS, CHARS, CONFIG, ENCODER, LABELS, SCORER, find_model, read_json
+from zishu.model.settings import read_settings
 from zishu.model.vocabulary import Vocabulary
-from zishu.parser import find_model
 from zishu.train.checkpoint import load_checkpoint, under
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ import torch
 
 from zishu import __version__
 from zishu.errors import ConfigError, one_line
-from zishu.model.settings import CONFIG, Settings, read_settings
+from zishu.model.files import CONFIG, find_model
+from zishu.model.settings import Settings, read_settings
 from zishu.model.vocabulary import Vocabulary, bigrams
-from zishu.parser import find_model
 from zishu.partial import known_words
 from zishu.tags import COLUMNS
 from zishu.train.checkpoint import BEST, load_checkpoint, under

@@ -30,8 +30,7 @@ import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from torch import Tensor, nn
 
 from zishu.errors import ConfigError, ZishuError
-from zishu.model.settings import BIGRAMS, CHARS, CONFIG, write_json
-from zishu.parser import find_model
+from zishu.model.files import BIGRAMS, CHARS, CONFIG, find_model, write_json
 from zishu.train.checkpoint import load_checkpoint, restore_training, save_checkpoint, training_state
 from zishu.train.config import Config, EncoderConfig, check_unchanged, config_from_dict
 from zishu.train.data import random_batches

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from zishu import __version__
-from zishu.model.settings import write_json
+from zishu.model.files import write_json
 
 if TYPE_CHECKING:
     from zishu.train.config import Config

@@ -34,10 +34,10 @@ from onnxruntime.quantization import (
 )
 
 from zishu.model.features import features, length_batches
+from zishu.model.files import ENCODER, LABELS, SCORER
 from zishu.model.model import Model
 from zishu.model.networks import Networks
 from zishu.model.runtime import load_model
-from zishu.model.settings import ENCODER, LABELS, SCORER
 from zishu.train.encoder_graph import rewrite
 
 if TYPE_CHECKING:

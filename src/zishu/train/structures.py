@@ -23,11 +23,11 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 
 from zishu.errors import InputError, ZishuError
+from zishu.model.files import STRUCTURES, STRUCTURES_CONFIG, write_json
 from zishu.model.inner import InnerSettings, best_structures, pair_numbers, word_inputs
 from zishu.model.model import Model
 from zishu.model.networks import Networks
 from zishu.model.runtime import load_model
-from zishu.model.settings import STRUCTURES, STRUCTURES_CONFIG, write_json
 from zishu.structures import CLASSES, RELATIONS, Structure, by_form, load_structures
 from zishu.train.export import write_graph
 from zishu.train.optimisation import denormals_flushed

@@ -23,10 +23,10 @@ import torch
 
 from zishu.errors import ConfigError
 from zishu.model.batch import no_gaps
+from zishu.model.files import find_model
 from zishu.model.model import Model
 from zishu.model.runtime import load_model
 from zishu.model.scores import tree_distribution
-from zishu.parser import find_model
 from zishu.reading import read_lines
 from zishu.text import characters
 from zishu.train.config import Config, by_style
