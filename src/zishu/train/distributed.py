@@ -20,6 +20,7 @@ Cost of a step: one sum over as many numbers as there are weights.
 from __future__ import annotations
 
 import os
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -42,6 +43,7 @@ WRITER = 0  # the rank that writes files and reports to the user
 
 # The others wait while the writer scores a large dev set; that is not a failure. A process that dies ends the waiting.
 _PATIENCE = timedelta(days=1)
+_MOMENT = 0.2  # seconds
 
 
 class PeerLost(ZishuError):
@@ -178,6 +180,9 @@ def joined() -> Iterator[Group]:
     yield group
     # Reached by all processes or, after an error, by none: waiting for a failed process could take forever.
     group.barrier()
+    # Threads of gloo may hold what was exchanged last for a moment longer. If the interpreter ended meanwhile, freeing it
+    # would abort the process.
+    time.sleep(_MOMENT)
     distributed.destroy_process_group()
 
 
