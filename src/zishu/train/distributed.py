@@ -43,7 +43,7 @@ WRITER = 0  # the rank that writes files and reports to the user
 
 # The others wait while the writer scores a large dev set; that is not a failure. A process that dies ends the waiting.
 _PATIENCE = timedelta(days=1)
-_MOMENT = 0.2  # seconds
+_RELEASE = 0.2  # seconds in which gloo's threads release their tensors
 
 
 class PeerLost(ZishuError):
@@ -180,9 +180,9 @@ def joined() -> Iterator[Group]:
     yield group
     # Reached by all processes or, after an error, by none: waiting for a failed process could take forever.
     group.barrier()
-    # Threads of gloo may hold what was exchanged last for a moment longer. If the interpreter ended meanwhile, freeing it
-    # would abort the process.
-    time.sleep(_MOMENT)
+    # Gloo's threads may still hold the tensors of the last exchange. If they freed them while the interpreter shuts down,
+    # the process would abort.
+    time.sleep(_RELEASE)
     distributed.destroy_process_group()
 
 
